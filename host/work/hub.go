@@ -22,26 +22,26 @@ import (
 	"github.com/sluice-npu/sluice/host/shard"
 )
 
-// Hub gives the shards of a folder's question away and collects their results in it.
+// Hub hands out the shards of a folder's question, and collects their results in the folder.
 type Hub struct {
 	Dir      string
 	Needs    Needs
-	Retries  int           // times that a shard is given out
-	Ack      time.Duration // by which a worker has to show that it lives
+	Retries  int           // how many times a shard is handed out
+	Ack      time.Duration // time within which a worker must report that it is still working
 	Log      *slog.Logger
 	Progress func(done int)
 
 	q       shard.Question
 	queue   *queue
 	missing map[int]bool
-	refused map[int]int    // results of a shard that were none
+	refused map[int]int    // number of invalid results, by shard
 	failed  map[int]string // why
 }
 
-// ErrFailed says that shards have no result.
+// ErrFailed means that some shards have no result.
 var ErrFailed = errors.New("shards without a result")
 
-// Serve starts a NATS server with JetStream, whose files are in a folder.
+// Serve starts a NATS server with JetStream, which keeps its files in a folder.
 func Serve(listen, token, dir string) (*server.Server, error) {
 	host, text, err := net.SplitHostPort(listen)
 	if err != nil {
@@ -71,7 +71,8 @@ func Serve(listen, token, dir string) (*server.Server, error) {
 	return s, nil
 }
 
-// Run publishes the shards that have no result and returns when all have one, or when those left have failed too often.
+// Run publishes the shards that have no result. It returns when all have one, or when each of the others has failed too
+// often.
 func (h *Hub) Run(ctx context.Context, nc *nats.Conn) error {
 	q, err := shard.Asked(h.Dir)
 	if err != nil {
@@ -105,7 +106,7 @@ func (h *Hub) Run(ctx context.Context, nc *nats.Conn) error {
 	defer func() { _ = watch.Stop() }()
 	tick := time.NewTicker(min(h.Ack/4, time.Second))
 	defer tick.Stop()
-	idle := 1 // ticks at which nobody had a shard; what is not published is lost at once
+	idle := 1 // number of ticks at which no worker had a shard; it begins at 1, so unpublished shards count as lost at once
 	for len(h.missing) > len(h.failed) {
 		h.Progress(q.Shards - len(h.missing))
 		select {
@@ -146,7 +147,7 @@ func (h *Hub) Run(ctx context.Context, nc *nats.Conn) error {
 
 func (h *Hub) subject(i string) string { return subject + short(&h.q) + "." + i }
 
-// inputs publishes the question's files.
+// inputs publishes the files of the question.
 func (h *Hub) inputs(ctx context.Context) error {
 	for _, ref := range h.q.Inputs() {
 		paths, err := filepath.Glob(filepath.Join(filepath.Dir(shard.At(h.Dir, ref)), "*"))
@@ -168,8 +169,8 @@ func (h *Hub) inputs(ctx context.Context) error {
 	return nil
 }
 
-// again publishes shards that nobody has and that have no result: all of them at first, later those whose message or
-// result was lost. One that is still in the stream was given out often enough.
+// again publishes shards that no worker has and that have no result: first all of them, later those whose message or result
+// was lost. A shard whose message is still in the stream was handed out too often, and has failed.
 func (h *Hub) again(ctx context.Context) error {
 	for _, i := range slices.Sorted(maps.Keys(h.missing)) {
 		text := strconv.Itoa(i)
@@ -177,12 +178,12 @@ func (h *Hub) again(ctx context.Context) error {
 			continue
 		}
 		if _, err := h.queue.results.GetInfo(ctx, object(&h.q, i)); err == nil {
-			continue // on its way here
+			continue // the result exists and will be collected
 		}
 		m, err := h.queue.stream.GetLastMsgForSubject(ctx, h.subject(text))
 		switch {
 		case err == nil:
-			if err := h.queue.stream.DeleteMsg(ctx, m.Sequence); err != nil { // the next hub gives it out again
+			if err := h.queue.stream.DeleteMsg(ctx, m.Sequence); err != nil { // so that the next hub can publish it again
 				return err
 			}
 			h.failed[i] = fmt.Sprintf("given out %d times; %s", h.Retries, h.why(ctx, i))
@@ -200,7 +201,7 @@ func (h *Hub) again(ctx context.Context) error {
 	return nil
 }
 
-// why is what a worker last said about a shard.
+// why returns the last report of a worker about a shard.
 func (h *Hub) why(ctx context.Context, i int) string {
 	e, err := h.queue.reports.Get(ctx, short(&h.q)+"."+strconv.Itoa(i))
 	if err != nil {
@@ -213,12 +214,12 @@ func (h *Hub) why(ctx context.Context, i int) string {
 	return fmt.Sprintf("%.100s: %.1000s", r.Worker, r.Why)
 }
 
-// collect takes a result to the folder, or refuses it.
+// collect writes a result to the folder, or rejects it.
 func (h *Hub) collect(ctx context.Context, info *jetstream.ObjectInfo) error {
 	id, text, _ := strings.Cut(info.Name, "/")
 	i, err := strconv.Atoi(text)
 	if id != short(&h.q) || err != nil || !h.missing[i] {
-		return nil // of another question, or there already
+		return nil // it is a result of another question, or the folder has it
 	}
 	body, _, err := get(ctx, h.queue.results, info.Name, shard.MaxResult)
 	if errors.Is(err, jetstream.ErrObjectNotFound) {

@@ -23,21 +23,21 @@ import (
 // Worker does shards.
 type Worker struct {
 	Name string
-	Dir  string // a folder for each question
+	Dir  string // folder with a folder for each question
 	Has  Needs
-	Idle time.Duration // it leaves after so long without work; 0: never
+	Idle time.Duration // the worker ends after this time without work; 0: never
 	Log  *slog.Logger
-	// Run does a shard of a folder's question and leaves the result there. Shard 0 only says whether it could.
+	// Run computes a shard of a folder's question and leaves the result there. For shard 0 it only checks whether it could.
 	Run func(ctx context.Context, dir string, q *shard.Question, i int) error
 
 	queue  *queue
 	unable map[string]bool // questions, by consumer
 }
 
-// ErrUnable is wrapped if a worker can do no shard of a question.
+// ErrUnable is wrapped by the error of a worker that can compute no shard of a question.
 var ErrUnable = errors.New("this worker cannot do it")
 
-// Join does shards until the context ends.
+// Join computes shards until the context ends, or until the worker has had no work for Idle.
 func (w *Worker) Join(ctx context.Context, nc *nats.Conn) error {
 	w.unable = map[string]bool{}
 	worked := time.Now()
@@ -51,7 +51,7 @@ func (w *Worker) Join(ctx context.Context, nc *nats.Conn) error {
 			worked = time.Now()
 		case w.Idle > 0 && time.Since(worked) > w.Idle:
 			return nil
-		case err != nil: // the hub is away
+		case err != nil: // the hub cannot be reached
 			select {
 			case <-ctx.Done():
 			case <-time.After(500 * time.Millisecond):
@@ -61,7 +61,7 @@ func (w *Worker) Join(ctx context.Context, nc *nats.Conn) error {
 	return nil
 }
 
-// round does a shard of each question that it can do.
+// round computes a shard of each question, as far as this worker can.
 func (w *Worker) round(ctx context.Context, nc *nats.Conn) (some bool, err error) {
 	if w.queue == nil {
 		if w.queue, err = open(ctx, nc, false); err != nil {
@@ -97,7 +97,7 @@ func (w *Worker) round(ctx context.Context, nc *nats.Conn) (some bool, err error
 // dir is the folder of a question.
 func (w *Worker) dir(q *shard.Question) string { return filepath.Join(w.Dir, short(q)) }
 
-// able prepares a question's folder, once.
+// able prepares the folder of a question, once.
 func (w *Worker) able(ctx context.Context, c *campaign) error {
 	if !w.Has.Meets(c.Needs) {
 		return fmt.Errorf("%w: it needs %+v, this worker has %+v", ErrUnable, c.Needs, w.Has)
@@ -120,7 +120,7 @@ func (w *Worker) able(ctx context.Context, c *campaign) error {
 	return files.Write(filepath.Join(dir, ".able"), nil)
 }
 
-// fetch fetches an input and the weights beside it.
+// fetch gets an input and the weights beside it from the hub.
 func (w *Worker) fetch(ctx context.Context, dir, ref string) error {
 	path := shard.At(dir, ref)
 	if path == ref {
@@ -149,7 +149,7 @@ func (w *Worker) fetch(ctx context.Context, dir, ref string) error {
 	return files.Write(path, text)
 }
 
-// one does a shard of a question, if there is one.
+// one computes a shard of a question, if one is waiting.
 func (w *Worker) one(ctx context.Context, info *jetstream.ConsumerInfo, c *campaign) (some bool, err error) {
 	consumer, err := w.queue.stream.Consumer(ctx, info.Name)
 	if err != nil {
@@ -166,15 +166,15 @@ func (w *Worker) one(ctx context.Context, info *jetstream.ConsumerInfo, c *campa
 	return some, errors.Join(err, batch.Error())
 }
 
-// do does the shard of a message and puts its result into the store. The message is acknowledged after that: until then
-// somebody else does the shard if this worker is not heard of.
+// do computes the shard of a message, stores its result, and then acknowledges the message. If the worker stops reporting
+// before that, the shard is handed out to another worker.
 func (w *Worker) do(ctx context.Context, m jetstream.Msg, c *campaign, wait time.Duration) error {
 	i, err := shardOf(m.Subject(), c.Question.Shards)
 	if err != nil {
 		return errors.Join(err, m.TermWithReason(err.Error()))
 	}
 	if _, err := w.queue.results.GetInfo(ctx, object(&c.Question, i)); err == nil {
-		return m.DoubleAck(ctx) // done by somebody who was thought lost
+		return m.DoubleAck(ctx) // another worker, which had been taken for lost, has stored the result
 	}
 	living, stop := context.WithCancel(ctx)
 	defer stop()
@@ -184,7 +184,7 @@ func (w *Worker) do(ctx context.Context, m jetstream.Msg, c *campaign, wait time
 			case <-living.Done():
 				return
 			case <-time.After(wait / 3):
-				_ = m.InProgress() // it is told again
+				_ = m.InProgress() // if this report fails, the next one may succeed
 			}
 		}
 	}()
@@ -194,7 +194,7 @@ func (w *Worker) do(ctx context.Context, m jetstream.Msg, c *campaign, wait time
 		err = w.put(ctx, &c.Question, i)
 	}
 	if ctx.Err() != nil {
-		return errors.Join(ctx.Err(), m.Nak()) // another worker may begin at once
+		return errors.Join(ctx.Err(), m.Nak()) // hand the shard to another worker at once
 	}
 	if err != nil {
 		if errors.Is(err, ErrUnable) {
@@ -207,7 +207,7 @@ func (w *Worker) do(ctx context.Context, m jetstream.Msg, c *campaign, wait time
 	return m.DoubleAck(ctx)
 }
 
-// put puts a shard's result into the store; while the hub is away it tries again.
+// put stores the result of a shard. If the hub cannot be reached, it tries again.
 func (w *Worker) put(ctx context.Context, q *shard.Question, i int) error {
 	name, text, err := shard.Find(w.dir(q), q, i)
 	if err != nil {

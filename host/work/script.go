@@ -11,22 +11,22 @@ import (
 	"github.com/sluice-npu/sluice/host/shard"
 )
 
-// Script writes jobs of other engines that do a question's shards in a folder that all nodes see.
+// Script writes jobs for other systems, which compute the shards of a question in a folder that all nodes share.
 type Script struct {
 	Question *shard.Question
-	Dir      string // as the nodes see it
-	Program  string // path of the program there
+	Dir      string // the folder's path on the nodes
+	Program  string // the program's path on the nodes
 	Cores    int
 	Memory   int // GiB
 	Retries  int
 	Image    string // of Kubernetes
-	Claim    string // of the volume that has the folder
+	Claim    string // name of the volume that has the folder
 }
 
-// mostTasks is what Slurm's MaxArraySize allows where nobody has raised it.
+// mostTasks is the number of tasks that Slurm's MaxArraySize allows by default.
 const mostTasks = 1000
 
-// line is the command of a shard, whose number is a shell's expression.
+// line is the command line for a shard. i is a shell expression for its number.
 func (s *Script) line(i string) string {
 	words := []string{files.Quoted(s.Program)}
 	for _, a := range s.Question.Args {
@@ -35,7 +35,8 @@ func (s *Script) line(i string) string {
 	return strings.Join(append(words, "--shard", fmt.Sprintf(`"%s/%d"`, i, s.Question.Shards), "--resume", files.Quoted(s.Dir)), " ")
 }
 
-// Slurm is an array job. Slurm runs a job again whose node was lost, but not one whose step was killed: the script does.
+// Slurm returns the script of an array job. Slurm runs a job again if its node was lost, but not if its step was killed. In
+// that case the script does.
 func (s *Script) Slurm() string {
 	n := s.Question.Shards
 	tasks := min(n, mostTasks)
@@ -60,7 +61,7 @@ exit $status
 `, short(s.Question), tasks, s.Cores, s.Memory, s.Program, files.Quoted(s.Dir), n, tasks, n, tasks, s.Retries, s.line("$shard"))
 }
 
-// Kubernetes is the manifest of an indexed Job.
+// Kubernetes returns the manifest of an indexed Job.
 func (s *Script) Kubernetes() (string, error) {
 	type object = map[string]any
 	limits := object{"cpu": strconv.Itoa(s.Cores), "memory": fmt.Sprintf("%dGi", s.Memory)}

@@ -1,5 +1,5 @@
-// Package work gives shards (host/shard) to workers on many machines, over NATS JetStream. A hub publishes a question's
-// shards and collects their results; workers pull shards that they can do. The README has the protocol.
+// Package work distributes shards (host/shard) to workers on many machines, over NATS JetStream. A hub publishes the shards
+// of a question and collects their results. Workers pull shards that they can compute. The README has the protocol.
 package work
 
 import (
@@ -27,20 +27,20 @@ const (
 	resultsIn  = "results"
 	inputsIn   = "inputs"
 	reportsIn  = "reports"
-	nameKey    = "name" // of an object: the result's name
+	nameKey    = "name" // metadata of an object: the name of the result
 )
 
-// short names a question where a name may not be long.
+// short is an abbreviated id of a question, for names of limited length.
 func short(q *shard.Question) string { return q.ID()[:16] }
 
-// Needs is what a shard needs, and what a worker has.
+// Needs says what a shard needs, or what a worker has.
 type Needs struct {
-	Tools  []string // "simulator", "yosys", "board", "gpu" and whatever else both sides call by one name
+	Tools  []string // "simulator", "yosys", "board", "gpu", or any other name that hub and worker agree on
 	Cores  int
 	Memory int // GiB
 }
 
-// Meets reports whether a worker with these can do what needs them.
+// Meets reports whether a worker that has these can compute a shard that needs n.
 func (has Needs) Meets(n Needs) bool {
 	for _, t := range n.Tools {
 		if !slices.Contains(has.Tools, t) {
@@ -50,7 +50,7 @@ func (has Needs) Meets(n Needs) bool {
 	return has.Cores >= n.Cores && has.Memory >= n.Memory
 }
 
-// campaign is the metadata of a question's consumer.
+// campaign is a question with its needs, as stored in the metadata of its consumer.
 type campaign struct {
 	Question shard.Question
 	Needs    Needs
@@ -68,13 +68,13 @@ func campaignOf(m map[string]string) (c campaign, err error) {
 	return c, nil
 }
 
-// report says why a worker could not do a shard.
+// report is the message of a worker about why it could not compute a shard.
 type report struct {
 	Worker string `json:"worker"`
 	Why    string `json:"why"`
 }
 
-// queue is the part of JetStream that both sides use.
+// queue has those parts of JetStream that hub and worker use.
 type queue struct {
 	js      jetstream.JetStream
 	stream  jetstream.Stream
@@ -83,7 +83,7 @@ type queue struct {
 	reports jetstream.KeyValue
 }
 
-// open connects to the queue; the hub makes it.
+// open connects to the queue. The hub creates it.
 func open(ctx context.Context, nc *nats.Conn, hub bool) (*queue, error) {
 	js, err := jetstream.New(nc)
 	if err != nil {
@@ -110,12 +110,12 @@ func open(ctx context.Context, nc *nats.Conn, hub bool) (*queue, error) {
 	return q, nil
 }
 
-// Connect connects to a hub, and again whenever the connection is lost.
+// Connect connects to a hub, and connects again whenever the connection is lost.
 func Connect(url, name string, o ...nats.Option) (*nats.Conn, error) {
 	return nats.Connect(url, append([]nats.Option{nats.Name(name), nats.MaxReconnects(-1), nats.ReconnectWait(time.Second), nats.RetryOnFailedConnect(true)}, o...)...)
 }
 
-// shardOf reads a message's subject.
+// shardOf reads the number of a shard from the subject of a message.
 func shardOf(subj string, shards int) (int, error) {
 	i, err := strconv.Atoi(subj[strings.LastIndexByte(subj, '.')+1:])
 	if err != nil || i < 1 || i > shards {
@@ -124,10 +124,10 @@ func shardOf(subj string, shards int) (int, error) {
 	return i, nil
 }
 
-// object is where a shard's result is.
+// object is the name of the object that has a shard's result.
 func object(q *shard.Question, i int) string { return fmt.Sprintf("%s/%d", short(q), i) }
 
-// get reads an object of bounded size.
+// get reads an object, of at most a given size.
 func get(ctx context.Context, from jetstream.ObjectStore, name string, most uint64) ([]byte, *jetstream.ObjectInfo, error) {
 	info, err := from.GetInfo(ctx, name)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	maxTensors = 256     // tensors of a request, in JSON
+	maxTensors = 256     // number of tensors of a request, in JSON
 	maxShape   = 1 << 10 // bytes of a shape, in JSON
 	maxParams  = 1 << 16 // bytes of parameters, in JSON
 	maxID      = 1 << 10 // bytes of a request's id, which every answer repeats
@@ -38,7 +38,7 @@ func (m *memory) take(n int) error {
 
 func (m *memory) give(n int) { m.used.Add(-int64(n)) }
 
-// taking reserves memory for everything that is read.
+// taking reads and reserves memory for all that it has read.
 type taking struct {
 	io.Reader
 	m *memory
@@ -94,10 +94,10 @@ func (s *Server) legible(m any) error {
 	return nil
 }
 
-// left estimates how much of some memory remains after decoding a message of this kind. It stops once the result is
-// negative. Invalid bytes cost nothing more, since decoding them fails.
+// left estimates how much of an amount of memory remains after a message of this kind is decoded. It stops once the result is
+// negative. Invalid bytes cost nothing more, since decoding fails at them.
 func left(d protoreflect.MessageDescriptor, b []byte, memory int) int {
-	const field, message = 48, 128 // besides the bytes: a slice or an interface; a struct
+	const field, message = 48, 128 // memory that decoding takes besides the bytes: for a slice or an interface; for a struct
 	for len(b) > 0 && memory >= 0 {
 		num, kind, n := protowire.ConsumeTag(b)
 		if n < 0 {
@@ -115,7 +115,7 @@ func left(d protoreflect.MessageDescriptor, b []byte, memory int) int {
 				memory = left(f.Message(), v, memory-message)
 			case protoreflect.Int64Kind, protoreflect.Uint64Kind, protoreflect.Int32Kind, protoreflect.Uint32Kind, protoreflect.BoolKind: // packed numbers
 				for _, x := range v {
-					if x < 0x80 { // last byte of a number
+					if x < 0x80 { // this is the last byte of a number
 						memory -= 8
 					}
 				}

@@ -23,7 +23,7 @@ import (
 	"github.com/sluice-npu/sluice/host/engine"
 )
 
-// Codes, which are gRPC's.
+// Codes, which have the values of gRPC's.
 const (
 	Invalid     = codes.InvalidArgument
 	NotFound    = codes.NotFound
@@ -42,8 +42,8 @@ const expired = "Request timeout expired"
 type Error struct {
 	Code  codes.Code
 	Text  string
-	Retry time.Duration // if Exhausted: when to retry; 0: a retry does not help
-	REST  int           // HTTP status; 0: that of Code
+	Retry time.Duration // for Exhausted: when to retry; 0: a retry does not help
+	REST  int           // HTTP status; 0: the one that belongs to Code
 	cause error
 }
 
@@ -136,8 +136,8 @@ func httpCode(c codes.Code) int {
 	return http.StatusInternalServerError
 }
 
-// again tells clients whether a retry helps. Envoy reads the same header as on REST, gRPC clients read their own. In
-// the latter a negative number means never.
+// again tells clients whether a retry helps. Envoy reads Retry-After, as on REST; gRPC clients read a header of their own. In
+// that one a negative number means never.
 func (e *Error) again() metadata.MD {
 	if e.Retry > 0 {
 		return metadata.Pairs("retry-after", e.retryHeader())

@@ -29,7 +29,7 @@ type shared struct {
 	engine.NopObserver
 	like   sharing
 	users  int           // number of models; guarded by devices.mu
-	opened chan struct{} // closed when opening has succeeded or failed; the fields below may be read only then
+	opened chan struct{} // closed when opening has succeeded or failed; the fields below may be read only after that
 	failed error
 	name   string
 	info   device.Info
@@ -44,19 +44,19 @@ type shared struct {
 	folding sync.Mutex // held by the goroutine that counts them
 	mu      sync.Mutex
 	st      DeviceState
-	models  map[string]*Model // models that count events, by their network's name
+	models  map[string]*Model // models whose events are counted, by the name of their network
 }
 
 // devices are the server's devices. No blocking call is made while mu is held.
 type devices struct {
 	mu      sync.Mutex
-	all     []*shared // including those that are being opened
+	all     []*shared // all devices, including those that are being opened
 	closing []*shared
-	gone    sync.WaitGroup // closings in the background
+	gone    sync.WaitGroup // counts the closings in the background
 }
 
-// join puts a model on a device, either an open one for such models, or a new one. b is the model's bundle under its
-// name on devices.
+// join adds a model to a device: to an open one for such models, or to a new one. b is the model's bundle under the name that
+// devices use.
 func (d *devices) join(ctx context.Context, o *Options, m *Model, b *bundle.Bundle) error {
 	like := sharing{b.Design.Hash(), m.set.Policy, m.set.BMax, m.set.Priorities}
 	network := engine.Network{Name: m.network, Tables: []*sched.Table{m.table}, Artefacts: []device.Artefact{b}}
@@ -90,8 +90,8 @@ func (d *devices) join(ctx context.Context, o *Options, m *Model, b *bundle.Bund
 	}
 }
 
-// reserve returns a device for one more model. opens: it is new, and the caller must open it. A lost device is
-// retired and closed: its models have reported the loss, and a board's NPU can be opened again only after that.
+// reserve returns a device for one more model. opens: the device is new, and the caller must open it. A lost device is
+// retired and closed. Its models have reported the loss, and the NPU of a board can be opened again only after that.
 func (d *devices) reserve(like sharing) (on *shared, opens bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -141,7 +141,7 @@ func (d *devices) open(ctx context.Context, o *Options, m *Model, b *bundle.Bund
 	for i := 0; i < len(before) && (errors.Is(err, device.ErrBusy) || errors.Is(err, device.ErrMemory)); i++ { // a device that is being closed may still hold the hardware
 		select {
 		case <-before[i].ended:
-			_ = d.close(before[i]) // the error goes to the caller that closes it
+			_ = d.close(before[i]) // the caller that closes the device gets the error
 		case <-ctx.Done():
 			return fail(errors.Join(err, context.Cause(ctx)))
 		}
@@ -175,7 +175,7 @@ func (d *devices) open(ctx context.Context, o *Options, m *Model, b *bundle.Bund
 	return nil
 }
 
-// unused is a device's name, with a number if the name is taken.
+// unused returns a name for a device, with a number if the name is taken.
 func (d *devices) unused(name string) string {
 	taken := func(name string) bool {
 		return slices.ContainsFunc(d.all, func(on *shared) bool { return on.name == name })
@@ -205,7 +205,7 @@ func (d *devices) leave(m *Model) error {
 	if d.release(on) {
 		err = d.close(on)
 	} else {
-		err = on.server.RemoveNetwork(context.Background(), m.network) // no timeout is needed: the call ends with the device at the latest
+		err = on.server.RemoveNetwork(context.Background(), m.network) // no timeout is needed: the call ends at the latest with the device
 	}
 	on.forget(m)
 	gone := func(why error) bool { return errors.Is(err, why) } // the model is no longer on the device
@@ -242,7 +242,7 @@ func (on *shared) isOpen() bool {
 	}
 }
 
-// alive reports whether the engine runs and has its device.
+// alive reports whether the engine runs and has not given up its device.
 func (on *shared) alive() bool {
 	select {
 	case <-on.ended:
@@ -272,14 +272,14 @@ func (on *shared) forget(m *Model) {
 type backlog struct {
 	mu     sync.Mutex
 	events []event
-	ids    []device.RequestID // requests of all events, in order
+	ids    []device.RequestID // ids of the requests of all events, in order
 }
 
-// event is the begin of a launch or the end of a segment.
+// event is the start of a launch or the end of a segment.
 type event struct {
 	launch     device.LaunchID
 	network    string
-	segment    int // -1: the begin of a launch
+	segment    int // -1: the start of a launch
 	start, end engine.Time
 	size       int
 	failed     bool
@@ -323,7 +323,7 @@ func (on *shared) Span(s *engine.Span) {
 
 // fold counts the events in the backlog.
 func (on *shared) fold() {
-	on.folding.Lock() // keeps the events in order
+	on.folding.Lock() // locked so that events are counted in order
 	defer on.folding.Unlock()
 	events, ids := on.backlog.take()
 	if events == nil {

@@ -51,7 +51,7 @@ func (s *Server) GRPC(opts ...grpc.ServerOption) *grpc.Server {
 		// Dead clients must not keep connections, and clients may send keepalives of their own.
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
-		// Rejected before the message is read.
+		// Reject the call before its message is read.
 		grpc.InTapHandle(func(ctx context.Context, call *tap.Info) (context.Context, error) {
 			return ctx, s.guardGRPC(ctx, call.FullMethodName)
 		}),
@@ -59,7 +59,7 @@ func (s *Server) GRPC(opts ...grpc.ServerOption) *grpc.Server {
 			defer s.reportTrailer(ctx, info.FullMethod)
 			a, err := h(ctx, req)
 			if e, ok := errors.AsType[*Error](err); ok && e.Code == Exhausted {
-				_ = grpc.SetTrailer(ctx, e.again()) // fails if the call has ended
+				_ = grpc.SetTrailer(ctx, e.again()) // this fails if the call has ended, which does not matter
 			}
 			return a, err
 		}),
@@ -84,7 +84,7 @@ func (s *Server) GRPC(opts ...grpc.ServerOption) *grpc.Server {
 	return g
 }
 
-// came is the context key of a call's start time.
+// came is the key for a call's start time in its context.
 type came struct{}
 
 // session is a stream whose token may be revoked while it is open. From then on it accepts no messages. Earlier
@@ -282,7 +282,7 @@ func (f *grpcFace) ModelInfer(ctx context.Context, r *oip.ModelInferRequest) (*o
 	return toGRPC(a), nil
 }
 
-// inferGRPC answers a message.
+// inferGRPC answers a message with an inference request.
 func (s *Server) inferGRPC(ctx context.Context, r *oip.ModelInferRequest, passed func(*Answer) error) (*Answer, error) {
 	size := proto.Size(r)
 	err := s.memory.take(size)
@@ -294,12 +294,12 @@ func (s *Server) inferGRPC(ctx context.Context, r *oip.ModelInferRequest, passed
 	if err != nil {
 		return nil, s.unread(r.ModelName, r.ModelVersion, err)
 	}
-	r.Inputs, r.RawInputContents = nil, nil // q has the inputs now, and releases them when they are used
+	r.Inputs, r.RawInputContents = nil, nil // q has the inputs now, and releases them when the device has them
 	q.Came, _ = ctx.Value(came{}).(time.Time)
 	return s.Infer(ctx, q, passed)
 }
 
-// inStream limits the requests of one stream in flight. Beyond it nothing more is read.
+// inStream limits the requests of a stream that are in flight. While there are so many, no more are read.
 const inStream = 64
 
 // lastWords is how long a stream may take to report its last results when the server stops.
@@ -331,7 +331,7 @@ func (f *grpcFace) ModelStreamInfer(ss grpc.BidiStreamingServer[oip.ModelInferRe
 	case <-f.s.ctx.Done():
 	}
 	late := time.After(lastWords)
-	for range inStream { // all entries: nothing is in flight any more
+	for range inStream { // with all entries taken, nothing is in flight any more
 		select {
 		case x.room <- struct{}{}:
 			continue
@@ -366,7 +366,7 @@ func (x *stream) read() error {
 	}
 }
 
-// infer answers one request. If sending fails, the client has gone, and Recv reports it.
+// infer answers one request. If it cannot send the answer, the client has gone, and Recv reports that.
 func (x *stream) infer(r *oip.ModelInferRequest, first bool) {
 	var err error
 	if !first {
@@ -383,7 +383,7 @@ func (x *stream) infer(r *oip.ModelInferRequest, first bool) {
 	_ = answerError(x.send, r, coded(err)) // as with Triton, an error does not end the stream
 }
 
-// send sends one message. The client has the same time to receive it as to send a request.
+// send sends one message. The client may take as long to receive it as to send a request.
 func (x *stream) send(m *oip.ModelStreamInferResponse) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -23,7 +23,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/plaintext"
 )
 
-// maxClients limits the number of addresses with a rate. Beyond it the older half is forgotten.
+// maxClients limits the number of addresses whose rates are kept. Above it the older half is removed.
 const maxClients = 4096
 
 // rates limits request rates by client address.
@@ -74,8 +74,8 @@ func (s *Server) guard(token, addr string, open bool) error {
 	return nil
 }
 
-// sameOrigin rejects requests that pages of other sites make through a browser. Without tokens, a server on a
-// loopback address also rejects any other host name. Otherwise an attacker's name that resolves to it (DNS rebinding)
+// sameOrigin rejects requests that pages of other sites make through a browser. Without tokens, a server on a loopback
+// address also rejects any other host name. Otherwise a name of an attacker that resolves to this address (DNS rebinding)
 // would count as the same origin.
 func (s *Server) sameOrigin(h http.Handler) http.Handler {
 	mine := http.NewCrossOriginProtection()
@@ -113,8 +113,8 @@ func (s *Server) authorised(header string) error {
 	return refuse(codes.Unauthenticated, "no valid bearer token: send the header Authorization: Bearer TOKEN")
 }
 
-// kept holds a value that is parsed from files, and reads them again when they change. If they are then incomplete or
-// invalid, the old value stays, and the error is logged once per change.
+// kept holds a value that is parsed from files, and reads the files again when they change. If the new content is incomplete
+// or invalid, the old value stays, and the error is logged once per change.
 type kept[T any] struct {
 	paths []string
 	parse func() (T, error)
@@ -222,8 +222,8 @@ func TLS(cert, key, ca string, log *slog.Logger) (*tls.Config, error) {
 	}, nil
 }
 
-// ClientTLS is the client's configuration. ca signs the trusted servers ("": the system's authorities do). cert and
-// key are presented if the server asks. nil if all are empty.
+// ClientTLS is the configuration of a client. ca is the file of the authorities that the client trusts ("": the system's).
+// cert and key are presented if the server asks. The result is nil if all are empty.
 func ClientTLS(ca, cert, key string) (*tls.Config, error) {
 	if (cert == "") != (key == "") {
 		return nil, errors.New("a client's certificate and key: expected both or neither")
@@ -248,10 +248,10 @@ func ClientTLS(ca, cert, key string) (*tls.Config, error) {
 	return c, nil
 }
 
-// Limit limits a listener's connections to most in total, and to perClient per client address (0: no limit). Further
-// connections are closed, since waiting for a free place could take for ever. Before that, full is called, if set, to
-// close idle connections. It is called repeatedly for some milliseconds, during which nothing else is accepted,
-// because net/http marks a connection idle only shortly after the client has its answer.
+// Limit limits the connections of a listener to most in total, and to perClient per client address (0: no limit). It closes
+// further connections, since waiting for a free place could take for ever. Before that it calls full, if set, to close idle
+// connections. It calls full repeatedly for some milliseconds and accepts nothing meanwhile. The reason: net/http marks a
+// connection as idle only shortly after the client has its answer.
 func Limit(l net.Listener, most, perClient int, full func()) net.Listener {
 	return &limitListener{Listener: l, most: most, perClient: perClient, full: full, open: map[string]int{}}
 }

@@ -1,5 +1,5 @@
-// JSON of inference requests. They are read token by token and answers are written without reflection, which used to
-// take a sixth of a request's CPU time.
+// JSON of inference requests. Requests are read token by token, and answers are written without reflection. Reflection used
+// to take a sixth of a request's CPU time.
 
 package serve
 
@@ -27,7 +27,7 @@ import (
 // message's memory.
 var lenient = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), json.MatchCaseInsensitiveNames(true))
 
-// illegible replaces the library's errors about JSON, whose texts vary from run to run.
+// illegible is used in place of the library's errors about JSON, whose texts vary from run to run.
 func illegible(err error) error {
 	e, ok := errors.AsType[*json.SemanticError](err)
 	if !ok {
@@ -46,7 +46,7 @@ func unexpected(at jsontext.Pointer, kind jsontext.Kind, want string) error {
 	return fmt.Errorf("%q is a JSON %s: expected %s", cmp.Or(string(at), "/"), kind, want)
 }
 
-// restTensor is a tensor of a request.
+// restTensor is an input or a requested output in the JSON.
 type restTensor struct {
 	Name       string
 	Shape      []int64
@@ -73,7 +73,7 @@ func document(head []byte) (doc restDoc, err error) {
 	r := reader{head: head, d: decoders.Get().(*jsontext.Decoder)}
 	r.d.Reset(bytes.NewBuffer(head), lenient)
 	defer func() {
-		r.d.Reset(new(bytes.Buffer)) // so that the pool keeps no request alive
+		r.d.Reset(new(bytes.Buffer)) // otherwise the pool would keep the request alive
 		decoders.Put(r.d)
 	}()
 	err = r.object(func(name []byte) error {
@@ -113,7 +113,8 @@ type reader struct {
 	d    *jsontext.Decoder
 }
 
-// is reports whether the next value is of that kind. Another value is skipped, with an error unless it is null.
+// is reports whether the next value is of this kind. It skips a value of another kind, with an error unless the value is
+// null.
 func (r *reader) is(kind jsontext.Kind, want string) (bool, error) {
 	switch k := r.d.PeekKind(); k {
 	case kind:
@@ -136,7 +137,7 @@ func (r *reader) value() (jsontext.Value, error) {
 	return jsontext.Value(r.head[end-int64(len(v)) : end : end]), err
 }
 
-// object calls member for each name of an object, to read its value. member must not keep the name.
+// object calls member for each name in an object. member reads the value of that name, and must not keep the name.
 func (r *reader) object(member func(name []byte) error) error {
 	is, err := r.is('{', "an object")
 	if !is {
@@ -176,7 +177,7 @@ func (r *reader) text(to *string) error {
 	return err
 }
 
-// tensors reads a list of limited length.
+// tensors reads a list of tensors. Its length is limited.
 func (r *reader) tensors(to *[]restTensor) error {
 	*to = nil
 	if k := r.d.PeekKind(); k != '[' && k != 'n' && k != 0 { // 0: invalid JSON
@@ -223,7 +224,7 @@ func (r *reader) tensor(t *restTensor) error {
 	})
 }
 
-// shape reads a list of dimensions of limited length.
+// shape reads a list of dimensions. Its length is limited.
 func (r *reader) shape(to *[]int64) error {
 	v, err := r.value()
 	switch {
@@ -252,7 +253,7 @@ func (r *reader) shape(to *[]int64) error {
 // options are parameters, with the types that gRPC has.
 type options map[string]any
 
-// options reads parameters up to a total length. Those that are null are ignored.
+// options reads parameters up to a total length. It ignores those that are null.
 func (r *reader) options(to *options) error {
 	if k := r.d.PeekKind(); k != '{' && k != 'n' && k != 0 {
 		v, err := r.value()
@@ -290,8 +291,8 @@ func (r *reader) options(to *options) error {
 	if err != nil {
 		return err
 	}
-	var first string                         // invalid parameter that comes first by name
-	for _, p := range slices.Backward(all) { // only the last of duplicates counts
+	var first string                         // of the invalid parameters, the one whose name comes first
+	for _, p := range slices.Backward(all) { // of duplicates only the last counts
 		name := string(p.name)
 		if _, later := (*to)[name]; later {
 			continue
@@ -327,8 +328,8 @@ func option(v jsontext.Value) (any, error) {
 	return nil, errors.New("expected a number, a text, true or false")
 }
 
-// appendAnswer appends an answer's JSON, whose length it returns, then its binary tensors. raw reports which outputs
-// are binary.
+// appendAnswer appends the JSON of an answer, then its binary tensors. head is the length of the JSON. raw reports which
+// outputs are binary.
 func appendAnswer(b []byte, a *Answer, raw func(output int) bool) (doc []byte, head int) {
 	began := len(b)
 	b = appendText(append(b, `{"model_name":`...), a.Model)
@@ -385,7 +386,7 @@ func appendText(b []byte, s string) []byte {
 
 func appendWhole(b []byte, v int64) []byte { return strconv.AppendInt(b, v, 10) }
 
-// appendFloat appends a finite number with the fewest digits that identify it among numbers of so many bits.
+// appendFloat appends a finite number with the fewest digits that identify it among the numbers with this many bits.
 func appendFloat(b []byte, v float64, bits int) []byte {
 	form := byte('f')
 	if a := math.Abs(v); a != 0 && (a < 1e-6 || a >= 1e21) {
@@ -419,7 +420,7 @@ func appendElements(b []byte, t *Tensor) []byte {
 			b = appendWhole(b, int64(int32(word)))
 		case "FP32":
 			b = appendFloat(b, float64(math.Float32frombits(word)), 32)
-		default: // BYTES: the word is a text's length
+		default: // BYTES: a word is the length of a text
 			b = appendText(b, string(t.Data[at:at+int(word)]))
 			at += int(word)
 		}

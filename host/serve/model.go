@@ -30,20 +30,20 @@ type Latency func(ctx context.Context, b *bundle.Bundle) ([]bundle.LatencyEntry,
 type Opened struct {
 	Device   device.Device
 	Watchdog engine.Watchdog
-	// Timely: the device takes about the times in the bundles' tables, so requests that must miss their deadlines are
-	// rejected on arrival. A hardware simulation is far slower than its table.
+	// Timely: the device takes about the times in the bundles' tables. Then requests that must miss their deadlines are
+	// rejected on arrival. A hardware simulation is not Timely: it is far slower than its table.
 	Timely bool
 }
 
 // Settings are a model's settings, from NAME.yaml beside NAME.sluice. The server's defaults replace missing ones.
 type Settings struct {
 	Policy     string   `yaml:"policy"`     // default fluid; models of the same design, policy and b_max share a device
-	BMax       int      `yaml:"b_max"`      // largest batch; 0: the device's
-	Queue      int      `yaml:"queue"`      // most samples waiting or running; default 1024
-	SLO        Duration `yaml:"slo"`        // default of requests, and the longest that they may ask for; 0s in the file: none
+	BMax       int      `yaml:"b_max"`      // largest batch; 0: the device's maximum
+	Queue      int      `yaml:"queue"`      // maximum number of samples that wait or run; default 1024
+	SLO        Duration `yaml:"slo"`        // default for requests, and the longest time that they may ask for; 0s in the file: none
 	Theta      Thetas   `yaml:"theta"`      // one for all exits, or one per exit; default 0.8
 	Priorities int      `yaml:"priorities"` // number of levels, 1 is the highest; default 2
-	Priority   int      `yaml:"priority"`   // of requests without one; default: the lowest
+	Priority   int      `yaml:"priority"`   // for requests without one; default: the lowest
 }
 
 // Duration is a time in YAML: 20ms.
@@ -125,17 +125,17 @@ func (s *Settings) thetaAt(exit int) float32 { return s.Theta[min(exit, len(s.Th
 // Model is a served bundle.
 type Model struct {
 	name, version string
-	network       string // its name on the device; each version has its own
+	network       string // name of its network on the device; each version has its own
 	hash          uint64
 	net           *bundle.Network
 	table         *sched.Table
 	set           Settings
 	about         About
-	pixels        []float32 // element for each byte value, 256 per channel; nil: unknown
+	pixels        []float32 // the network's element for each byte value, 256 per channel; nil: unknown
 	classes       int       // classes of every exit; 0: they differ, so logits are no output
 	watch         *watch
 	on            *shared
-	saturated     atomic.Uint64 // samples with clipped values
+	saturated     atomic.Uint64 // number of samples with clipped values
 	queued        atomic.Int64
 	queuedSamples atomic.Int64
 }
@@ -163,7 +163,7 @@ func (s *Server) open(name, version string, b *bundle.Bundle, set Settings) (*Mo
 			m.pixels = append(m.pixels, m.about.Pixel(uint8(i), i/256))
 		}
 	}
-	if latency := s.opts.Latency; latency != nil { // before renamed, since measurements are stored under the original bundle
+	if latency := s.opts.Latency; latency != nil { // before renamed, since measurements are stored for the bundle under its original name
 		c := *b
 		if c.Latency, err = latency(s.ctx, b); err != nil {
 			return fail(err)
@@ -211,10 +211,10 @@ func renamed(b *bundle.Bundle, network string) *bundle.Bundle {
 	return &c
 }
 
-// warmUps limits the attempts to warm up a model. A device failure meanwhile is not the model's fault.
+// warmUps limits the attempts to warm up a model. If the device fails meanwhile, that is not the model's fault.
 const warmUps = 3
 
-// warm runs an input of zeros through every segment.
+// warm runs an input of zeros through every segment of the model.
 func (m *Model) warm(ctx context.Context) error {
 	var err error
 	for range warmUps {
@@ -234,7 +234,7 @@ func (m *Model) warmOnce(ctx context.Context) (failed bool, err error) {
 	}
 	zeros := make([]int16, m.net.InH*m.net.InW*m.net.InC)
 	t, err := m.on.server.Open(ctx, &engine.Call{
-		Task:   sched.Task{Network: m.network, Theta: never[0], Thetas: never, Priority: math.MaxInt32}, // highest priority, so that it does not starve
+		Task:   sched.Task{Network: m.network, Theta: never[0], Thetas: never, Priority: math.MaxInt32}, // highest priority, so that the warm-up does not starve
 		Inputs: [][]device.Tensor{{device.Words(m.inputName(), zeros, m.net.InH, m.net.InW, m.net.InC)}},
 	})
 	if err != nil {
@@ -294,8 +294,8 @@ func (m *Model) infer(ctx context.Context, r *Request, most int, passed func(*An
 	return m.answer(ctx, r, task.Deadline, outcomes)
 }
 
-// serve has the engine run a request, and passes on its exits to passed if that is set. lost is the error with which
-// passed stopped. err says that the request was not accepted. left is called when the request has ended.
+// serve lets the engine run a request, and calls passed, if it is set, with each exit. lost is the error with which passed
+// stopped. err means that the request was not accepted. left is called when the request has ended.
 func (m *Model) serve(ctx context.Context, r *Request, call *engine.Call, passed func(*Answer) error, left func()) (outcomes []engine.Outcome, lost, err error) {
 	ended := func(outcomes []engine.Outcome) {
 		m.watch.ended(call.Task.Deadline > 0, outcomes)
@@ -332,7 +332,7 @@ func (m *Model) serve(ctx context.Context, r *Request, call *engine.Call, passed
 	return ticket.Outcomes(), lost, nil
 }
 
-// enter admits a request to the queue, or rejects it; left removes it.
+// enter admits a request to the queue, or rejects it. left removes it from the queue.
 func (m *Model) enter(r *Request, deadline engine.Time, samples int) (left func(), err error) {
 	// a single request may exceed the limit if the queue is empty
 	if n := m.queuedSamples.Add(int64(samples)); n > int64(m.set.Queue) && n > int64(samples) {
@@ -350,7 +350,7 @@ func (m *Model) enter(r *Request, deadline engine.Time, samples int) (left func(
 	}, nil
 }
 
-// wait estimates when the queue will be below its limit, if samples run one by one.
+// wait estimates when the queue will be below its limit, as if samples ran one by one.
 func (m *Model) wait(queued int64) time.Duration {
 	return max(retryAfter, time.Duration((queued-int64(m.set.Queue))*m.table.Alone()))
 }
@@ -450,7 +450,7 @@ func (m *Model) logits(e *device.ExitResult) []float32 {
 	return m.net.Exits[e.Exit].Logits(e.Raw)
 }
 
-// show makes an answer from the samples' results. With a single sample they are in the parameters too.
+// show makes an answer from the results of the samples. With a single sample, the results are in the parameters too.
 func (m *Model) show(r *Request, results []*device.ExitResult) *Answer {
 	a := &Answer{Model: m.name, Version: m.version, ID: r.ID, Params: map[string]any{}}
 	n := int64(len(results))

@@ -1,5 +1,5 @@
-// Load reports in ORCA's format. Every answer reports the server's load, so that balancers send work where there is
-// room.
+// Load reports in ORCA's format. Every answer reports the load of the server. Balancers then send requests to servers with
+// free capacity.
 
 package serve
 
@@ -30,11 +30,12 @@ const (
 	longestLoad = 10 * time.Second
 )
 
-// load measures the server's load. A balancer weighs servers by rate over utilisation: answers per busy second.
-// Rejections do not count in the rate, or they would attract requests to a server without room.
+// load measures the load of the server. A balancer weighs servers by their rate divided by their utilisation: answers per
+// busy second. Rejections do not count in the rate. Otherwise they would attract requests to a server that has no capacity
+// left.
 type load struct {
 	mu     sync.Mutex
-	marks  []mark // oldest first; the first one is of the server's start, the last of the latest request
+	marks  []mark // oldest first; the first mark is from the start of the server, the last from the latest request
 	made   time.Time
 	latest loadReport
 }
@@ -79,7 +80,7 @@ func (l *load) report(now time.Time, s *Server) loadReport {
 	for _, on := range s.devices.list() {
 		m.busy = append(m.busy, busy{on, on.busy()})
 	}
-	for len(l.marks) > 1 { // the newest mark that is older than the window stays
+	for len(l.marks) > 1 { // keep the newest mark that is older than the window
 		next := &l.marks[1]
 		if age := now.Sub(next.at); age < loadWindow || age < longestLoad && m.answered-next.answered < loadAnswers {
 			break
@@ -100,10 +101,10 @@ func (l *load) report(now time.Time, s *Server) loadReport {
 	return l.latest
 }
 
-// until is the load between two marks. The earlier mark may be older than the window. Marks are made when requests
-// end, so all that the interval counts still ended within the window or at most a tenth of a second before. A window
-// shorter than a segment would be worse, as the device would seem faster than it is. Just after the start the
-// interval counts as a tenth of a second, since rates over microseconds mean nothing.
+// until is the load between two marks, m and the later n. m may be older than the window. Marks are made when requests end.
+// So all that the interval counts ended within the window, or at most a tenth of a second before. A window shorter than a
+// segment would be worse, as the device would seem faster than it is. Just after the start the interval counts as a tenth of
+// a second, since rates over microseconds mean nothing.
 func (m mark) until(n mark) *orca.OrcaLoadReport {
 	s := min(max(n.at.Sub(m.at), loadEvery), longestLoad).Seconds()
 	r := &orca.OrcaLoadReport{
@@ -121,12 +122,12 @@ func (m mark) until(n mark) *orca.OrcaLoadReport {
 	return r
 }
 
-// written is a report in both forms. The header has no device names, which may contain characters that a header must
-// not.
+// written encodes a report in both forms. The form for headers has no device names, since these may contain characters that a
+// header must not.
 func written(r *orca.OrcaLoadReport) loadReport {
 	binary, err := proto.Marshal(r)
 	if err != nil {
-		binary = nil // an empty report claims nothing
+		binary = nil // leave out an empty report
 	}
 	return loadReport{string(binary), fmt.Sprintf("TEXT application_utilization=%.4f,rps_fractional=%.2f,eps=%.2f,named_metrics.queued=%g",
 		r.ApplicationUtilization, r.RpsFractional, r.Eps, r.NamedMetrics["queued"])}
@@ -142,6 +143,6 @@ func (s *Server) reportTrailer(ctx context.Context, method string) {
 	if method != oip.GRPCInferenceService_ModelInfer_FullMethodName && method != oip.GRPCInferenceService_ModelStreamInfer_FullMethodName {
 		return
 	}
-	// fails if the answer has been sent
+	// this fails if the answer has been sent, which does not matter
 	_ = grpc.SetTrailer(ctx, metadata.Pairs(loadMetrics+"-bin", s.load.report(time.Now(), s).binary))
 }

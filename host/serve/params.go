@@ -59,8 +59,8 @@ func whole(params map[string]any, name string, lo, hi int64) (int64, bool, error
 // maxWait limits times in parameters, in us: a year.
 const maxWait = int64(365 * 24 * 3600 * 1e6)
 
-// within is the time that the request may take: the least of the call's deadline, slo_us, timeout and the model's
-// SLO; 0: none.
+// within is the time that the request may take: the least of the call's deadline, slo_us, timeout and the SLO of the model;
+// 0: there is none.
 func (m *Model) within(ctx context.Context, came time.Time, params map[string]any) (time.Duration, error) {
 	least := time.Duration(m.set.SLO)
 	tighten := func(d time.Duration) {
@@ -84,13 +84,13 @@ func (m *Model) within(ctx context.Context, came time.Time, params map[string]an
 		if left <= 0 {
 			return 0, refuse(Expired, "%s: the call's deadline has passed before it was looked at", expired)
 		}
-		left += time.Since(came) // from the request's arrival, as the other limits
+		left += time.Since(came) // counted from the arrival of the request, as the other limits are
 		tighten(min(left, time.Duration(maxWait)*time.Microsecond))
 	}
 	return least, nil
 }
 
-// thresholds are the thresholds by exit: exit_threshold or the model's. At max_exit all samples leave.
+// thresholds returns the thresholds by exit: exit_threshold or the model's. At max_exit all samples leave.
 func (m *Model) thresholds(params map[string]any) ([]float32, error) {
 	exits := len(m.net.Exits)
 	out := make([]float32, exits)
@@ -103,7 +103,7 @@ func (m *Model) thresholds(params map[string]any) ([]float32, error) {
 	}
 	if there {
 		switch params["exit_threshold"].(type) {
-		case int64, uint64: // in thousandths, for clients without fractions; 0, 1 and 2 are taken literally
+		case int64, uint64: // integers are thousandths, for clients without fractions; but 0, 1 and 2 are the thresholds themselves
 			if v > 2 {
 				v /= 1000
 			}
@@ -127,8 +127,8 @@ func (m *Model) thresholds(params map[string]any) ([]float32, error) {
 	return out, nil
 }
 
-// priority is the engine's priority, for which greater is more urgent. In the parameter 1 is the highest, 0 the
-// model's default.
+// priority is the engine's priority, for which a greater number is more urgent. In the parameter 1 is the highest priority,
+// and 0 means the model's default.
 func (m *Model) priority(params map[string]any) (int, error) {
 	levels := m.set.Priorities
 	p, _, err := whole(params, "priority", 0, int64(levels))

@@ -35,7 +35,7 @@ var ErrName = errors.New("model repository")
 type entry struct {
 	path    string
 	model   *Model // nil: not loaded
-	wanted  bool   // it should be loaded
+	wanted  bool   // the version should be loaded
 	loading bool
 	reason  string // why the last load failed
 }
@@ -60,7 +60,7 @@ func (s *Server) Add(path string) error {
 	return s.scan(path, "")
 }
 
-// scan adds the new bundles of a path, of one model or of all ("").
+// scan adds the new bundles of a path, for one model or for all ("").
 func (s *Server) scan(path, model string) error {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -104,7 +104,7 @@ func (s *Server) scan(path, model string) error {
 			continue // already in the repository
 		}
 		if other != nil && !other.loading {
-			if _, err := os.Stat(other.path); errors.Is(err, os.ErrNotExist) { // its file has been renamed
+			if _, err := os.Stat(other.path); errors.Is(err, os.ErrNotExist) { // the other file has been renamed
 				other.path = f
 				continue
 			}
@@ -142,7 +142,7 @@ func named(name, version string) error {
 	}
 	switch name {
 	case "stats", ".", "..": // REST uses /models/stats for all models, and a path cannot contain the others
-	case oip.GRPCInferenceService_ServiceDesc.ServiceName: // in health checks, the name of the whole server
+	case oip.GRPCInferenceService_ServiceDesc.ServiceName: // health checks use this name for the whole server
 	default:
 		// protobuf rejects a whole message if a text is not UTF-8
 		if name != "" && utf8.ValidString(name) && !strings.ContainsAny(name, "/ ") && !strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
@@ -253,7 +253,7 @@ func (s *Server) each(name string, f func(name, version string) error) error {
 		return refuse(NotFound, "no model %q in the repository", name)
 	}
 	var bad []error
-	for _, v := range all { // an error in one version does not affect the others
+	for _, v := range all { // an error in one version does not stop the others
 		if err := f(name, v); err != nil {
 			bad = append(bad, err)
 		}
@@ -280,7 +280,7 @@ func (s *Server) loadVersion(name, version string) error {
 	m, err := s.read(name, version, e.path)
 	s.mu.Lock()
 	old, why := e.model, ""
-	stopped := err == nil && s.ctx.Err() != nil // the server stopped meanwhile, and has closed all models that it knew
+	stopped := err == nil && s.ctx.Err() != nil // the server was stopped meanwhile, and has closed only the models that it knew
 	if e.loading = false; err != nil {
 		// clients can read it, and must not learn where the server keeps its files
 		why = strings.ReplaceAll(err.Error(), filepath.Dir(e.path)+string(filepath.Separator), "")
@@ -329,7 +329,7 @@ func (s *Server) read(name, version, path string) (*Model, error) {
 	return s.open(name, version, b, set.over(of))
 }
 
-// regular rejects anything but a regular file: reading a pipe, for example, could block for ever.
+// regular rejects anything but a regular file. Reading a pipe, for example, could block for ever.
 func regular(path string) error {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return fmt.Errorf("%s: it is no regular file", path)
@@ -397,13 +397,13 @@ func ParseSettings(text []byte) (Settings, error) {
 		}
 	}
 	alone := s
-	if alone.Priorities == 0 { // the other file may set it
+	if alone.Priorities == 0 { // the other file of settings may set it
 		alone.Priorities = max(2, s.Priority)
 	}
 	return s, alone.check()
 }
 
-// Index lists the repository in order.
+// Index lists the versions in the repository, sorted.
 func (s *Server) Index() []Index {
 	s.mu.Lock()
 	defer s.mu.Unlock()

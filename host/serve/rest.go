@@ -34,7 +34,7 @@ func (s *Server) REST() http.Handler {
 				body := r.Body
 				r.Body = http.MaxBytesReader(w, body, int64(s.opts.Limits.Message))
 				if err = f(w, r); err != nil && coded(err).REST == http.StatusRequestEntityTooLarge {
-					// if the connection closed while the client is still sending, it would not read the answer
+					// if the connection is closed while the client is still sending, the client does not read the answer
 					_, _ = io.CopyN(io.Discard, body, int64(s.opts.Limits.Message))
 				}
 			}
@@ -96,7 +96,8 @@ func (s *Server) REST() http.Handler {
 	return s.limitTimes(s.sameOrigin(mux))
 }
 
-// noCall answers unknown calls: with the right method if the path exists, or with not found.
+// noCall answers calls that do not exist. If the path exists, the answer names the allowed method; otherwise it is "not
+// found".
 func noCall(mux *http.ServeMux) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		other := r.Clone(r.Context())
@@ -139,7 +140,7 @@ func (s *Server) repositoryREST(handle handler) {
 			if err := s.readJSON(r, &q); err != nil {
 				return err
 			}
-			delete(q.Parameters, "unload_dependents") // Triton's parameter; there are no dependents
+			delete(q.Parameters, "unload_dependents") // a parameter of Triton; models here have no dependents
 			if err := noParameters(r.PathValue("model"), len(q.Parameters)); err != nil {
 				return err
 			}
@@ -169,15 +170,15 @@ func noMemoryREST(handle handler) {
 	}
 }
 
-// limitTimes limits the time in which a client must send a request, whether or not h reads it, and receive the
-// answer. net/http lifts the first limit once the body is complete.
+// limitTimes limits the time in which a client must send a request, whether or not h reads it, and the time in which it must
+// receive the answer. net/http lifts the first limit once the body is complete.
 func (s *Server) limitTimes(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := http.NewResponseController(w) // without effect for a test's writer, which has no connection
 		t := deadlineWriter{w, c, s.opts.Limits.Transfer}
 		if r.Body != http.NoBody {
 			_ = c.SetReadDeadline(time.Now().Add(s.opts.Limits.Transfer))
-			t.extend() // for the "100 Continue" that net/http writes
+			t.extend() // for the "100 Continue" that net/http may write
 		}
 		h.ServeHTTP(t, r)
 	})
@@ -204,10 +205,10 @@ func (w deadlineWriter) WriteHeader(code int) {
 	w.ResponseWriter.WriteHeader(code)
 }
 
-// extend starts the time limit anew, since net/http may wait for the rest of the request first.
+// extend starts the time limit again, since net/http may have waited for the rest of the request before.
 func (w deadlineWriter) extend() { _ = w.c.SetWriteDeadline(time.Now().Add(w.limit + time.Minute)) }
 
-// truth answers with a status code, and with a text for clients that read the body.
+// truth answers a yes-or-no question with a status code, and with a text for clients that read the body.
 func truth(w http.ResponseWriter, name string, ok bool) error {
 	w.Header().Set("Content-Type", "application/json")
 	if !ok {
@@ -255,14 +256,14 @@ func blamed(err error, what string) error {
 	return refuse(Invalid, "%s: %v", what, err)
 }
 
-// buffers are reused for requests and their answers.
+// buffers are memory that is reused for requests and their answers.
 var buffers = sync.Pool{New: func() any {
 	b := make([]byte, 0, 4<<10)
 	return &b
 }}
 
-// spare returns a buffer emptied for reuse, or nil if it is large and better left to the garbage collector. The small
-// ones do not count as memory of requests.
+// spare returns a buffer, emptied for reuse. It returns nil if the buffer is large; the garbage collector should free it.
+// Buffers that are kept do not count as memory of requests.
 func spare(b []byte) []byte {
 	if cap(b) > 16<<10 {
 		return nil
@@ -270,8 +271,8 @@ func spare(b []byte) []byte {
 	return b[:0]
 }
 
-// body reads a request's body into a buffer, decompressed, and returns how much of the server's memory it has
-// reserved. The length is limited by the server's limit and by what the model can use.
+// body reads the body of a request into a buffer and decompresses it. It returns how much of the server's memory it has
+// reserved. The length is limited by the limit of the server and by what the model can use.
 func (s *Server) body(r *http.Request, m *Model) (body []byte, taken int, err error) {
 	in, err := unpacked(r)
 	if err != nil {
@@ -311,12 +312,12 @@ func unpacked(r *http.Request) (in io.Reader, err error) {
 	return in, blamed(err, "the request is not "+enc+" as it says")
 }
 
-// longest is the largest useful request, with all numbers written at full length.
+// longest is the size in bytes of the largest useful request, with all numbers written at full length.
 func (m *Model) longest(samples int) int64 {
 	return slack + 32*int64(samples)*int64(m.net.InH)*int64(m.net.InW)*int64(m.net.InC)
 }
 
-// headerLength is the header with the length of the JSON, after which the binary tensors begin.
+// headerLength is the name of the header with the length of the JSON, after which the binary tensors begin.
 const headerLength = "Inference-Header-Content-Length"
 
 func (s *Server) inferREST(w http.ResponseWriter, r *http.Request) error {
@@ -356,7 +357,7 @@ func (s *Server) inferREST(w http.ResponseWriter, r *http.Request) error {
 	}
 	var head int
 	body, head = appendAnswer(body, a, func(i int) bool { // the request is not needed any more
-		if i < len(q.Outputs) { // outputs are in the requested order
+		if i < len(q.Outputs) { // outputs are in the order in which they were requested
 			return q.Outputs[i].Binary
 		}
 		return q.binary
@@ -390,10 +391,10 @@ func (s *Server) inferREST(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// restRequest is a request with the form of its answer.
+// restRequest is a request and the form that its answer should have.
 type restRequest struct {
 	Request
-	binary bool // default for outputs that do not say
+	binary bool // default for outputs that do not set their form
 }
 
 // raw makes a request from Triton's raw binary form, without JSON: the body is one sample, and outputs are binary.
@@ -444,7 +445,7 @@ func longID(id string) error {
 	return refuse(Invalid, "the request's id has %d bytes: expected at most %d", len(id), maxID)
 }
 
-// flag reads a boolean parameter; without is its default, and of names its output in errors.
+// flag reads a boolean parameter. without is the value if it is missing. In errors, of is the name of the output.
 func flag(p map[string]any, of, name string, without bool) (bool, error) {
 	v, there := p[name]
 	if !there {

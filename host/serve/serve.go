@@ -38,29 +38,29 @@ type Tensor struct {
 // Wanted is a requested output.
 type Wanted struct {
 	Name    string
-	Classes int  // number of best classes to return in place of the tensor; 0: the tensor
+	Classes int  // number of best classes to return instead of the tensor; 0: the tensor
 	Binary  bool // for REST only
 }
 
 // Request is an inference request from either interface.
 type Request struct {
 	Model, Version, ID string
-	Params             map[string]any // bool, int64, uint64, float64, string
+	Params             map[string]any // values are bool, int64, uint64, float64 or string
 	Inputs             []Tensor
 	Outputs            []Wanted  // empty: all
 	Came               time.Time // when it began to arrive; zero: now
 }
 
-// Answer is a whole answer, or that of one exit.
+// Answer is the answer to a request, or the result at one exit.
 type Answer struct {
 	Model, Version, ID string
 	Params             map[string]any
 	Outputs            []Tensor
 }
 
-// Ballast is memory that a serving program should hold and never touch. It counts as live, so the garbage collector
-// runs only when requests have left as much garbage. Without it, with few live megabytes, the collector takes a fifth
-// of a request's CPU time. It adds about 32 MiB to the process. It is nil if GOMEMLIMIT leaves no room for it.
+// Ballast returns memory that a serving program should hold and never use. It counts as live, so the garbage collector runs
+// only when requests have left as much garbage. Without it few megabytes are live, and the collector takes a fifth of a
+// request's CPU time. It adds about 32 MiB to the process. It is nil if GOMEMLIMIT leaves no room for it.
 func Ballast() []byte {
 	const size = 32 << 20
 	if debug.SetMemoryLimit(-1) < 8*size {
@@ -73,8 +73,8 @@ func Ballast() []byte {
 type Limits struct {
 	Message     int           // bytes of a request, decompressed; default 64 MiB
 	Memory      int           // bytes of all requests in flight, decompressed; default 1 GiB
-	Samples     int           // of a request; default 64
-	Connections int           // at a time, per port; default 1024
+	Samples     int           // samples of a request; default 64
+	Connections int           // connections at a time, per port; default 1024
 	Rate        float64       // requests per second per client address; 0: no limit
 	Transfer    time.Duration // time to send a whole request on REST, or to receive an answer; default 1 min
 }
@@ -99,7 +99,7 @@ func (l Limits) filled() Limits {
 type Options struct {
 	Version string
 	Open    Opener
-	Latency Latency                               // bundles' tables on the devices that Open opens; nil: their own
+	Latency Latency                               // bundles' tables on the devices that Open opens; nil: those in the bundles
 	About   func(b *bundle.Bundle) (About, error) // nil: nothing is known about bundles
 	Limits  Limits
 	Token   func() string // bearer token that clients must send; nil: none
@@ -134,7 +134,7 @@ type Server struct {
 	opts     Options
 	ctx      context.Context // context of everything that runs
 	stop     context.CancelFunc
-	quiet    atomic.Bool // reports not ready although it serves
+	quiet    atomic.Bool // set by Leave: it reports that it is not ready although it serves
 	draining atomic.Bool
 	pending  sync.WaitGroup
 	book     book
@@ -195,7 +195,7 @@ func (s *Server) leaving() bool { return s.quiet.Load() || s.draining.Load() }
 // are abandoned.
 func (s *Server) Drain(ctx context.Context) error {
 	s.mu.Lock()
-	s.draining.Store(true) // under the lock, so that calls that began before are waited for
+	s.draining.Store(true) // set under the lock, so that Drain waits for calls that began before
 	s.mu.Unlock()
 	done := make(chan struct{})
 	go func() {
@@ -231,7 +231,7 @@ func (s *Server) Drain(ctx context.Context) error {
 	return err
 }
 
-// begin counts a request in, or rejects it.
+// begin counts a request as in flight, or rejects it.
 func (s *Server) begin() (end func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -252,7 +252,7 @@ func (s *Server) Infer(ctx context.Context, r *Request, passed func(*Answer) err
 	a, m, err := s.infer(ctx, r, passed)
 	sp.end(err)
 	s.book.request(m, r, time.Since(r.Came), err)
-	s.load.report(time.Now(), s) // so that the report includes this request
+	s.load.report(time.Now(), s) // after end, so that the report includes this request
 	return a, err
 }
 

@@ -1,7 +1,7 @@
 //go:build otel
 
-// OpenTelemetry spans of requests. Each request has one, below the client's, and within it one per exit and sample,
-// from the previous exit on.
+// OpenTelemetry spans of requests. Each request has a span, whose parent is the client's. Within it, each sample has a span
+// for each exit, which begins at the previous exit.
 
 package serve
 
@@ -74,7 +74,7 @@ type span struct {
 	ctx    context.Context
 	tracer trace.Tracer
 	began  time.Time
-	since  map[int]time.Time // by sample: when it passed its last exit
+	since  map[int]time.Time // by sample: time at which it passed its last exit
 }
 
 type spanKey struct{}

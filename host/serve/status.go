@@ -56,7 +56,7 @@ func (s *Server) Status() http.Handler {
 	return s.limitTimes(s.sameOrigin(mux))
 }
 
-// newest returns the latest snapshot; if there is none, it takes one.
+// newest returns the latest snapshot. If there is none yet, it takes one.
 func (s *Server) newest() (*Snapshot, <-chan struct{}) {
 	p, news := s.Latest()
 	if p == nil {

@@ -49,8 +49,8 @@ var errNaN = errors.New("it holds a value that is no number: expected finite val
 // inputTypes are the datatypes that inputs may have.
 func inputTypes() []string { return []string{"FP32", "UINT8", "INT16", "INT8"} }
 
-// toWords converts values to the network's elements. Values beyond their range are clipped, which cut reports. INT16
-// and INT8 are elements already. Bytes are looked up in pixels, with 256 values per channel.
+// toWords converts values to the network's elements. Values outside their range are clipped; cut reports whether there were
+// any. INT16 and INT8 values are elements already. UINT8 values are looked up in pixels, which has 256 values per channel.
 func toWords(datatype string, data []byte, net *bundle.Network, pixels []float32) (out []int16, cut bool, err error) {
 	out = make([]int16, len(data)/sizeOf(datatype))
 	switch datatype {
@@ -65,7 +65,7 @@ func toWords(datatype string, data []byte, net *bundle.Network, pixels []float32
 		}
 		return out, false, net.Holds(out)
 	}
-	var values [256]float32 // in parts, since there may be a million
+	var values [256]float32 // in parts of this length, since there may be a million values
 	for at := 0; at < len(out); at += len(values) {
 		part := values[:min(len(values), len(out)-at)]
 		finite := true

@@ -24,7 +24,7 @@ func bounds() []float64 {
 	return []float64{0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10}
 }
 
-// Durations counts events and their total time.
+// Durations has a number of events and their total time.
 type Durations struct {
 	Count uint64 `json:"count"`
 	Ns    uint64 `json:"ns"`
@@ -40,7 +40,7 @@ type Batch struct {
 	Model   string      `json:"model"` // name:version
 	Segment int         `json:"segment"`
 	Size    int         `json:"size"`
-	Start   engine.Time `json:"start_ns"` // on the device's clock
+	Start   engine.Time `json:"start_ns"` // start time on the device's clock
 	End     engine.Time `json:"end_ns"`
 	Failed  bool        `json:"failed"`
 }
@@ -75,30 +75,30 @@ type ModelState struct {
 	Name      string            `json:"name"`
 	Version   string            `json:"version"`
 	Ready     bool              `json:"ready"`
-	Device    string            `json:"device"` // its name among Devices
+	Device    string            `json:"device"` // the name of its device, as in Devices
 	SLO       engine.Time       `json:"slo_ns"`
 	Queued    int64             `json:"queued"`    // requests waiting or running
 	Saturated uint64            `json:"saturated"` // samples with values outside the network's range, which were clipped
 	Requests  map[string]uint64 `json:"requests"`  // by code
 	Met       uint64            `json:"deadlines_met"`
-	Missed    uint64            `json:"deadlines_missed"` // answered late, abandoned, or rejected
+	Missed    uint64            `json:"deadlines_missed"` // requests answered late, abandoned, or rejected
 	Slack     engine.Time       `json:"least_slack_ns"`   // least time to a deadline of a waiting or running request; negative if it has passed
 	Deadline  bool              `json:"has_slack"`        // Slack is valid: some request has a deadline
 	Last      int64             `json:"last_ms"`          // arrival of the latest request, ms since 1970; 0: none
 	Samples   uint64            `json:"samples"`          // with a result
-	Exits     []uint64          `json:"exits"`            // samples by the exit taken
-	Latency   []uint64          `json:"latency"`          // answers by bucket of Bounds; the last is +Inf
+	Exits     []uint64          `json:"exits"`            // number of samples by the exit taken
+	Latency   []uint64          `json:"latency"`          // number of answers by bucket of Bounds; the last bucket is +Inf
 	Success   Durations         `json:"success"`
 	Fail      Durations         `json:"fail"`
-	Queue     Durations         `json:"queue"`   // waiting time of answered requests, including that between segments
-	Compute   Durations         `json:"compute"` // time in segments of answered requests
+	Queue     Durations         `json:"queue"`   // time for which answered requests waited, also between segments
+	Compute   Durations         `json:"compute"` // time that answered requests spent in segments
 	Pending   int64             `json:"pending"` // samples that have not begun
 	Batches   uint64            `json:"batches"`
 	Sizes     map[int]Durations `json:"sizes"` // batches by size
-	// Executions counts launches by their initial size, with their time in segments. Batches that join a launch count
-	// with it.
+	// Executions counts launches by their initial size, with their time in segments. A batch that joins a launch counts as
+	// part of it.
 	Executions map[int]Durations `json:"executions"`
-	Busy       uint64            `json:"busy_ns"` // time of the device in its segments
+	Busy       uint64            `json:"busy_ns"` // total time for which the device ran segments of the model
 }
 
 // Snapshot is the state of a server at one moment.
@@ -107,10 +107,10 @@ type Snapshot struct {
 	At       time.Time         `json:"at"`
 	Draining bool              `json:"draining"`
 	Bounds   []float64         `json:"bounds"`   // in seconds
-	Requests map[string]uint64 `json:"requests"` // of all models, including unloaded ones, by code
+	Requests map[string]uint64 `json:"requests"` // number of requests of all models, including unloaded ones, by code
 	Devices  []DeviceState     `json:"devices"`
 	Models   []ModelState      `json:"models"`
-	Refused  []Refusal         `json:"refused"` // recent ones, newest last
+	Refused  []Refusal         `json:"refused"` // recent rejections, newest last
 	Unknown  uint64            `json:"unknown"` // requests that reached no model
 }
 
@@ -119,7 +119,7 @@ const (
 	lastRefusals = 20
 )
 
-// keep appends to a list of the last n values.
+// keep appends a value to a list, and keeps the last n values.
 func keep[T any](list []T, v T, n int) []T {
 	if len(list) >= n {
 		list = append(list[:0], list[len(list)-n+1:]...)
@@ -127,12 +127,12 @@ func keep[T any](list []T, v T, n int) []T {
 	return append(list, v)
 }
 
-// watch counts one model.
+// watch has the counts of one model.
 type watch struct {
 	m    *Model
 	mu   sync.Mutex
 	st   ModelState
-	runs map[device.RequestID]time.Duration // by sample that has begun: its time in segments
+	runs map[device.RequestID]time.Duration // by sample that has begun: its time in segments so far
 	// deadlines of waiting and running requests, by key
 	deadlines map[uint64]engine.Time
 	keys      uint64
@@ -186,7 +186,7 @@ func (w *watch) ended(deadline bool, outcomes []engine.Outcome) {
 	}
 }
 
-// missed counts a request with a deadline that was rejected for lack of time or room.
+// missed counts a request with a deadline that was rejected because there was too little time or room.
 func (w *watch) missed(deadline engine.Time, err error) {
 	if code := coded(err).Code; deadline > 0 && (code == Exhausted || code == Expired) {
 		w.mu.Lock()
@@ -292,7 +292,7 @@ type book struct {
 	news    chan struct{} // closed when there is a newer snapshot
 }
 
-// ended returns how many requests were answered, and how many failed in a way that another server might not have.
+// ended returns how many requests were answered, and how many failed for a reason that another server might not have.
 func (b *book) ended() (answered, failed uint64) {
 	for _, code := range []codes.Code{Exhausted, Expired, Unavailable, Internal} {
 		failed += b.requests[code].Load()

@@ -1,6 +1,6 @@
-// Package drive sends requests to a server of the Open Inference Protocol and counts how they end. The load is open
-// (at times that do not depend on the server) or closed. Latencies count from the time at which a request was due, so
-// a slow server cannot hide its delays.
+// Package drive sends requests to a server of the Open Inference Protocol and counts how they end. An open load sends at
+// times that do not depend on the server; a closed load waits for answers. Latencies count from the time at which a request
+// was due, so a slow server cannot hide its delays.
 package drive
 
 import (
@@ -42,8 +42,8 @@ type Question struct {
 	Data  [][]byte
 	Batch int           // number of samples
 	SLO   time.Duration // 0: none
-	Theta string        // exit_threshold; "": the model's
-	// Priority is 1 for the highest; 0: the model's.
+	Theta string        // exit_threshold; "": the model's default
+	// Priority is 1 for the highest; 0: the model's default.
 	Priority int
 	Stream   bool // over a gRPC stream, with an answer at each exit
 }
@@ -57,7 +57,7 @@ const (
 	Refused
 	Cancelled
 	Errored
-	Unsent // it expired before this machine could send it
+	Unsent // its time was over before this machine could send it
 )
 
 // Reply is the result of a request. Exits and Classes have a number per sample, if the server reports them.
@@ -68,7 +68,7 @@ type Reply struct {
 	First          time.Time // for streams: time of the first answer
 }
 
-// wrong makes the reply a server error.
+// wrong replaces the reply by a server error.
 func (r *Reply) wrong(format string, a ...any) {
 	*r = Reply{Ending: Errored, Why: fmt.Sprintf(format, a...)}
 }
@@ -88,7 +88,7 @@ func (r *Reply) check(q *Question) {
 	}
 }
 
-// exits is the model's number of exits, at most maxExits.
+// exits is the number of exits of the model, at most maxExits.
 func (m *Model) exits() int {
 	if n, err := strconv.Atoi(m.Params["exits"]); err == nil && n > 0 && n < maxExits {
 		return n
@@ -113,7 +113,7 @@ type Load struct {
 	N       int
 	SLO     time.Duration
 	Theta   string
-	// Priority is 1 for the highest; 0: the model's.
+	// Priority is 1 for the highest; 0: the model's default.
 	Priority int
 	Stream   bool // every request on a gRPC stream of its own
 	Batch    int  // samples per request; 0: 1
@@ -130,13 +130,13 @@ type Result struct {
 	Exits   []int  `json:"exits"`   // by sample, if the server reports it
 	Classes []int  `json:"classes"` // the same
 	Due     int64  `json:"due_ns"`
-	Latency int64  `json:"latency_ns"`         // from the due time
-	First   int64  `json:"first_ns,omitempty"` // of a stream's first answer, from the due time
+	Latency int64  `json:"latency_ns"`         // time from the due time to the answer
+	First   int64  `json:"first_ns,omitempty"` // time from the due time to the first answer of a stream
 	Ending  string `json:"ending"`
 	Why     string `json:"why,omitempty"`
 }
 
-// Latencies are those of answered requests, from their due times; -1 without any.
+// Latencies has statistics of answered requests, counted from their due times; -1 if there are none.
 type Latencies struct {
 	Avg int64 `json:"avg_ns"`
 	P50 int64 `json:"p50_ns"`
@@ -145,7 +145,7 @@ type Latencies struct {
 
 // Summary has the counts of a load. Its keys are those of sluice run; what only the server knows is null.
 type Summary struct {
-	Paced      string     `json:"-"` // the clock of the server's figures, if it reports it
+	Paced      string     `json:"-"` // clock on which the server's figures are based, if it reports one
 	Requests   int        `json:"requests"`
 	OnTime     int        `json:"on_time"`
 	Late       int        `json:"late"`
@@ -153,14 +153,14 @@ type Summary struct {
 	Refused    int        `json:"refused"`
 	Cancelled  int        `json:"cancelled"`
 	Errors     int        `json:"errors"`
-	Unsent     int        `json:"unsent"`     // expired before this machine could send them
-	Violations int        `json:"violations"` // all but on_time and cancelled
-	Exits      []int      `json:"exits"`      // answers by exit, if the server reports it
+	Unsent     int        `json:"unsent"`     // their time was over before this machine could send them
+	Violations int        `json:"violations"` // all endings but on_time and cancelled
+	Exits      []int      `json:"exits"`      // number of answers by exit, if the server reports the exit
 	Latency    Latencies  `json:"latency"`
-	First      *Latencies `json:"first,omitempty"` // for streams: to the first answer
-	Goodput    float64    `json:"goodput"`         // on_time per second, until the last request ended
+	First      *Latencies `json:"first,omitempty"` // for streams: time to the first answer
+	Goodput    float64    `json:"goodput"`         // on_time requests per second, until the last request ended
 	Rate       float64    `json:"rate"`            // requests per second
-	SentLate   int        `json:"sent_late"`       // sent more than 1 ms after they were due
+	SentLate   int        `json:"sent_late"`       // requests that were sent more than 1 ms after they were due
 	Accuracy   *float64   `json:"accuracy"`
 	Float      *float64   `json:"accuracy_float"`
 	Busy       *float64   `json:"busy"`
@@ -172,10 +172,10 @@ type Summary struct {
 	Results    []Result   `json:"results"`
 }
 
-// late is the delay from which a request counts as sent late. This machine is the bottleneck then.
+// late is the delay from which a request counts as sent late. In that case this machine is the bottleneck.
 const late = time.Millisecond
 
-// Run sends the requests and waits for all answers. When ctx ends, the remaining ones end as cancelled.
+// Run sends the requests and waits for all answers. When ctx ends, the requests that remain end as cancelled.
 func Run(ctx context.Context, s Server, l *Load) (*Summary, error) {
 	m, err := s.Describe(ctx, l.Model)
 	if err != nil {
@@ -245,7 +245,7 @@ type run struct {
 	late, ended int
 }
 
-// one sends request i, which is due at a time from the start.
+// one sends request i, which is due at the given time after the start.
 func (u *run) one(i int, due time.Duration) {
 	sentLate := time.Since(u.start)-due > late
 	q := &Question{Model: u.model, ID: uint64(i + 1), Data: u.inputs[i%len(u.inputs)], Batch: max(1, u.Batch), Theta: u.Theta, Priority: u.Priority, Stream: u.Stream}
@@ -272,7 +272,7 @@ func (u *run) one(i int, due time.Duration) {
 	}
 }
 
-// patience is how long to wait for an answer, beyond the SLO.
+// patience is how long to wait for an answer, in addition to the SLO.
 const patience = time.Minute
 
 // maxExits limits the exits that are counted.
@@ -306,7 +306,7 @@ func (l *Load) inputs(m *Model) (inputs [][][]byte, labels [][]int, err error) {
 	return inputs, labels, nil
 }
 
-// judge compares the answers' classes with those of the samples.
+// judge compares the classes in the answers with those of the samples.
 func (s *Summary) judge(labels [][]int) {
 	if len(labels) == 0 {
 		return
@@ -438,7 +438,7 @@ func draw(m *Model, batch int, seed uint64) ([][][]byte, error) {
 	return out, nil
 }
 
-// fixed is a shape whose open first dimension is replaced by the batch size.
+// fixed is a shape in which the batch size replaces an open first dimension.
 func fixed(shape []int64, batch int) []int64 {
 	out := slices.Clone(shape)
 	for i, d := range out {

@@ -102,7 +102,7 @@ func elements(rng *rand.Rand, datatype string, n int) ([]byte, error) {
 	return out, nil
 }
 
-// wants are the outputs for exit and class, if the model has them. Others need not be sent.
+// wants are the outputs for exit and class, if the model has them. The server need not send others.
 func (q *Question) wants() (out []string) {
 	for _, t := range q.Model.Outputs {
 		if of := (tensorDoc{Name: t.Name, Datatype: t.Datatype}); of.takes() {
@@ -184,7 +184,7 @@ func (r *rest) Describe(ctx context.Context, model string) (*Model, error) {
 			Value string `json:"string_value"`
 		} `json:"parameters"`
 	}
-	m.Params = map[string]string{} // Triton's extension, which not every server has
+	m.Params = map[string]string{} // this is an extension of Triton, which not every server has
 	if code, _, text, err := r.do(ctx, http.MethodGet, "/v2/models/"+url.PathEscape(model)+"/config", nil, nil); err == nil && code == http.StatusOK && json.Unmarshal(text, &config) == nil {
 		for k, v := range config.Parameters {
 			m.Params[k] = v.Value
@@ -281,12 +281,12 @@ func readREST(header http.Header, text []byte) Reply {
 	return out
 }
 
-// takes reports whether the reply uses a tensor.
+// takes reports whether a reply uses this tensor.
 func (t *tensorDoc) takes() bool {
 	return t.Datatype == "INT32" && (t.Name == "exit" || t.Name == "class")
 }
 
-// take reads a tensor's values, from in or raw.
+// take reads the values of a tensor from in or, if it is binary, from raw.
 func (r *Reply) take(t tensorDoc, in []int, raw []byte) {
 	if !t.takes() || r.Ending == Errored {
 		return
@@ -326,7 +326,7 @@ func (r *remote) Describe(ctx context.Context, model string) (*Model, error) {
 		return out
 	}
 	m := &Model{Name: model, Inputs: of(d.Inputs), Outputs: of(d.Outputs), Params: map[string]string{}}
-	if c, err := r.client.ModelConfig(ctx, &oip.ModelConfigRequest{Name: model}); err == nil { // not every server has it
+	if c, err := r.client.ModelConfig(ctx, &oip.ModelConfigRequest{Name: model}); err == nil { // not every server has this call
 		for k, v := range c.GetConfig().GetParameters() {
 			m.Params[k] = v.GetStringValue()
 		}
@@ -381,13 +381,13 @@ func (r *remote) Infer(ctx context.Context, q *Question) Reply {
 	return out
 }
 
-// stream sends a request on a stream. The answer is the last message with outputs; first is when the first one came.
+// stream sends a request on a stream. It returns the last message with outputs, and first, the time of the first one.
 func (r *remote) stream(ctx context.Context, m *oip.ModelInferRequest, opts ...grpc.CallOption) (a *oip.ModelInferResponse, first time.Time, err error) {
 	ss, err := r.client.ModelStreamInfer(ctx, opts...)
 	if err == nil && ss.Send(m) == nil { // if Send fails, Recv returns the reason
 		err = ss.CloseSend()
 	}
-	var bad error // the first error in a message; the stream is still read to its end, so that gRPC releases it
+	var bad error // the first error in a message; the stream is read to its end all the same, so that gRPC releases it
 	more := false
 	for err == nil {
 		var got *oip.ModelStreamInferResponse
@@ -414,7 +414,7 @@ func (r *remote) stream(ctx context.Context, m *oip.ModelInferRequest, opts ...g
 	return a, first, err
 }
 
-// told is an error message from a stream, which begins with its code.
+// told is the text of an error message on a stream; the text begins with the code.
 type told string
 
 func (e told) Error() string { return string(e) }
@@ -430,8 +430,8 @@ func (e told) GRPCStatus() *status.Status {
 	return status.New(codes.Unknown, string(e))
 }
 
-// failed is how a failed call ended. answered: the error is the server's. gRPC also uses Unavailable if there is no
-// server.
+// failed returns how a failed call ended. answered says that the error came from the server. gRPC uses Unavailable also if
+// there is no server.
 func failed(ctx context.Context, err error, answered bool) Ending {
 	_, said := errors.AsType[told](err)
 	switch code := status.Code(err); {

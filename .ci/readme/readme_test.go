@@ -207,7 +207,7 @@ func TestFlagsAreKnown(t *testing.T) {
 	for _, c := range all(t) {
 		key := c.File + ": " + c.Text
 		seen[key] = true
-		for part := range strings.SplitSeq(strings.ReplaceAll(c.Text, " && ", "; "), "; ") {
+		for part := range strings.SplitSeq(strings.NewReplacer(" && ", "; ", " | ", "; ").Replace(c.Text), "; ") {
 			program, rest, _ := strings.Cut(part, " ")
 			if name := strings.TrimPrefix(program, "bin/"); name == "sluice" || name == "dse" {
 				t.Run(key, func(t *testing.T) { parses(t, name, rest) })

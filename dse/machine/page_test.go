@@ -5,13 +5,18 @@ import (
 	"math/rand/v2"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/sluice-npu/sluice/dse/cost"
 	"github.com/sluice-npu/sluice/dse/machine"
 	"github.com/sluice-npu/sluice/dse/mapping"
+	"github.com/sluice-npu/sluice/dse/search"
+	"github.com/sluice-npu/sluice/dse/zoo"
 	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
@@ -22,7 +27,8 @@ func ceil(a, b int) int { return (a + b - 1) / b }
 type moments struct{ offered, first, passed, sums, out, written int }
 
 // page is README.md's rules with its table of delays; scope tells whether they are enough for the layer.
-func page(delay map[string]int, g cost.Geom, e abi.FBCB, latency int) (m moments, scope bool) {
+func page(delay map[string]int, l machine.Layer, latency int) (m moments, scope bool) {
+	g, e := l.Geom, l.Entry
 	lanes := []int{cost.KHalf: 4, cost.K1: 8, cost.K2: 16}[e.K]
 	drain := []int{cost.KHalf: 8, cost.K1: 8, cost.K2: 4}[e.K]
 	tile := (g.OutH-1)*g.SH + g.KH
@@ -51,7 +57,8 @@ func page(delay map[string]int, g cost.Geom, e abi.FBCB, latency int) (m moments
 	}
 	m.out = m.sums + max(words, g.OutH*ceil(g.OutW*g.OutC, 4)) + delay["out"]
 	m.written = m.out + latency + delay["answer"]
-	scope = g.OutC <= 256/lanes && weights <= 256 && g.InW*g.InC%4 == 0 && (g.OutH == 1 || g.OutW*g.OutC%4 == 0) && (row >= 7 || g.InH <= 4) && g.OutH > g.PadT &&
+	scope = g.GEMM() && !g.Residual && !g.Product && !g.Curve && g.InPix == g.InC && g.OutPix == g.OutC && l.RowBytes <= 2*g.InW*g.InC &&
+		e.TileB == 1 && int(e.TileRows) >= g.OutH && g.OutC <= 256/lanes && weights <= 256 && g.InW*g.InC%4 == 0 && (g.OutH == 1 || g.OutW*g.OutC%4 == 0) && (row >= 7 || g.InH <= 4) && g.OutH > g.PadT &&
 		(passes == 1 || places >= ceil(lanes*g.OutC, 4)+lanes)
 	return m, scope
 }
@@ -102,6 +109,9 @@ func TestPage(t *testing.T) {
 	}
 	entry := abi.FBCB{BR: 1, TileB: 1, TileRows: 7, K: uint8(cost.K2)}
 	is := traced(t, d, machine.Layer{Geom: worked, Entry: entry})
+	if want, scope := page(delay, machine.Layer{Geom: worked, Entry: entry}, d.DRAM.LatencyCycles); is != want || !scope {
+		t.Errorf("the layer worked out: by the page %+v (enough for it: %t), by the machine %+v", want, scope, is)
+	}
 	for name, want := range map[string]int{
 		"start": is.offered - d.DRAM.LatencyCycles - 54, "read": is.first - 7 - is.offered - d.DRAM.LatencyCycles - 4 - 192 - 6*14 - delay["row"],
 		"sums": is.sums - is.passed - 16, "out": is.out - is.sums - 98, "answer": is.written - is.out - d.DRAM.LatencyCycles,
@@ -110,7 +120,8 @@ func TestPage(t *testing.T) {
 			t.Errorf("`%s` is %d, of the machine %d", name, delay[name], want)
 		}
 	}
-	// what stands in front of a sum is it, and an event or a term of what follows
+	_, transcript, _ := strings.Cut(string(text), "    $ ")
+	transcript, _, _ = strings.Cut(transcript, "\n\n")
 	sums := regexp.MustCompile(`(?m)^- (\d+) = ([\d +x]+):`).FindAllStringSubmatch(string(text), -1)
 	for _, m := range sums {
 		total := 0
@@ -125,11 +136,15 @@ func TestPage(t *testing.T) {
 			}
 			total += n
 		}
-		if m[1] != strconv.Itoa(total) || strings.Count(string(text), m[1]) < 2 {
+		if m[1] != strconv.Itoa(total) {
 			t.Errorf("%s", m[0])
 		}
+		// the digits are a term of the next sum; where the DRAM begins and its row can be used, no unit tells
+		if n := strings.Count(transcript, m[1]+" "); n == 0 && !slices.Contains([]string{"26", "337", "619"}, m[1]) {
+			t.Errorf("%s: not in the transcript", m[0])
+		}
 	}
-	if len(sums) < 9 {
+	if len(sums) < 10 {
 		t.Errorf("%d sums", len(sums))
 	}
 	rng, n := rand.New(rand.NewPCG(32, 6)), 0
@@ -144,12 +159,13 @@ func TestPage(t *testing.T) {
 		g.OutH, g.OutW = (g.InH+2*g.PadT-side)/g.SH+1, (g.InW+2*g.PadL-side)/g.SH+1
 		g.InPix, g.OutPix, g.BiasCount = g.InC, g.OutC, g.OutC
 		e := abi.FBCB{BR: 1, TileB: 1, TileRows: uint16(g.OutH), K: uint8(k)}
-		want, scope := page(delay, g, e, d.DRAM.LatencyCycles)
+		l := machine.Layer{Geom: g, Entry: e}
+		want, scope := page(delay, l, d.DRAM.LatencyCycles)
 		if !scope || mapping.Check(d, g, 1, e) != nil {
 			continue
 		}
 		n++
-		have := traced(t, d, machine.Layer{Geom: g, Entry: e})
+		have := traced(t, d, l)
 		if have != want {
 			t.Errorf("%+v\nk = %v: by the page %+v, by the machine %+v", g, cost.K(k), want, have)
 		}
@@ -159,5 +175,44 @@ func TestPage(t *testing.T) {
 	}
 	if n < 60 {
 		t.Errorf("%d layers that the page is enough for", n)
+	}
+	// the table of the zoo's layers, of those whose weights are trained, and the exercises
+	listed := regexp.MustCompile("(?m)^\\| (\\w+) \\| `(/\\S+)` \\|$").FindAllStringSubmatch(string(text), -1)
+	var have, want [][2]string
+	for _, m := range listed {
+		have = append(have, [2]string{m[1], m[2]})
+	}
+	for _, network := range []string{"fashion", "mobile", "tiny"} {
+		graph, err := zoo.Load(network, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, err := search.NewWorkload(graph)
+		if err != nil {
+			t.Fatal(err)
+		}
+		layers, err := w.Lower(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		chosen, err := search.Choose(d, layers, 1, mapping.RTL())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, x := range layers {
+			x.Geom.First = true
+			l := machine.Layer{Geom: x.Geom, Entry: mapping.Stay(chosen[i].Entry, false, mapping.Apart), RowBytes: x.InRow}
+			by, scope := page(delay, l, d.DRAM.LatencyCycles)
+			if !scope {
+				continue
+			}
+			want = append(want, [2]string{network, x.Name})
+			if is := traced(t, d, l); is != by {
+				t.Errorf("%s %s: by the page %+v, by the machine %+v", network, x.Name, by, is)
+			}
+		}
+	}
+	if diff := cmp.Diff(want, have); diff != "" {
+		t.Errorf("the layers that the page is enough for (-are +listed):\n%s", diff)
 	}
 }

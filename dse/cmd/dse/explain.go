@@ -251,7 +251,7 @@ func (c *explainCmd) trace(to io.Writer, b *bundle.Bundle) error {
 		}
 		g, entry := layers[i].Geom, layers[i].Entry
 		fmt.Fprintf(to, "%s on %s, %s, takes %d cycles\n", c.Layer, b.Design.Name, where, r.Layers[i].Cycles)
-		fmt.Fprintf(to, "%s %dx%d/%d, padding %d x %d, %d x %d x %d to %d x %d x %d, %s\n", strings.ToLower(g.Op.String()), g.KH, g.KW, g.SH, g.PadT, g.PadL, g.InH, g.InW, g.InC, g.OutH, g.OutW, g.OutC, entryText(entry, c.Batch))
+		fmt.Fprintf(to, "%s %dx%d/%d, padding %d x %d, %d x %d x %d to %d x %d x %d, %s%s\n", strings.ToLower(g.Op.String()), g.KH, g.KW, g.SH, g.PadT, g.PadL, g.InH, g.InW, g.InC, g.OutH, g.OutW, g.OutC, entryText(entry, c.Batch), besides(b.Design, &layers[i]))
 		w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 		for _, x := range events {
 			fmt.Fprintf(w, "%d\t%s\t%s\n", x.At, x.Unit, x.What)
@@ -259,6 +259,26 @@ func (c *explainCmd) trace(to io.Writer, b *bundle.Bundle) error {
 		return w.Flush()
 	}
 	return usage("--layer %q: the network has %s", c.Layer, strings.Join(b.Names, ", "))
+}
+
+// besides is what a layer has that most have not: pixels or rows that do not lie one behind the other, and what follows the sum.
+func besides(d configs.Design, l *machine.Layer) (text string) {
+	if l.InPix != l.InC {
+		text += fmt.Sprintf(", an input pixel every %d values", l.InPix)
+	}
+	if row := l.RowBytes / d.ElemBytes(); row > l.InW*l.InPix {
+		text += fmt.Sprintf(", an input row every %d", row)
+	}
+	if l.OutPix != l.OutC {
+		text += fmt.Sprintf(", an output pixel every %d", l.OutPix)
+	}
+	if l.Residual && !l.Product {
+		text += ", residual"
+	}
+	if p := post(l.Geom); p != "" {
+		text += ", " + p
+	}
+	return text
 }
 
 // layers are the bundle's, with what bounds each; the sums follow.

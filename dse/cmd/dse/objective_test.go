@@ -118,12 +118,12 @@ func TestSweepRanksWhatIsCompiled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	most, err := g.At(64, 6, 28)
+	most, err := g.At(64, 6, 36)
 	if err != nil {
 		t.Fatal(err)
 	}
 	dsp := resource.Of(b, most).DSP
-	code, stdout, stderr := call("sweep", "--network", "fashion", "--board", "zc706", "--json", "--tp", "6..6", "--tc", "24..28", "--tr", "64..64",
+	code, stdout, stderr := call("sweep", "--network", "fashion", "--board", "zc706", "--json", "--tp", "6..6", "--tc", "32..36", "--tr", "64..64",
 		"--objective", "latency", "--max-dsp", fmt.Sprint(dsp))
 	if code != cli.OK {
 		t.Fatalf("exit code %d: %s", code, stderr)
@@ -138,7 +138,7 @@ func TestSweepRanksWhatIsCompiled(t *testing.T) {
 		t.Fatal(err)
 	}
 	compiled, alone := map[[2]int]int64{}, map[[2]int]int64{} // by T_P and T_C
-	for _, at := range [][3]int{{64, 6, 24}, {64, 6, 28}} {
+	for _, at := range [][3]int{{64, 6, 32}, {64, 6, 36}} {
 		d, err := g.At(at[0], at[1], at[2])
 		if err != nil {
 			t.Fatal(err)

@@ -342,7 +342,7 @@ func TestShardsOfSweep(t *testing.T) {
 func TestShardsOfValidate(t *testing.T) {
 	dir := t.TempDir()
 	one, merged, shards := filepath.Join(dir, "one.json"), filepath.Join(dir, "merged.json"), filepath.Join(dir, "shards")
-	ask := []string{"validate", "--full", "--config", "tiny", "--network", "tiny", "--n", "20", "--bandwidth", "8", "--batch", "3"}
+	ask := []string{"validate", "--full", "--config", "run", "--network", "tiny", "--n", "8", "--bandwidth", "8", "--batch", "3"}
 	for _, args := range [][]string{
 		append(ask, "--out", one), append(ask, "--shard", "2/2", "--resume", shards), append(ask, "--shard", "1/2", "--resume", shards), {"merge", shards, "--out", merged},
 	} {

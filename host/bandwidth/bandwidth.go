@@ -1,6 +1,6 @@
 // Package bandwidth estimates the throughput of a client's link: the harmonic mean of the rates of its transfers over
-// the last second (Jellyfish, section V). Samples come from a runtime that times transfers, or from captured packets
-// (package capture).
+// the last second (Jellyfish, section V). The samples are times of transfers that a runtime measured, or come from
+// captured packets (package capture).
 package bandwidth
 
 import "slices"
@@ -11,7 +11,7 @@ type Time = int64
 // Window is the span of the mean.
 const Window Time = 1_000_000_000
 
-// most limits the samples kept: enough for a thousand requests a second.
+// most is the largest number of samples that are kept. It is enough for a thousand requests a second.
 const most = 1024
 
 type sample struct {
@@ -26,7 +26,7 @@ type Estimator struct {
 }
 
 // Add records a transfer that ended at a time with a rate in bits a second. Transfers may arrive out of order. A rate
-// that is not positive, and a transfer that ended a window before the newest, are ignored.
+// that is not positive is ignored. So is a transfer that ended more than a window before the newest one.
 func (e *Estimator) Add(at Time, rate float64) {
 	n := len(e.samples)
 	if !(rate > 0) || rate > 1e15 || n > 0 && at <= e.samples[n-1].at-Window {
@@ -61,8 +61,8 @@ func (e *Estimator) mean() float64 {
 	return float64(len(e.samples)) / sum
 }
 
-// Rate is the estimate in bits a second over the second before now. If no transfer ended in it, it is the last one
-// known, or 0.
+// Rate returns the estimate for the second before now, in bits a second. If no transfer ended in that second, it
+// returns the last known estimate, or 0.
 func (e *Estimator) Rate(now Time) float64 {
 	if e.forget(now); len(e.samples) > 0 {
 		e.last = e.mean()

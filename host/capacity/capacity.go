@@ -1,5 +1,5 @@
-// Package capacity finds the request rate that a design sustains. The engine serves random arrivals on the soft
-// device in virtual time, with the design's latencies from the search's law. The package is in host because it uses
+// Package capacity finds the request rate that a design sustains. The engine serves random arrivals on the soft device
+// in virtual time, with the design's latencies, which the search estimates. The package is in host because it uses
 // host's engine and policies; dse's search calls it through two functions (search.Service).
 package capacity
 
@@ -24,7 +24,8 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// Flags describe the load that designs are judged by. The tags law and objective are those of dse sweep.
+// Flags describe the load with which designs are judged. The tags law and objective have the same meaning as in dse
+// sweep.
 type Flags struct {
 	Rate          float64  `law:"rtl" objective:"goodput,cheapest" default:"15" help:"Goodput, cheapest: Poisson arrivals a second."`
 	SLO           float64  `law:"rtl" objective:"goodput,rate,cheapest" name:"slo" default:"400" help:"Goodput, rate, cheapest: milliseconds from arrival to deadline."`
@@ -39,11 +40,11 @@ type Flags struct {
 var paperExits = []float64{0.051, 0.169, 0.09, 0.69}
 
 var (
-	// ErrFlags names the flag of an arrival process that is out of range.
+	// ErrFlags is the error if a flag of the arrival process is out of range.
 	ErrFlags = errors.New("bad arrival process")
-	// ErrShort says that the requests are too few to show a sustained rate.
+	// ErrShort is the error if there are too few requests to show that a rate is sustained.
 	ErrShort = errors.New("too few requests")
-	// ErrFast says that the highest rate tried is sustained, so a higher one may be.
+	// ErrFast is the error if the highest rate that was tried is sustained, since a higher rate may be sustained too.
 	ErrFast = errors.New("the highest rate tried is sustained")
 )
 
@@ -53,8 +54,8 @@ const (
 	mostRate  = 1e5
 )
 
-// manySLOs is how many SLOs the arrivals must last. In a shorter run all requests may be on time at any rate, since
-// the queue has not filled.
+// manySLOs is the least duration of the arrivals, as a multiple of the SLO. In a shorter run, all requests may be on
+// time at any rate, since the queue has not filled yet.
 const manySLOs = 10
 
 // Service simulates with the engine and the soft device in virtual time. The device serves stand-in networks with the
@@ -77,8 +78,8 @@ type draw struct {
 	count [][]int // number of requests by network and exit
 }
 
-// ExitRates returns the given rates. The default is the paper's for networks with four exits, else the last exit for
-// all.
+// ExitRates returns the given rates. By default, networks with four exits have the paper's rates. In other networks all
+// requests leave at the last exit.
 func ExitRates(w *search.Workload, given []float64) []float64 {
 	if len(given) > 0 {
 		return given
@@ -93,7 +94,7 @@ func ExitRates(w *search.Workload, given []float64) []float64 {
 	return rates
 }
 
-// Service simulates a workload under the flags; given are the exit rates of the command line.
+// Service simulates a workload under the flags; given are the exit rates from the command line.
 func (f *Flags) Service(w *search.Workload, objective search.Objective, given []float64) (*Service, error) {
 	rates := ExitRates(w, given)
 	if err := f.check(objective); err != nil {
@@ -116,7 +117,7 @@ func (f *Flags) Service(w *search.Workload, objective search.Objective, given []
 	return s, nil
 }
 
-// check rejects flags that describe no arrival process.
+// check returns an error for flags that describe no arrival process.
 func (f *Flags) check(objective search.Objective) error {
 	switch {
 	case !(f.Rate > 0) || math.IsInf(f.Rate, 0):
@@ -142,7 +143,7 @@ func (f *Flags) check(objective search.Objective) error {
 	return nil
 }
 
-// checkRates rejects exit rates that are no shares or do not add up to 1 in each network.
+// checkRates returns an error if exit rates are not between 0 and 1, or do not add up to 1 in each network.
 func checkRates(w *search.Workload, rates []float64) error {
 	if len(rates) != w.Segments {
 		return fmt.Errorf("%w: --exit-rate has %d numbers, the network %d exits", ErrFlags, len(rates), w.Segments)
@@ -179,7 +180,7 @@ func (s *Service) Search() *search.Service {
 	return &search.Service{Serve: s.serve, Most: s.most, Asked: asked}
 }
 
-// draw draws a seed's requests.
+// draw draws the random requests of a seed.
 func (s *Service) draw(seed uint64, rates []float64) draw {
 	d := draw{seed: seed}
 	for _, p := range s.w.Parts {
@@ -204,7 +205,7 @@ func (s *Service) draw(seed uint64, rates []float64) draw {
 	return d
 }
 
-// enough is the number of requests that shows a sustained rate.
+// enough returns how many requests are needed to show that a rate is sustained.
 func (f *Flags) enough(rate float64) int {
 	return int(math.Ceil(manySLOs * rate * f.SLO / 1e3 * (1 - 1e-9)))
 }
@@ -221,8 +222,8 @@ func (e *ShortError) Error() string {
 
 func (*ShortError) Unwrap() error { return ErrShort }
 
-// Shortest returns, from the designs that stopped a sweep, the ShortError with the most requests. It is nil if there
-// is none.
+// Shortest returns the ShortError with the most requests among the errors that stopped a sweep. It is nil if there is
+// none.
 func Shortest(err error) (most *ShortError) {
 	switch x := err.(type) {
 	case *ShortError:
@@ -240,14 +241,14 @@ func Shortest(err error) (most *ShortError) {
 	return nil
 }
 
-// rate is the k-th rate tried.
+// rate returns the k-th rate that can be tried.
 func (s *Service) rate(k int) float64 { return math.Pow(1+s.flags.RateStep, float64(k)) }
 
 func (s *Service) steps(rate float64) float64 { return math.Log(rate) / math.Log(1+s.flags.RateStep) }
 
-// most is an upper bound on the rate with these latencies or longer ones. Under any policy a request takes at least
-// the time of its segments in the fullest batch, and all requests on time fit between the first arrival and the last
-// deadline.
+// most returns an upper bound on the sustained rate with these latencies or longer ones. Under any policy, a request
+// needs at least the device time per request of its segments in the best batch. All requests that are on time must fit
+// between the first arrival and the last deadline.
 func (s *Service) most(ns search.Cycles) (float64, bool) {
 	switch s.objective {
 	case search.Cheapest:
@@ -259,15 +260,15 @@ func (s *Service) most(ns search.Cycles) (float64, bool) {
 	return math.Inf(1), true
 }
 
-// top is the highest rate that may be sustained.
+// top returns the index of the highest rate that may be sustained.
 func (s *Service) top(ns search.Cycles) (k int, ok bool) {
 	lo, hi := int(math.Ceil(s.steps(leastRate))), int(math.Floor(s.steps(mostRate)))
 	n := sort.Search(hi-lo+1, func(i int) bool { return !s.sustains(s.rate(lo+i), ns) || !s.mayHold(s.rate(lo+i), ns) })
 	return lo + n - 1, n > 0
 }
 
-// sustains reports whether a device with these latencies can keep up with a rate for ever, under any policy: each
-// request takes at least the time of its segments, up to its exit, in the fullest batch.
+// sustains reports whether a device with these latencies can sustain a rate for ever under some policy. Each request
+// needs at least the device time per request of its segments, up to its exit.
 func (s *Service) sustains(rate float64, ns search.Cycles) bool {
 	work, n := 0.0, 0
 	for _, d := range s.draws {
@@ -282,7 +283,7 @@ func (s *Service) sustains(rate float64, ns search.Cycles) bool {
 	return rate*work/float64(n) <= 1e9*(1+1e-9)
 }
 
-// perSample is the least device time, in ns, of a segment for one request, over batch sizes.
+// perSample returns the device time per request of a segment, in ns. It is the least over all batch sizes.
 func perSample(ns search.Cycles, segment int) float64 {
 	least := math.Inf(1)
 	for b := range abi.BMax {
@@ -291,7 +292,7 @@ func perSample(ns search.Cycles, segment int) float64 {
 	return least
 }
 
-// mayHold reports whether few enough requests could miss their deadlines at a rate.
+// mayHold reports whether it is possible that few enough requests miss their deadlines at a rate.
 func (s *Service) mayHold(rate float64, ns search.Cycles) bool {
 	type kind struct {
 		work  float64 // device time in ns
@@ -315,7 +316,7 @@ func (s *Service) mayHold(rate float64, ns search.Cycles) bool {
 	for _, d := range s.draws {
 		times, err := load.Poisson(rate, s.flags.N, d.seed)
 		if err != nil {
-			return true // the simulation reports it
+			return true // the simulation will report it
 		}
 		room, served := float64(times[len(times)-1]-times[0]+s.slo), 0
 		for _, k := range kinds {
@@ -337,8 +338,8 @@ func (s *Service) serve(ctx context.Context, _ configs.Design, ns search.Cycles,
 		v.Value = v.Goodput
 		return v, err
 	}
-	// Bisect between the lowest rate and the first impossible one, assuming that a rate below a sustained one is
-	// sustained too. A design that fails at the rate to beat is not examined further.
+	// Bisection between the lowest rate and the first impossible one. It assumes that every rate below a sustained one
+	// is sustained too. A design that fails at the rate to beat is not examined further.
 	lo, hi := int(math.Ceil(s.steps(leastRate)))-1, 0
 	top, ok := s.top(ns)
 	if hi = top + 1; !ok {
@@ -369,7 +370,7 @@ func (s *Service) serve(ctx context.Context, _ configs.Design, ns search.Cycles,
 	return best, s.trust(best, lo, top)
 }
 
-// trust rejects a rate that the requests do not show, and the highest rate tried.
+// trust returns an error if there were too few requests for the rate, or if it is the highest rate that was tried.
 func (s *Service) trust(best search.Served, k, top int) error {
 	if best.Value == 0 {
 		return nil
@@ -384,7 +385,7 @@ func (s *Service) trust(best search.Served, k, top int) error {
 	return nil
 }
 
-// At simulates a design at a rate with every seed.
+// At simulates a design at a rate, once per seed.
 func (s *Service) At(ctx context.Context, rate float64, ns search.Cycles) (search.Served, error) {
 	var missed, good []float64
 	for _, d := range s.draws {

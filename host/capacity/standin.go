@@ -12,10 +12,10 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// exitTheta separates the two confidences of exiter.
+// exitTheta is a threshold between the two confidences of exiter.
 const exitTheta = 0.8
 
-// exiter computes the stand-in: its input gives the exit at which it becomes confident.
+// exiter computes the stand-in network. The input says at which exit the network becomes confident.
 type exiter struct{}
 
 func (exiter) NewSlot() []byte { return make([]byte, 2) }
@@ -34,7 +34,7 @@ func (exiter) Logits(slot []byte, exit int) ([]int16, error) {
 	return []int16{0, 0}, nil
 }
 
-// standIn returns the smallest network with a number of segments, on the smallest design.
+// standIn returns the smallest network with the given number of segments, compiled for the smallest design.
 func standIn(name string, segments int) (*bundle.Bundle, error) {
 	g := &graph.Graph{Name: name, Tensors: []graph.Tensor{{Name: "input", H: 1, W: 1, C: 1}}}
 	conv := func(name string, in graph.TensorID, channels, segment int) graph.TensorID {
@@ -72,7 +72,7 @@ func standIn(name string, segments int) (*bundle.Bundle, error) {
 		return nil, fmt.Errorf("stand-in network: %w", err)
 	}
 	for i := range b.Network.Exits {
-		b.Network.Exits[i].Frac = 10 // logits of 32 and 0: confident, or undecided
+		b.Network.Exits[i].Frac = 10 // gives logits of 32 and 0: confident or undecided
 	}
 	return b, nil
 }

@@ -1,6 +1,6 @@
-// Package drawn is a device without a network. Exits are known beforehand: drawn from rates, or computed from
-// confidences that images showed. Times come from the latency table. It runs in virtual time, one launch at a time;
-// copies and loads take no time.
+// Package drawn is a device that runs no network. The exits of requests are known beforehand. They are random, drawn
+// from exit rates, or follow from known confidences of images. Times come from the latency table. It runs in virtual
+// time, one launch at a time; copies and loads take no time.
 package drawn
 
 import (
@@ -15,15 +15,16 @@ import (
 type Dev struct {
 	table *sched.Table
 	info  device.Info
-	macs  []int64 // of one sample, by segment
+	macs  []int64 // MACs of one sample, by segment
 	rep   device.Report
 
-	// Either: by exit, a request whose draw is below it has left by then.
+	// If exits are drawn from rates: by exit, a limit. A request whose random number is below the limit has left by
+	// this exit.
 	upTo  []uint64
 	seed  uint64
 	exits []device.ExitResult // by exit
 
-	// Or: the confidence of a request at the end of a segment.
+	// If confidences are known: show returns the confidence of a request at the end of a segment.
 	show     func(id device.RequestID, segment int) float32
 	requests int
 	shown    []device.ExitResult // by position in the batch and segment
@@ -33,7 +34,7 @@ type Dev struct {
 	ev   device.Event
 }
 
-// CheckRates rejects rates that are no distribution over the exits (sched.ErrRates).
+// CheckRates returns an error if rates are no distribution over the exits (sched.ErrRates).
 func CheckRates(rates []float64, exits int) error {
 	if len(rates) != exits {
 		return fmt.Errorf("%w: %d of them for %d exits", sched.ErrRates, len(rates), exits)
@@ -41,10 +42,10 @@ func CheckRates(rates []float64, exits int) error {
 	return sched.CheckRates(rates)
 }
 
-// New makes a device whose requests leave at exits drawn from rates, the share of requests per exit, which must add
-// up to one (sched.ErrRates). B_max is the table's, or bMax if that is positive and smaller. The exit depends on seed
-// and request id only, so every policy sees the same requests, in any number. A threshold has no effect unless it is
-// above 1: then nobody leaves before the last exit.
+// New makes a device whose requests leave at random exits. rates are the shares of requests that leave at each exit;
+// they must add up to one (sched.ErrRates). B_max is the table's, or bMax if that is positive and smaller. A request's
+// exit depends only on seed and its id, so it is the same under every policy. A threshold above 1 means that no request
+// leaves before the last exit. Other thresholds have no effect.
 func New(table *sched.Table, rates []float64, seed uint64, bMax int) (*Dev, error) {
 	if err := CheckRates(rates, table.Segments()); err != nil {
 		return nil, fmt.Errorf("device of drawn exits: %w", err)
@@ -64,14 +65,14 @@ func New(table *sched.Table, rates []float64, seed uint64, bMax int) (*Dev, erro
 // Known describes requests 1..Requests.
 type Known struct {
 	Requests int
-	// Show is the confidence at the end of a segment; negative if there is no exit.
+	// Show returns a request's confidence at the end of a segment. It is negative if there is no exit.
 	Show  func(id device.RequestID, segment int) float32
-	MACs  []int64 // of one sample by segment, for reports; nil if unknown
-	Slots int     // samples that it can hold; 0: 4 B_max
+	MACs  []int64 // MACs of one sample by segment, for reports; nil if unknown
+	Slots int     // number of samples that the device can hold; 0: 4 B_max
 }
 
-// NewKnown makes a device with known confidences: a request leaves where its confidence reaches its threshold, or at
-// the last segment.
+// NewKnown makes a device with known confidences. A request leaves at the first exit where its confidence reaches its
+// threshold, or at the last segment.
 func NewKnown(table *sched.Table, k Known) *Dev {
 	d := &Dev{show: k.Show, requests: k.Requests, macs: k.MACs}
 	d.init(table, 0)
@@ -98,7 +99,7 @@ func (d *Dev) init(table *sched.Table, bMax int) {
 	}
 }
 
-// Exit is where a request leaves.
+// Exit returns the exit at which a request leaves.
 func (d *Dev) Exit(id device.RequestID) int {
 	u := d.draw(id)
 	for i, t := range d.upTo {
@@ -170,7 +171,7 @@ func (d *Dev) Take(now device.Time) *device.Event {
 	return &d.ev
 }
 
-// byRates makes requests leave as drawn.
+// byRates computes the results of a launch if exits are drawn from rates.
 func (d *Dev) byRates(l *device.Launch) {
 	last, results, exits := len(d.upTo)-1, d.rep.Results, d.exits[l.First:]
 	for i, id := range l.Requests {
@@ -178,7 +179,7 @@ func (d *Dev) byRates(l *device.Launch) {
 		for s < l.Last && !(u < d.upTo[s] && l.ThetaAt(i, s) <= 1) {
 			s++
 		}
-		r := &results[i] // by field: a literal would be built elsewhere and copied
+		r := &results[i] // set field by field, since a literal would be built elsewhere and copied
 		r.Request, r.Exits, r.Taken = id, exits[:s+1-l.First], s
 		if s < last && !(u < d.upTo[s] && l.ThetaAt(i, s) <= 1) {
 			r.Taken = -1
@@ -186,7 +187,7 @@ func (d *Dev) byRates(l *device.Launch) {
 	}
 }
 
-// asKnown makes requests leave by their confidences.
+// asKnown computes the results of a launch from known confidences.
 func (d *Dev) asKnown(l *device.Launch) {
 	n := d.table.Segments()
 	d.rep.Stats.MACs = 0

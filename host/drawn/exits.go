@@ -1,13 +1,13 @@
-// Exits drawn for a known number of requests.
+// Random exits for a known number of requests.
 
 package drawn
 
 import "math/rand/v2"
 
-// exitStream separates a seed's exits from its arrivals (load) and schedules.
+// exitStream is mixed into a seed, so that exits are independent of the arrivals (load) and schedules of the same seed.
 const exitStream = 0x736c756963650003
 
-// Exits draws the exit of each of n requests. Equal seeds give every policy equal exits.
+// Exits draws the exit of each of n requests at random. With the same seed, every policy gets the same exits.
 func Exits(rates []float64, n int, seed uint64) []uint8 {
 	rng := rand.New(rand.NewPCG(seed, exitStream))
 	out := make([]uint8, n)

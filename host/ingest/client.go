@@ -17,26 +17,26 @@ import (
 // Size is a frame size that a camera offers.
 type Size struct{ Side, Bytes int }
 
-// Camera is a client. It sends frames at a rate. A frame is no larger than advised, nor than the link can carry until
-// the next.
+// Camera is a client that sends frames at a fixed rate. A frame is not larger than advised, and not larger than the
+// link can carry before the next frame.
 type Camera struct {
 	Client   int
 	Rate     int    // frames a second
 	Sizes    []Size // smallest first
 	Headroom float64
-	// Arrive, if set, shapes the link: the time at which bytes have arrived that begin at a time. Without it the link
-	// is the real one.
+	// Arrive, if set, imitates a link: for a transfer that begins at begins, it returns the time at which bytes have
+	// arrived. Without it, only the real link limits the transfer.
 	Arrive func(begins Time, bytes int64) Time
 }
 
-// Sent is the outcome of a camera's frames.
+// Sent counts how a camera's frames ended.
 type Sent struct {
 	Frames  int
 	Bytes   int64
 	Endings map[sched.Ending]int // of answered frames
 }
 
-// Run sends frames over a connection for a duration, waits for the answers, and closes it.
+// Run sends frames over a connection for a duration, waits for the answers, and closes the connection.
 func (m *Camera) Run(ctx context.Context, c net.Conn, long time.Duration) (*Sent, error) {
 	var reader sync.WaitGroup
 	defer reader.Wait()
@@ -102,7 +102,7 @@ func (m *Camera) Run(ctx context.Context, c net.Conn, long time.Duration) (*Sent
 	return out, answered
 }
 
-// size is the next frame's size: the smallest while the link's rate is unknown.
+// size returns the next frame's size. While the link's rate is unknown, it is the smallest.
 func (m *Camera) size(advised int, rate float64) Size {
 	best := m.Sizes[0]
 	for _, s := range m.Sizes {
@@ -113,7 +113,7 @@ func (m *Camera) size(advised int, rate float64) Size {
 	return best
 }
 
-// write sends a frame, packet by packet if the link is shaped.
+// write sends a frame, packet by packet if Arrive is set.
 func (m *Camera) write(ctx context.Context, c net.Conn, start time.Time, begins Time, text []byte) error {
 	if m.Arrive == nil {
 		_, err := c.Write(text)

@@ -1,6 +1,5 @@
-// Package ingest receives clients' frames over a network in real time. It times each transfer, which gives the
-// scheduler the rate of the client's link (sched.Task.Link). It answers with the result and the advised size of the
-// next frames.
+// Package ingest receives clients' frames over a network in real time. It times each transfer, so the scheduler knows
+// the rate of the client's link (sched.Task.Link). An answer has the result and the advised size of the next frames.
 //
 // A client sends frames one after another over a connection, without waiting for answers. All numbers are big-endian,
 // of 32 bits:
@@ -8,7 +7,8 @@
 //	frame   "SLFR", client, us from its creation until its first byte was sent, side in pixels, bytes, those
 //	answer  "SLAN", frame (of the connection, from 1), ending, class (2^32-1: none), side for the next (0: any)
 //
-// Endings are sched's, in their order: 1 is on time. A client that has closed its side still gets its answers.
+// The numbers of endings are the order of sched's endings: 1 is on time. A client that has closed its sending side
+// still gets its answers.
 package ingest
 
 import (
@@ -28,10 +28,10 @@ import (
 // Time is ns on the server's clock.
 type Time = sched.Time
 
-// ErrFrame says that the data are no frame.
+// ErrFrame is the error if the data are no frame.
 var ErrFrame = errors.New("frame")
 
-// Sizes on the wire.
+// Sizes on the network, in bytes.
 const (
 	headBytes   = 20
 	answerBytes = 20
@@ -44,9 +44,9 @@ const (
 	mostPending = 1024             // unread answers
 )
 
-// Bytes of a transfer that are not timed: the initial burst of a shaped link (Jellyfish, section V), ten packets of a
-// large frame, two of a small one. Four must remain, as in package capture. A transfer too fast to be timed counts as
-// a whole.
+// The first bytes of a transfer are not timed, since a shaped link sends them in a burst (Jellyfish, section V). They
+// are ten packets of a large frame, or two of a small one. Four packets must remain, as in package capture. If a
+// transfer is too fast for this, the whole transfer is timed.
 const (
 	packet    = 1448
 	skipLong  = 10 * packet
@@ -56,24 +56,24 @@ const (
 
 // Config configures a gate.
 type Config struct {
-	SLO     []Time // by client, from a frame's creation
-	Network string // the network for the tasks
+	SLO     []Time // by client: time from a frame's creation
+	Network string // the network that the tasks name
 	Bytes   int    // largest frame
 	Now     func() Time
 	// Submit submits a task. Several goroutines call it. The gate chooses the task's id, which Answer uses.
 	Submit func(ctx context.Context, t *sched.Task, side int) error
-	// Link is the rate of a client's link in bits a second from elsewhere, such as captured packets. Where it is 0, or
-	// without it, the rate is that of the frame's transfer as the gate has timed it.
+	// Link returns the rate of a client's link in bits a second from another source, such as captured packets. If it is
+	// nil or returns 0, the rate is that of the frame's transfer, which the gate has timed.
 	Link func(client net.Addr) float64
 }
 
-// Answer is the result of a frame.
+// Answer is the result for a frame.
 type Answer struct {
 	Ending sched.Ending
 	Class  int // -1 if there is none
 }
 
-// Gate is the server's side.
+// Gate is the server's side of the connections.
 type Gate struct {
 	cfg Config
 
@@ -83,7 +83,7 @@ type Gate struct {
 	side    []int // advised side by client
 }
 
-// ticket says where an answer goes.
+// ticket says to which connection and frame an answer belongs.
 type ticket struct {
 	conn   *conn
 	number uint32
@@ -93,12 +93,12 @@ type ticket struct {
 type conn struct {
 	net.Conn
 	answers chan [answerBytes]byte
-	// Under the gate's lock: frames without an answer; whether more frames may come; whether answers are dropped,
-	// since nobody reads them or the connection has ended.
+	// These fields need the gate's lock. They are the number of frames without an answer, whether more frames may come,
+	// and whether answers are dropped, since nobody reads them or the connection has ended.
 	left    int
 	ended   bool
 	lost    bool
-	settled chan struct{} // closed when the connection has ended and all is answered
+	settled chan struct{} // closed when the connection has ended and every frame has an answer
 }
 
 // NewGate makes a gate.
@@ -106,8 +106,8 @@ func NewGate(cfg Config) *Gate {
 	return &Gate{cfg: cfg, waiting: map[uint64]ticket{}, side: make([]int, len(cfg.SLO))}
 }
 
-// Serve accepts connections until ctx ends, then closes the listener; or until the listener was closed and all
-// clients have disconnected. bad receives the reason when the server ends a connection; it may be nil.
+// Serve accepts connections until ctx ends, and then closes the listener. It also returns when the listener was closed
+// and all clients have disconnected. If the server ends a connection, it calls bad with the reason; bad may be nil.
 func (g *Gate) Serve(ctx context.Context, l net.Listener, bad func(error)) error {
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -169,7 +169,7 @@ func (g *Gate) connection(ctx context.Context, n net.Conn) error {
 	}
 }
 
-// end records that no more frames will come.
+// end records that no more frames will come on a connection.
 func (g *Gate) end(c *conn) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -178,7 +178,7 @@ func (g *Gate) end(c *conn) {
 	}
 }
 
-// hangUp drops further answers. Queued ones are still written.
+// hangUp makes the gate drop further answers of a connection. Answers in the queue are still written.
 func (g *Gate) hangUp(c *conn) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -186,7 +186,7 @@ func (g *Gate) hangUp(c *conn) {
 	close(c.answers)
 }
 
-// frame receives a frame; io.EOF if the client has ended before it.
+// frame receives a frame. It returns io.EOF if the client has closed the connection before the frame.
 func (g *Gate) frame(ctx context.Context, c *conn, number uint32, buf []byte) error {
 	var head [headBytes]byte
 	_ = c.SetReadDeadline(time.Time{})
@@ -228,7 +228,7 @@ func (g *Gate) frame(ctx context.Context, c *conn, number uint32, buf []byte) er
 	}
 	t := &sched.Task{
 		Client: int(client), Network: g.cfg.Network, Created: created, Arrived: arrived, Samples: 1, Link: link,
-		// A late frame is still reported: its client is there, on a slow link.
+		// A late frame is still reported: it shows that its client is alive, on a slow link.
 		Deadline: max(created+g.cfg.SLO[client], arrived+1),
 	}
 	g.mu.Lock()
@@ -243,7 +243,7 @@ func (g *Gate) frame(ctx context.Context, c *conn, number uint32, buf []byte) er
 	return nil
 }
 
-// Answer sends a task's result to its client. It ignores unknown and answered tasks, and does not block.
+// Answer sends a task's result to its client. It ignores tasks that are unknown or already answered. It does not block.
 func (g *Gate) Answer(task uint64, a Answer) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -274,7 +274,7 @@ func (g *Gate) Answer(task uint64, a Answer) {
 	}
 }
 
-// Advise sets the size of a client's next frames; it is sent with the next answer.
+// Advise sets the size of a client's next frames. The size is sent with the next answer.
 func (g *Gate) Advise(client, side int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -283,12 +283,12 @@ func (g *Gate) Advise(client, side int) {
 	}
 }
 
-// meter times a transfer including its header.
+// meter times a transfer, including its header.
 type meter struct {
 	began, at   Time
 	skip, total int64
-	from        Time  // when the untimed bytes had arrived
-	base        int64 // bytes that had arrived then
+	from        Time  // time at which the untimed bytes had arrived
+	base        int64 // number of bytes that had arrived at that time
 }
 
 func newMeter(began Time, bytes int64) meter {
@@ -299,7 +299,7 @@ func newMeter(began Time, bytes int64) meter {
 	return m
 }
 
-// took records n more bytes at a time.
+// took records that n more bytes have arrived at the time at.
 func (m *meter) took(at Time, n int64) {
 	if m.total += n; m.base == 0 && m.total >= m.skip {
 		m.from, m.base = at, m.total
@@ -307,8 +307,8 @@ func (m *meter) took(at Time, n int64) {
 	m.at = at
 }
 
-// rate is in bits a second, after the untimed bytes. If all came at once it covers the whole frame in at least a
-// microsecond. 0: the frame is too short.
+// rate returns the rate after the untimed bytes, in bits a second. If all bytes arrived at once, it is the rate of the
+// whole frame, over at least a microsecond. 0: the frame is too short.
 func (m *meter) rate() float64 {
 	switch {
 	case m.total < leastRest:

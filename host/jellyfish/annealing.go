@@ -15,14 +15,14 @@ type Choice struct {
 	Tried   int // number of sets for which clients were mapped
 }
 
-// Selector chooses networks. previous are the workers' current ones in any order, empty at the start. Equal arguments
-// give equal results.
+// Selector chooses networks. previous are the workers' current networks in any order; it is empty at the start. Equal
+// arguments give equal results.
 type Selector interface {
 	Name() string
 	Select(p *Problem, previous []int, seed uint64) Choice
 }
 
-// start is the first set of a search: the previous one, or the smallest networks.
+// start returns the first set of a search: the previous set, or the smallest networks.
 func start(p *Problem, previous []int) []int {
 	nets := make([]int, p.Workers)
 	copy(nets, previous)
@@ -38,8 +38,8 @@ func descend(nets []int) {
 	slices.Reverse(nets)
 }
 
-// Annealing is algorithm 2, with two corrections: lines 11 to 13 are outside of the condition in line 9, since
-// otherwise no worse set would ever be accepted, and a worse set is accepted with probability exp(-|difference|/T).
+// Annealing is algorithm 2, with two corrections. Lines 11 to 13 are outside the condition in line 9; inside it, no
+// worse set would ever be accepted. A worse set is accepted with probability exp(-|difference|/T).
 type Annealing struct {
 	T0, Least, Alpha float64 // zero means 0.0125, 0.0005, 0.99
 }
@@ -49,8 +49,8 @@ func (Annealing) Name() string { return "annealing" }
 
 // Modes of algorithm 2.
 const (
-	degrade = iota // until every client is mapped: a network stays or becomes one smaller
-	upgrade        // once every client is mapped: it may also become one larger
+	degrade = iota // until every client is mapped: a step keeps a network or replaces it with the next smaller one
+	upgrade        // after every client is mapped: it may also take the next larger one
 )
 
 // Select implements Selector.
@@ -94,7 +94,7 @@ func (a Annealing) Select(p *Problem, previous []int, seed uint64) Choice {
 	return best
 }
 
-// constants fills in the defaults of section IV-C.
+// constants returns a with the defaults of section IV-C in place of zeros.
 func (a Annealing) constants() Annealing {
 	if a.T0 == 0 {
 		return Annealing{0.0125, 0.0005, 0.99}
@@ -102,7 +102,8 @@ func (a Annealing) constants() Annealing {
 	return a
 }
 
-// accept decides whether to continue from a neighbour that is better by diff; a worse one is accepted at random.
+// accept decides whether the search continues from a neighbour that is better by diff. A worse neighbour is accepted at
+// random.
 func accept(diff, t float64, rng *rand.Rand) bool {
 	return diff > 0 || math.Exp(-math.Abs(diff)/t) > rng.Float64()
 }

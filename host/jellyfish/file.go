@@ -23,10 +23,10 @@ const (
 	mostBytes = 1 << 30
 )
 
-// columns are those before the latencies.
+// columns returns the columns before the latencies.
 func columns() []string { return []string{"name", "side", "bytes", "accuracy"} }
 
-// Named returns a zoo by name: synthetic, or from a file.
+// Named returns a zoo by name. The name is synthetic, or the path of a file.
 func Named(name string) (Zoo, error) {
 	if name == "synthetic" {
 		return Synthetic(1), nil
@@ -39,9 +39,9 @@ func Named(name string) (Zoo, error) {
 	return ReadZoo(name, f)
 }
 
-// ReadZoo reads profiles as CSV with the header name,side,bytes,accuracy,b1,b2,... A line is a network: the side of
-// its square input in pixels, the bytes of a compressed frame of that size, its accuracy on such frames (0..1), and
-// the 99th percentile of its time in ms at batch 1, 2, .... NewZoo processes them; name is for errors.
+// ReadZoo reads profiles as CSV with the header name,side,bytes,accuracy,b1,b2,... Each line has a network: the side of
+// its square input in pixels, the bytes of a compressed frame of that size, its accuracy on such frames (0..1), and the
+// 99th percentile of its time in ms at batch 1, 2, .... NewZoo makes the zoo from them. name names the file in errors.
 func ReadZoo(name string, r io.Reader) (Zoo, error) {
 	var nets []Net
 	fixed, known := columns(), len(columns())

@@ -1,5 +1,5 @@
-// Jellyfish on the engine: an outer policy decides every half second which networks the workers run and who serves
-// which client; each worker has an inner policy.
+// Jellyfish on the engine: an outer policy decides every half second which networks the workers run and which worker
+// serves which client. Each worker has an inner policy.
 
 package jellyfish
 
@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// Registered is what a client declares.
+// Registered is what a client declares about itself.
 type Registered struct {
 	Rate int  // requests a second
 	SLO  Time // end to end
@@ -25,9 +25,10 @@ type Options struct {
 	Clients []Registered // by sched.Task.Client
 	Select  Selector     // nil means Search
 	Budget  Budget       // nil means Aligned
-	// Advise: clients are told the size of their network. Otherwise they send any size, and Budget must know it.
+	// Advise: clients are told the size of their network. Otherwise they choose the size, and Budget must take it into
+	// account.
 	Advise   bool
-	Prefetch int  // networks that a worker has loaded, including the current one; 0: 5
+	Prefetch int  // number of networks that a worker keeps loaded, with the current one; 0: 5
 	Every    Time // interval between decisions; 0: 0.5 s
 	Cost     Time // virtual time of a decision; 0: 10 ms
 	Seed     uint64
@@ -37,12 +38,12 @@ type Options struct {
 type Counts struct {
 	Decisions int
 	Changes   int // changes of a worker's network
-	Hits      int // to a network that was already loaded
+	Hits      int // of these, changes to a network that was already loaded
 	Unmapped  int // requests of clients that no network had room for
 	Late      int // requests that workers dropped as too late
 }
 
-// Policy is the outer policy. It knows the clients that have sent something recently.
+// Policy is the outer policy. It knows the clients that have sent a request recently.
 type Policy struct {
 	o        Options
 	ids      []device.RequestID
@@ -56,25 +57,25 @@ type Policy struct {
 type client struct {
 	link    bandwidth.Estimator
 	seen    Time // time of its last request; -1: never
-	decided bool // included in the last decision
+	decided bool // the last decision included this client
 	at      int  // its worker; -1: none
-	size    int  // the network whose size it was told; -1: none
+	size    int  // network whose size the client was told; -1: none
 }
 
 type worker struct {
-	want  int // network that it should run
-	have  int // network that it runs
+	want  int // network that the worker should run
+	have  int // network that the worker runs
 	batch int // largest batch; 0: the network's
-	// Network that is being loaded or unloaded (-1: none), and the start of that.
+	// Network that is being loaded or unloaded (-1: none), and the time at which that started.
 	moving  int
 	loading bool
 	since   Time
 }
 
-// gone is the time after which a silent client is dropped.
+// gone is the time after which a client that sends nothing is dropped.
 const gone = 2_000_000_000
 
-// New makes the policy for a number of devices: one outer policy, and an inner one for each device.
+// New makes the policy for a number of devices. It has one outer policy, and an inner policy for each device.
 func New(o Options, devices int) (*sched.Nested, *Policy, error) {
 	if len(o.Zoo) == 0 || len(o.Clients) == 0 || devices < 1 {
 		return nil, nil, fmt.Errorf("%w: %d networks, %d clients, %d workers", ErrClients, len(o.Zoo), len(o.Clients), devices)
@@ -121,7 +122,7 @@ func (p *Policy) Counts() Counts { return p.counts }
 // decision is the result of a plan.
 type decision struct {
 	clients []int // clients at the start of the plan
-	at      []int // worker of each, or -1
+	at      []int // worker of each client, or -1
 	devices []int // workers at the start of the plan
 	nets    []int // network of each
 	batch   []int
@@ -151,7 +152,7 @@ func (n *plan) Find(context.Context) any {
 	to := Match(n.have, c.Nets)
 	for i, k := range to {
 		d.nets[k], d.batch[k] = c.Nets[i], c.Mapping.Batch[i]
-		if d.batch[k] == 0 { // it serves nobody, so its network need not change
+		if d.batch[k] == 0 { // the worker serves no client, so its network need not change
 			d.nets[k] = n.have[k]
 		}
 	}
@@ -259,11 +260,11 @@ func (p *Policy) decided(s *sched.State, d *decision, buf []sched.Action) []sche
 	return buf
 }
 
-// lost is the time after which a load is repeated: it failed, or a reset removed it.
+// lost is the time after which a load is repeated, since it failed or a reset removed it.
 const lost = 15_000_000_000
 
-// load switches a worker to its new network once that is loaded, and loads the neighbouring networks, one at a time.
-// Networks further away are unloaded.
+// load switches a worker to its new network when that is loaded. It also loads the networks of neighbouring sizes, one
+// at a time, and unloads others.
 func (p *Policy) load(now Time, k int, s *sched.State, buf []sched.Action) []sched.Action {
 	d, w := &s.Devices[k], &p.workers[k]
 	if d.Down {
@@ -296,7 +297,7 @@ func (p *Policy) load(now Time, k int, s *sched.State, buf []sched.Action) []sch
 	return buf
 }
 
-// used reports whether a request runs or waits on a network.
+// used reports whether a request on the device runs on a network or waits for it.
 func used(d *sched.DeviceView, network string) bool {
 	for _, l := range d.Launches {
 		if l.Network == network {
@@ -311,7 +312,7 @@ func used(d *sched.DeviceView, network string) bool {
 	return false
 }
 
-// assign assigns pending requests to their clients' workers, and drops those of clients without a worker.
+// assign assigns pending requests to the workers of their clients. Requests of clients without a worker are dropped.
 func (p *Policy) assign(s *sched.State, buf []sched.Action) []sched.Action {
 	for k := range p.workers {
 		d := &s.Devices[k]
@@ -338,7 +339,7 @@ func (p *Policy) assign(s *sched.State, buf []sched.Action) []sched.Action {
 	return buf
 }
 
-// worker is the worker of a request's client; -1: none yet.
+// worker returns the worker of a request's client; -1: the client has none yet.
 func (p *Policy) worker(r *sched.Request) int {
 	if r.Client < 0 || r.Client >= len(p.clients) {
 		return -1
@@ -346,8 +347,8 @@ func (p *Policy) worker(r *sched.Request) int {
 	return p.clients[r.Client].at
 }
 
-// inner serves the requests of one worker at once, in batches up to the decided size, and lazily drops those that
-// would be late (section III-B).
+// inner serves the requests of one worker without delay, in batches up to the decided size. When it takes requests, it
+// drops those that would be late (lazy dropping, section III-B).
 type inner struct {
 	p *Policy
 	k int
@@ -373,7 +374,7 @@ func (w *inner) Decide(now Time, s *sched.State, _ *sched.Event, buf []sched.Act
 		most = min(most, is.batch)
 	}
 	from := len(w.p.ids)
-	first := Time(0) // the earliest deadline of those that are taken
+	first := Time(0) // the earliest deadline of the requests that are taken
 	for i := range d.Queue.Len() {
 		r := d.Queue.At(i)
 		if now+t.At(0, last, 1) > r.Deadline {

@@ -1,4 +1,4 @@
-// One decision: clients, workers, and what each network means for each client.
+// The input of one decision: clients, workers, and which batches of each network are fast enough for each client.
 
 package jellyfish
 
@@ -12,34 +12,34 @@ import (
 type Client struct {
 	Rate      int     // requests a second, rounded up
 	SLO       Time    // end to end
-	Bandwidth float64 // estimate in bits a second; 0: unknown, so no request is sure to be in time
+	Bandwidth float64 // estimate in bits a second; 0: unknown, so no request is certain to be in time
 }
 
-// Budget is the time that a client's SLO leaves on the server for a network: L_ij of equation 5.
+// Budget returns the time that a client's SLO leaves for a network on the server (L_ij of equation 5).
 type Budget func(c *Client, zoo Zoo, net int) Time
 
-// Aligned is the budget of a client that sends frames of the network's size, or, if smaller, the largest size that
-// its link sustains without a queue (section III-A): O_i - s/W_i.
+// Aligned is the budget O_i - s/W_i of a client whose frames have the network's size. If the client's link cannot
+// sustain this size without a queue, they have the largest size that it can (section III-A).
 func Aligned(c *Client, zoo Zoo, net int) Time { return Planned(Headroom)(c, zoo, net) }
 
-// Planned is Aligned with another share of the link than Headroom.
+// Planned returns a budget like Aligned, with headroom in place of Headroom.
 func Planned(headroom float64) Budget {
 	return func(c *Client, zoo Zoo, net int) Time {
 		return c.SLO - c.carry(min(zoo[net].Bytes, zoo[zoo.Largest(c.sustained(headroom))].Bytes))
 	}
 }
 
-// Fixed is the budget of a client that sends frames of one network's size to any network.
+// Fixed returns the budget of a client whose frames always have the size of one network.
 func Fixed(size int) Budget {
 	return func(c *Client, zoo Zoo, _ int) Time { return c.SLO - c.carry(zoo[size].Bytes) }
 }
 
-// Share gives computing a fixed share of the SLO.
+// Share returns a budget in which computing may take a fixed share of the SLO.
 func Share(of float64) Budget {
 	return func(c *Client, _ Zoo, _ int) Time { return Time(of * float64(c.SLO)) }
 }
 
-// carry is the time that bytes take over the link.
+// carry returns the time that a transfer of bytes takes over the link.
 func (c *Client) carry(bytes int64) Time {
 	if c.Bandwidth <= 0 {
 		return c.SLO
@@ -51,7 +51,7 @@ func (c *Client) carry(bytes int64) Time {
 // link was slow would never drain.
 const Headroom = 0.9
 
-// sustained is the largest frame that the link carries before the next one comes.
+// sustained returns the size of the largest frame that the link carries before the next frame comes, in bytes.
 func (c *Client) sustained(headroom float64) int64 {
 	return int64(headroom * c.Bandwidth / 8 / float64(c.Rate))
 }
@@ -62,13 +62,13 @@ type Problem struct {
 	Clients []Client
 	Workers int
 
-	h      int       // unit of the rates
+	h      int       // unit of the rates, in requests a second
 	weight []int     // by client: its rate in units
 	total  int       // sum of the weights
 	widest int       // the largest room
 	sum    int       // sum of the rates
 	most   [][]uint8 // by network and client: largest batch within the client's budget; 0: none
-	room   [][]int   // by network and batch - 1: units that it serves in batches up to that size
+	room   [][]int   // by network and batch - 1: units of rate that the network serves in batches up to that size
 	order  [][]int32 // by network: clients in descending order of their budgets
 }
 
@@ -129,16 +129,16 @@ func NewProblem(zoo Zoo, clients []Client, workers int, budget Budget) (*Problem
 	return p, nil
 }
 
-// Step is the unit of rates, in requests a second.
+// Step returns the unit of rates, in requests a second.
 func (p *Problem) Step() int { return p.h }
 
-// Weight is a client's rate in units.
+// Weight returns a client's rate in units.
 func (p *Problem) Weight(client int) int { return p.weight[client] }
 
-// Most is the largest batch of a network within a client's budget; 0: none.
+// Most returns the largest batch of a network within a client's budget; 0: none.
 func (p *Problem) Most(net, client int) int { return int(p.most[net][client]) }
 
-// Room is the number of units that a network serves in batches up to a size, at most the total.
+// Room returns how many units of rate a network serves in batches up to a size, at most the total.
 func (p *Problem) Room(net, batch int) int { return p.room[net][batch-1] }
 
 func gcd(a, b int) int {
@@ -150,13 +150,15 @@ func gcd(a, b int) int {
 
 // Mapping assigns clients to workers.
 type Mapping struct {
-	Worker   []int   // by client: index of its network in the set; -1: unmapped
-	Batch    []int   // by index in the set: largest batch within the budgets of all its clients; 0: no client
-	Mapped   int     // number of mapped clients (O1)
-	Accuracy float64 // over all requests; those of an unmapped client count as wrong (equation 1 over the sum of rates; O2)
+	Worker []int // by client: index of its network in the set; -1: unmapped
+	Batch  []int // by index in the set: largest batch within the budgets of all its clients; 0: no client
+	Mapped int   // number of mapped clients (O1)
+	// mean over all requests, where those of an unmapped client count as wrong (equation 1 divided by the sum of rates;
+	// O2)
+	Accuracy float64
 }
 
-// better compares mappings: more clients first, then accuracy.
+// better reports whether m is better than o: it maps more clients, or as many with higher accuracy.
 func (m *Mapping) better(o *Mapping) bool {
 	return m.Mapped > o.Mapped || m.Mapped == o.Mapped && m.Accuracy > o.Accuracy+1e-12
 }
@@ -166,10 +168,10 @@ func (m *Mapping) copy(o *Mapping) {
 	m.Mapped, m.Accuracy = o.Mapped, o.Accuracy
 }
 
-// Kind is a worker's configuration: a network for clients whose budgets allow at least that batch.
+// Kind is a worker's configuration: a network, and the least batch that the budgets of its clients must allow.
 type Kind struct{ Net, Least int }
 
-// Plain returns networks for all clients.
+// Plain returns kinds that accept every client.
 func Plain(nets []int) []Kind {
 	kinds := make([]Kind, len(nets))
 	for i, j := range nets {
@@ -178,7 +180,7 @@ func Plain(nets []int) []Kind {
 	return kinds
 }
 
-// Tie chooses among client sets with equal sums of rates (the publication: any).
+// Tie says which of several client sets with equal sums of rates is chosen. The publication allows any.
 type Tie uint8
 
 const (
@@ -191,7 +193,7 @@ type Mapper struct {
 	p     *Problem
 	words int
 	reach []uint64 // by row: reachable sums of rates, one bit each
-	rows  []int32  // by row: its client
+	rows  []int32  // by row: the client that was added
 	free  []bool
 }
 
@@ -204,8 +206,8 @@ func NewMapper(p *Problem) *Mapper {
 	}
 }
 
-// Map is MapClients of algorithm 1: the networks, in descending order of accuracy, each take the clients with the
-// largest sum of rates. kinds must be in descending order of networks.
+// Map is MapClients of algorithm 1: one network after another takes the clients with the largest sum of rates. The
+// order is that of kinds. For algorithm 1 it is descending in accuracy.
 func (m *Mapper) Map(kinds []Kind, tie Tie, out *Mapping) {
 	p := m.p
 	out.Worker, out.Batch = out.Worker[:0], out.Batch[:0]
@@ -230,8 +232,9 @@ func (m *Mapper) Map(kinds []Kind, tie Tie, out *Mapping) {
 	}
 }
 
-// take is FindOptimalClients of algorithm 1. Over all batch sizes, it finds the free clients that a network can serve
-// in time with the largest sum of rates. Weights equal values, so a row of the matrix is a set of sums, one bit each.
+// take is FindOptimalClients of algorithm 1. Of all free clients, it finds the set with the largest sum of rates that a
+// network can serve in time, over all batch sizes. In this knapsack problem weights equal values, so a row of the
+// matrix is a set of sums, with one bit for each.
 func (m *Mapper) take(kind Kind, tie Tie, at int, out *Mapping) (load, batch int) {
 	p, w := m.p, m.words
 	most, room, least := p.most[kind.Net], p.room[kind.Net], uint8(max(1, kind.Least))
@@ -242,7 +245,7 @@ func (m *Mapper) take(kind Kind, tie Tie, at int, out *Mapping) (load, batch int
 		if !m.free[i] {
 			continue
 		}
-		if most[i] < least { // nor are those that follow
+		if most[i] < least { // the clients that follow allow no larger batch either
 			break
 		}
 		k, step := room[most[i]-1], p.weight[i]

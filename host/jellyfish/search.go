@@ -1,4 +1,4 @@
-// Selection of networks by our own search.
+// Selection of networks by a search that is not in the publication.
 
 package jellyfish
 
@@ -9,15 +9,16 @@ import (
 	"slices"
 )
 
-// Search is simulated annealing with more freedom than the publication's. For each worker it also chooses the least
-// batch that a client's budget must allow (a Kind): otherwise a single client with a tight budget halves what a
-// network serves, and algorithm 1 takes it whenever the sum of rates is equal. A step changes one worker, or
-// exchanges two, instead of all at once. Each step draws which of equal client sets is taken (Tie), and whether the
-// largest network takes its clients first or last, since the largest sum for the largest network may be what the
-// others need. It starts at the previous set or at the best of equal networks, cools down over all its steps, and
-// ends with a climb: each worker's kind in turn is replaced while that gains.
+// Search is simulated annealing with more freedom than in the publication. For each worker it also chooses the least
+// batch that a client's budget must allow (a Kind). Without this, a single client with a tight budget halves what a
+// network serves, and algorithm 1 takes such a client whenever the sum of rates is equal. A step changes one worker or
+// exchanges two, not all at once. Each step chooses at random which of equal client sets is taken (Tie), and whether
+// the largest network takes its clients first or last. Last can be better: the clients with the largest sum for the
+// largest network may be those that the other networks need. The search starts at the previous set or at the best set
+// of equal networks, and cools down over all its steps. At the end it climbs: it replaces each worker's kind in turn as
+// long as the result improves.
 type Search struct {
-	Work int // mappings times workers times clients; 0: 1,200,000, about 6 ms
+	Work int // limit for mappings * workers * clients; 0: 1,200,000, about 6 ms
 }
 
 // Name implements Selector.
@@ -28,7 +29,7 @@ type walk struct {
 	p      *Problem
 	m      *Mapper
 	rng    *rand.Rand
-	floors [][]int // by network: the least batches that make a difference
+	floors [][]int // by network: the values of Kind.Least that make a difference
 	kinds  []Kind  // of the best
 	best   Choice
 	next   []Kind
@@ -68,8 +69,9 @@ func (s Search) Select(p *Problem, previous []int, seed uint64) Choice {
 	return w.best
 }
 
-// try maps the set of networks in next, and keeps it if it is better than the best. Among equal sets the first stays;
-// the search begins with the previous choice, so that stays too.
+// try maps clients to the set of networks in next. If the result is better than the best so far, it becomes the best.
+// Of equal sets, the first one stays the best. The search begins with the previous choice, so that is kept if no set is
+// better.
 func (w *walk) try(tie Tie, last bool) bool {
 	w.best.Tried++
 	slices.SortFunc(w.next, func(a, b Kind) int {
@@ -103,7 +105,7 @@ func (w *walk) try(tie Tie, last bool) bool {
 	return true
 }
 
-// both tries both ties, and both orders if a client is left out.
+// both maps the set in next under each Tie. If a client is left out, it also maps in the reverse order.
 func (w *walk) both() bool {
 	won := w.try(Ample, false)
 	won = w.try(Tight, false) || won
@@ -114,7 +116,7 @@ func (w *walk) both() bool {
 	return won
 }
 
-// worth ranks clients before accuracy.
+// worth returns a value in which the number of mapped clients counts more than the accuracy.
 func (w *walk) worth(m *Mapping) float64 {
 	return 10*float64(m.Mapped)/float64(len(w.p.Clients)) + m.Accuracy
 }
@@ -139,7 +141,7 @@ func (w *walk) cool(steps int) {
 	}
 }
 
-// move makes a worker's network up to two larger or smaller, or changes its least batch.
+// move replaces a worker's network with one that is up to two sizes larger or smaller, or changes its least batch.
 func (w *walk) move(i, by int) {
 	k := &w.next[i]
 	if w.rng.IntN(3) == 0 {
@@ -154,11 +156,11 @@ func (w *walk) move(i, by int) {
 	}
 }
 
-// climb replaces the best set's kinds, one after another, with better ones.
+// climb replaces the kinds of the best set with better kinds, one after another.
 func (w *walk) climb(limit int) bool {
 	won := false
 	for i := range w.kinds {
-		if i > 0 && w.kinds[i] == w.kinds[i-1] { // the same set again
+		if i > 0 && w.kinds[i] == w.kinds[i-1] { // it would give the same set again
 			continue
 		}
 		for d := 1; d < len(w.p.Zoo); d++ {

@@ -4,8 +4,8 @@ package jellyfish
 
 import "slices"
 
-// Match assigns the networks of a new set, in descending order, to the workers with the old ones at small distances:
-// both sorted, element by element. at[i] is the worker of nets[i].
+// Match assigns a new set of networks, in descending order, to the workers, so that each worker's network changes
+// little. It sorts both sets and assigns them element by element. at[i] is the worker of nets[i].
 func Match(old, nets []int) (at []int) {
 	for w := range nets {
 		at = append(at, w)
@@ -14,8 +14,8 @@ func Match(old, nets []int) (at []int) {
 	return at
 }
 
-// Neighbours returns the n networks that a worker with net keeps loaded: the nearest ones, net first. At equal
-// distance the smaller one comes first, since it is needed sooner when a link gets worse.
+// Neighbours returns the n networks that a worker with net keeps loaded. They are the nearest in size, and net is the
+// first. Of two networks at equal distance the smaller comes first, since it is needed sooner when a link gets worse.
 func Neighbours(zoo, net, n int) []int {
 	out := []int{net}
 	for d := 1; len(out) < min(n, zoo); d++ {

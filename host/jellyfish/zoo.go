@@ -1,9 +1,9 @@
-// Package jellyfish is the scheduler of Nigade et al., "Jellyfish: Timely Inference Serving for Dynamic Edge
-// Networks" (RTSS 2022). It decides which networks the workers run and which worker serves which client, so that
-// every client's deadline holds. Zoo and Problem are its inputs, Map is section IV-B, Annealing section IV-C, Match
-// and Neighbours section IV-D; Search is ours. Policy connects them to the engine.
+// Package jellyfish is the scheduler of Nigade et al., "Jellyfish: Timely Inference Serving for Dynamic Edge Networks"
+// (RTSS 2022). It decides which networks the workers run and which worker serves which client, so that the requests of
+// every client meet their deadlines. Zoo and Problem are its inputs, Map is section IV-B, Annealing section IV-C, Match
+// and Neighbours section IV-D. Search is not in the publication. Policy connects them to the engine.
 //
-// The package is deterministic and has no clock; random choices take a seed.
+// The package is deterministic and reads no clock. Random choices depend on a seed.
 package jellyfish
 
 import (
@@ -16,10 +16,10 @@ import (
 // Time is in ns.
 type Time = int64
 
-// ErrZoo says that a zoo offers no choice.
+// ErrZoo is the error for a zoo that cannot be used.
 var ErrZoo = errors.New("zoo")
 
-// ErrClients says that no network can serve some clients.
+// ErrClients is the error for clients that cannot be scheduled.
 var ErrClients = errors.New("clients")
 
 // Net is a member of the zoo.
@@ -27,17 +27,18 @@ type Net struct {
 	Name     string
 	Side     int     // side of its square input, in pixels
 	Accuracy float64 // 0..1, on frames of its own size
-	Bytes    int64   // compressed frame of its size
-	P99      []Time  // by batch - 1
+	Bytes    int64   // bytes of a compressed frame of its size
+	P99      []Time  // by batch - 1: 99th percentile of a batch's time
 }
 
-// Zoo is networks for one task, smallest first. Accuracy, frame size and latency increase.
+// Zoo is a list of networks for one task, smallest first. Accuracy, frame size and latency increase in it.
 type Zoo []Net
 
-// NewZoo sorts nets by size and drops dominated ones: a smaller net is no less accurate, or a larger one is more
-// accurate and at no batch slower. (The smaller frames of the dropped net are no loss: a client sends smaller frames
-// than its network's if its link requires it.) Latencies are then made monotone: a larger net or batch gets at least
-// the latency of a smaller one. Measured p99 need not be monotone (section VI-A), but the algorithms require it.
+// NewZoo sorts nets by size and drops dominated nets. A net is dominated if a smaller net is at least as accurate, or
+// if a larger net is more accurate and not slower at any batch. (Nothing is lost with the smaller frames of the dropped
+// net: a client sends frames smaller than its network if its link requires it.) Then latencies are made monotone: a
+// larger net or batch gets at least the latency of a smaller one. Measured p99 need not be monotone (section VI-A), but
+// the algorithms require it.
 func NewZoo(nets []Net) (Zoo, error) {
 	sorted := slices.Clone(nets)
 	slices.SortStableFunc(sorted, func(a, b Net) int { return a.Side - b.Side })
@@ -84,7 +85,7 @@ func NewZoo(nets []Net) (Zoo, error) {
 	return z, nil
 }
 
-// quick reports whether nothing of a takes longer than in b.
+// quick reports whether no batch takes longer in a than in b.
 func quick(a, b []Time) bool {
 	for i := range a {
 		if a[i] > b[i] {
@@ -94,9 +95,9 @@ func quick(a, b []Time) bool {
 	return true
 }
 
-// Constants of Synthetic's latency in ms. They match the four p99 in the publication's text: network 0 has 23 ms at
-// batch 1 and 32 ms at batch 4, network 3 has 33 ms at batch 3 (90 frames a second), network 9 has 31 ms at batch 1
-// (32 frames a second).
+// Constants of Synthetic's latency in ms. They match the four values of p99 in the publication's text: network 0 has 23
+// ms at batch 1 and 32 ms at batch 4, network 3 has 33 ms at batch 3 (90 frames a second), network 9 has 31 ms at batch
+// 1 (32 frames a second).
 const (
 	fixedMs   = 20.0
 	perFrame  = 2.572373503171968
@@ -107,8 +108,8 @@ const (
 // SyntheticBatch is B, the largest batch of Synthetic's networks.
 const SyntheticBatch = 12
 
-// Synthetic is a zoo of 16 networks with inputs of 128 to 608 pixels by 32, by rule, since the
-// publication's profiles are curves that cannot be read:
+// Synthetic is a zoo of 16 networks with inputs of 128 to 608 pixels by 32, by formulas, since the publication's
+// profiles are curves that cannot be read:
 //
 //	p99(s, b) = 20 ms + b (2.572 ms + 0.4276 ms (s/128)^2.529)     the four values of its text
 //	frame(s)  = 10 kB + 205.36 B (s-128) + 0.17438 B (s-128)(s-352)  10, 56, 130 kB at 128, 352, 608
@@ -126,18 +127,18 @@ func Synthetic(slower float64) Zoo {
 		}
 		for b := 1; b <= SyntheticBatch; b++ {
 			ms := slower * (fixedMs + float64(b)*(perFrame+perPixels*math.Pow(s/128, exponent)))
-			n.P99 = append(n.P99, Time(math.Round(ms*1e3))*1000) // to a us: the same on every machine
+			n.P99 = append(n.P99, Time(math.Round(ms*1e3))*1000) // rounded to a us, so that it is the same on every machine
 		}
 		nets = append(nets, n)
 	}
 	z, err := NewZoo(nets)
 	if err != nil {
-		panic(err) // the rule above satisfies NewZoo
+		panic(err) // cannot happen: NewZoo accepts what the formulas give
 	}
 	return z
 }
 
-// Largest is the largest network whose frames have at most so many bytes, or 0.
+// Largest returns the largest network whose frames have at most so many bytes, or 0 if there is none.
 func (z Zoo) Largest(bytes int64) int {
 	for j := len(z) - 1; j > 0; j-- {
 		if z[j].Bytes <= bytes {

@@ -1,5 +1,5 @@
-// Package links models clients' networks: a link's rate over time, from a rule or a file, and when a transfer ends.
-// Times are in ns and rates in bits a second, both integers, so a run is the same on every machine.
+// Package links models clients' networks: a link's rate over time, from a formula or a file, and the time at which a
+// transfer ends. Times are in ns and rates in bits a second, both integers, so a run is the same on every machine.
 package links
 
 import (
@@ -29,7 +29,7 @@ var ErrTrace = errors.New("trace of a link")
 // second is the step of a trace.
 const second Time = 1_000_000_000
 
-// Longest is the longest trace.
+// Longest is the length of the longest trace, in ns.
 const Longest = maxValues * second
 
 // Limits of a file.
@@ -39,18 +39,18 @@ const (
 	maxMbits  = 1e6
 )
 
-// Trace is a link's rate in each second; it repeats from the start.
+// Trace is a link's rate in each second. At its end, it repeats from the start.
 type Trace struct {
 	Name string
 	Bits []int64 // a second
 }
 
-// Rate is the link's rate at a time from 0 on.
+// Rate returns the link's rate at a time, which must not be negative.
 func (t *Trace) Rate(at Time) int64 {
 	return t.Bits[max(0, at)/second%int64(len(t.Bits))]
 }
 
-// Arrive is the end of a transfer of some bytes that begins at a time.
+// Arrive returns the time at which a transfer of bytes ends that begins at start.
 func (t *Trace) Arrive(start Time, bytes int64) Time {
 	if bytes > 1<<30 { // bits times ns would overflow an int64
 		half := bytes / 2
@@ -72,7 +72,7 @@ func (t *Trace) Arrive(start Time, bytes int64) Time {
 	}
 }
 
-// carried is the number of bits in a part of a second.
+// carried returns the number of bits that a link carries in a part of a second.
 func carried(rate int64, ns Time) int64 {
 	if rate < math.MaxInt64/second {
 		return rate * ns / second
@@ -81,7 +81,7 @@ func carried(rate int64, ns Time) int64 {
 	return v.Div(v, big.NewInt(second)).Int64()
 }
 
-// Steps are 20, 15, 10 and 7.5 Mbit/s, each for 20 s (Jellyfish, section VI-B).
+// Steps returns a trace of 20, 15, 10 and 7.5 Mbit/s, each for 20 s (Jellyfish, section VI-B).
 func Steps() *Trace {
 	t := &Trace{Name: "steps"}
 	for _, b := range []int64{20_000_000, 15_000_000, 10_000_000, 7_500_000} {
@@ -95,21 +95,22 @@ func Steps() *Trace {
 // Stats are the published statistics of a measured trace, in Mbit/s.
 type Stats struct{ Least, Most, Mean float64 }
 
-// WiFi and LTE are the statistics of the publication's two measured traces.
+// WiFi and LTE return the statistics of the publication's two measured traces.
 func WiFi() Stats { return Stats{12.9, 90.8, 51.9} }
 
-// LTE is of a downlink trace halved for the uplink.
+// LTE has the values of a downlink trace, halved for the uplink.
 func LTE() Stats { return Stats{2.9, 26.3, 15.2} }
 
 // Memory is the correlation of one second with the next (assumed: half is lost after 7 s).
 const Memory = 0.9
 
-// Draw makes a trace of some seconds with exactly these statistics. It is a normal process with the given memory (0
-// to below 1, see Memory), mapped to a beta distribution with that mean, stretched to both ends of the range.
+// Draw makes a trace of some seconds with exactly these statistics. It draws a normal process with the given memory (0
+// to below 1, see Memory). It maps the values to a beta distribution with that mean, and stretches them to both ends of
+// the range.
 func (s Stats) Draw(name string, seconds int, seed uint64, memory float64) *Trace {
 	rng := rand.New(rand.NewPCG(seed, 0x6c696e6b73))
 	share := (s.Mean - s.Least) / (s.Most - s.Least)
-	spread := distuv.Beta{Alpha: 4 * share, Beta: 4 * (1 - share)} // as uneven as Beta(2, 2) in the middle
+	spread := distuv.Beta{Alpha: 4 * share, Beta: 4 * (1 - share)} // with a mean in the middle it is Beta(2, 2)
 	v := make([]float64, max(seconds, 3))
 	z := rng.NormFloat64()
 	least, most := math.Inf(1), math.Inf(-1)
@@ -118,7 +119,7 @@ func (s Stats) Draw(name string, seconds int, seed uint64, memory float64) *Trac
 		least, most = min(least, v[i]), max(most, v[i])
 		z = memory*z + math.Sqrt(1-memory*memory)*rng.NormFloat64()
 	}
-	// Raise the values between the ends to a power that gives the stated mean.
+	// The values between the ends are raised to the power that gives the stated mean.
 	bent := func(power float64) (mean float64) {
 		for _, x := range v {
 			mean += math.Pow((x-least)/(most-least), power) / float64(len(v))
@@ -136,12 +137,13 @@ func (s Stats) Draw(name string, seconds int, seed uint64, memory float64) *Trac
 	t := &Trace{Name: name}
 	for _, x := range v {
 		mbits := s.Least + (s.Most-s.Least)*math.Pow((x-least)/(most-least), low)
-		t.Bits = append(t.Bits, int64(math.Round(mbits*1e3))*1000) // to a kbit/s: the same on every machine
+		t.Bits = append(t.Bits, int64(math.Round(mbits*1e3))*1000) // rounded to a kbit/s, so that it is the same on every machine
 	}
 	return t
 }
 
-// Named returns a trace by name: steps, wifi, lte (drawn, of 600 s, with a memory), or a file.
+// Named returns a trace by name: steps, wifi, lte, or the path of a file. wifi and lte are random traces of 600 s with
+// the given memory.
 func Named(name string, seed uint64, memory float64) (*Trace, error) {
 	switch name {
 	case "steps":
@@ -159,8 +161,8 @@ func Named(name string, seed uint64, memory float64) (*Trace, error) {
 	return Read(name, f)
 }
 
-// Read reads a file with one rate in Mbit/s a line, for one second each. Empty lines and text after # are ignored. A
-// rate may be 0, an outage, but not all of them.
+// Read reads a file with one rate in Mbit/s per line. Each line is for one second. Empty lines and text after # are
+// ignored. A rate may be 0 (an outage), but not all rates.
 func Read(name string, r io.Reader) (*Trace, error) {
 	t := &Trace{Name: name}
 	lines := bufio.NewScanner(plaintext.NewReader(r))

@@ -8,7 +8,8 @@ import (
 	"gonum.org/v1/gonum/optimize"
 )
 
-// Sample is an ended batch: what ran beside it, its own use, and its time relative to its time alone.
+// Sample describes a batch that has ended: the others' use beside it, its own use, and its time divided by its time
+// alone.
 type Sample struct {
 	Others, Own Use
 	Priority    int
@@ -18,7 +19,8 @@ type Sample struct {
 // linearSize is the number of Linear's weights: a constant, the others' use, the batch's own use.
 const linearSize = 1 + 2*Resources
 
-// Linear is a slowdown that depends linearly on the use of both sides. It is fitted once (gpulets, section 4).
+// Linear is a model in which the slowdown depends linearly on the others' use and the batch's own. It is fitted once
+// (gpulets, section 4).
 type Linear struct{ W [linearSize]float64 }
 
 func (s *Sample) row(out []float64) {
@@ -28,13 +30,14 @@ func (s *Sample) row(out []float64) {
 	}
 }
 
-// ErrFit says that the samples do not determine the model.
+// ErrFit is the error if the samples do not determine the model.
 var ErrFit = errors.New("fit of a linear interference model")
 
-// ridge keeps the weight of a resource at zero if no batch uses it, or all use it equally.
+// ridge is a small regularisation. It keeps the weight of a resource at zero if no batch uses it, or if all batches use
+// it equally.
 const ridge = 1e-6
 
-// Fit is least squares over the samples.
+// Fit fits a Linear to the samples by least squares.
 func Fit(samples []Sample) (*Linear, error) {
 	if len(samples) < linearSize {
 		return nil, fmt.Errorf("%w: %d samples, %d at least are expected", ErrFit, len(samples), linearSize)
@@ -62,9 +65,9 @@ func Fit(samples []Sample) (*Linear, error) {
 	return l, nil
 }
 
-// FitModel fits equations 4 and 5 to all samples at once, with the least Huber loss. So it is the best that the
-// equations can do, without the noise of learning batch by batch. A weight that would be negative is set to zero, and
-// the others are fitted without it. Otherwise resources that are used together would get large weights of opposite
+// FitModel fits equations 4 and 5 to all samples at once, with the least Huber loss. So it is the best possible model
+// with these equations, without the noise of learning batch by batch. A weight that would be negative is set to zero,
+// and the others are fitted without it. Otherwise resources that are used together would get large weights of opposite
 // sign.
 func FitModel(samples []Sample) (*Model, error) {
 	if len(samples) < nParams {
@@ -109,7 +112,7 @@ func FitModel(samples []Sample) (*Model, error) {
 	for {
 		begin := NewModel()
 		r, err := optimize.Minimize(p, begin.P[:], &optimize.Settings{MajorIterations: fitSteps}, &optimize.LBFGS{})
-		if r == nil { // otherwise the result is usable: a line search may end because nothing improves
+		if r == nil { // otherwise the result is usable, since a line search may also end because nothing improves
 			return nil, fmt.Errorf("%w: %w", ErrFit, err)
 		}
 		m, again := at(r.X), false
@@ -125,10 +128,10 @@ func FitModel(samples []Sample) (*Model, error) {
 	}
 }
 
-// fitSteps is more than any fit needs.
+// fitSteps limits the steps of a fit. No fit needs so many.
 const fitSteps = 500
 
-// Interference is the predicted time relative to the time alone, at least 1.
+// Interference returns the predicted time divided by the time alone. It is at least 1.
 func (l *Linear) Interference(others, own Use) float64 {
 	s := Sample{Others: others, Own: own}
 	var x [linearSize]float64

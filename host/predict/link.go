@@ -1,6 +1,6 @@
-// The link to the host (Strait, equations 2 and 3). Transfers are sequential, so a batch's input waits for those
-// before it. The actual time of a transfer corrects the estimates of the following ones, and the link's speed, since
-// NUMA and root complexes make it differ from the profile.
+// The link to the host (Strait, equations 2 and 3). Transfers are sequential, so a batch's input waits for the
+// transfers before it. The actual time of a transfer corrects the estimates of the following ones. It also corrects the
+// link's speed, which differs from the profile because of NUMA and root complexes.
 
 package predict
 
@@ -15,7 +15,7 @@ type Link struct {
 	count int
 }
 
-// Takes is the expected time of a transfer with a profiled time in ns.
+// Takes returns the expected time of a transfer, in ns, from its profiled time.
 func (l *Link) Takes(profiled Time) Time {
 	if l.count == 0 {
 		return profiled
@@ -23,7 +23,7 @@ func (l *Link) Takes(profiled Time) Time {
 	return Time(float64(profiled) * l.slow)
 }
 
-// Delay is equation 2: the wait of a transfer requested now.
+// Delay is equation 2: it returns the wait of a transfer that is requested now.
 func (l *Link) Delay(now Time) Time { return max(0, l.free-now) }
 
 // Send is equation 3: it records a requested transfer and returns its expected end.
@@ -32,8 +32,8 @@ func (l *Link) Send(now, profiled Time) Time {
 	return l.free
 }
 
-// Sent records the end of a transfer, with its request time and expected end. The expected ends of all later
-// transfers shift by the difference.
+// Sent records the end of a transfer. asked is the time of its request, and expected its expected end. The expected
+// ends of all later transfers shift by the difference.
 func (l *Link) Sent(asked, profiled, expected, actual Time) {
 	l.free += actual - expected
 	if began := max(asked, l.last); profiled > 0 && actual > began {

@@ -14,10 +14,10 @@ const (
 	pK       = iota               // scaling factor k
 	pLogB                         // natural logarithm of the base b
 	pC                            // additive constant C
-	pOther                        // weight of each resource of the others
+	pOther                        // first of the weights for the others' use of each resource
 	pCompute = pOther + Resources // weight of the batch's own compute
-	pMemory  = pCompute + 1       // weight of its own memory
-	pCoeff   = pMemory + 1        // coefficient of each priority
+	pMemory  = pCompute + 1       // weight of the batch's own memory
+	pCoeff   = pMemory + 1        // first of the coefficients of the priorities
 	nParams  = pCoeff + Priorities
 )
 
@@ -32,21 +32,23 @@ const (
 	Rate  = 0.0075
 	Beta1 = 0.7
 	Beta2 = 0.9
-	Delta = 0.5 // Huber loss: a larger error counts linearly
+	Delta = 0.5 // limit of the Huber loss: a larger error counts linearly
 	tiny  = 1e-8
 )
 
-// maxExponent keeps the slowdown finite while the parameters are still wrong: e^6 is about four hundred.
+// maxExponent limits the exponent, since the slowdown could be infinite while the parameters are still wrong. e^6 is
+// about 400.
 const maxExponent = 6
 
-// Model is equations 4 and 5, trained with Adam. Equal updates give equal models.
+// Model is Strait's equations 4 and 5, trained with Adam. The same updates give the same model.
 type Model struct {
 	P     Params
 	m, v  Params // Adam's moments
 	steps int64
 }
 
-// NewModel starts with a slowdown that is rather too large: a wrong rejection costs less than making others late.
+// NewModel returns a model whose first predictions are too large rather than too small. A wrong rejection costs less
+// than a batch that makes others late.
 func NewModel() *Model {
 	m := &Model{}
 	m.P[pK], m.P[pLogB], m.P[pC] = 1, 1, -1
@@ -60,14 +62,14 @@ func NewModel() *Model {
 	return m
 }
 
-// Null is a model that predicts no interference. It must not be updated.
+// Null returns a model that predicts no interference. It must not be updated.
 func Null() *Model {
 	m := NewModel()
 	m.P[pK], m.P[pC] = 0, 0
 	return m
 }
 
-// place is the index of a priority's coefficient.
+// place returns the index of a priority's coefficient.
 func place(priority int) int { return pCoeff + min(max(priority, 0), Priorities-1) }
 
 // value computes equations 4 and 5 and the terms of the gradient.
@@ -86,14 +88,14 @@ func (p *Params) value(others, own *Use, priority int) (intf, i, power, pressure
 	return 1 + i*p[place(priority)], i, power, pressure, bent
 }
 
-// Interference is the predicted time relative to the time alone of a batch with its own use, beside the others' use.
-// It is at least 1.
+// Interference returns the predicted slowdown of a batch: its time beside the others, divided by its time alone. It is
+// at least 1.
 func (m *Model) Interference(others, own Use, priority int) float64 {
 	intf, _, _, _, _ := m.P.value(&others, &own, priority)
 	return max(1, intf)
 }
 
-// Gradient is the gradient of the slowdown (without the bound of 1) in every parameter, and the slowdown.
+// Gradient returns the slowdown, without the bound of 1, and its derivatives with respect to all parameters.
 func (m *Model) Gradient(others, own Use, priority int) (intf float64, g Params) {
 	p := &m.P
 	intf, i, power, pressure, bent := p.value(&others, &own, priority)
@@ -113,7 +115,7 @@ func (m *Model) Gradient(others, own Use, priority int) (intf float64, g Params)
 	return intf, g
 }
 
-// Huber is the Huber loss of an error, and its derivative.
+// Huber returns the Huber loss of an error, and its derivative.
 func Huber(e float64) (loss, slope float64) {
 	if a := math.Abs(e); a > Delta {
 		return Delta * (a - Delta/2), math.Copysign(Delta, e)
@@ -148,7 +150,7 @@ func (m *Model) bound() {
 	for i := range Resources {
 		p[pOther+i] = min(max(p[pOther+i], 0), 20)
 	}
-	for _, i := range []int{pCompute, pMemory} { // a batch with much own use may suffer less
+	for _, i := range []int{pCompute, pMemory} { // a batch that uses much itself may be slowed down less
 		p[i] = min(max(p[i], -20), 20)
 	}
 	for i := range Priorities {
@@ -183,7 +185,7 @@ func (m *Model) Save(w io.Writer) error {
 // maxCheckpoint is the largest size of a checkpoint in bytes.
 const maxCheckpoint = 1 << 16
 
-// Load reads a saved model; from is the name for errors. The model continues exactly as the saved one would.
+// Load reads a saved model; from names the source in errors. The model continues exactly as the saved one would.
 func Load(from string, r io.Reader) (*Model, error) {
 	fail := func(format string, a ...any) (*Model, error) {
 		return nil, fmt.Errorf("%w %s: %s", ErrCheckpoint, from, fmt.Sprintf(format, a...))
@@ -212,7 +214,7 @@ func Load(from string, r io.Reader) (*Model, error) {
 		name string
 		from []float64
 		to   *Params
-		most float64 // gradients of bounded parameters are below 1e9
+		most float64 // limit: gradients of bounded parameters are below 1e9
 	}{{"params", c.Params, &m.P, 1e6}, {"mean", c.Mean, &m.m, 1e9}, {"square", c.Square, &m.v, 1e18}} {
 		if len(part.from) != nParams {
 			return fail("%s has %d numbers, %d are expected", part.name, len(part.from), nParams)

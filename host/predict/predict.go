@@ -1,9 +1,9 @@
 // Package predict estimates how long a batch will take on a shared device: how long its input waits for the link
 // (Link), and how much slower its kernels run beside others (Model). Both learn from every batch that ends.
 //
-// The model is Strait's, section 3.2. The others' use of the device's resources, averaged over the time for which
-// they ran beside the batch (Exposure), puts pressure on it. The slowdown grows exponentially with the pressure, and
-// differs between priorities:
+// The model is Strait's, section 3.2. Other batches use the device's resources. Their use, averaged over the time in
+// which they run beside the batch (Exposure), is the pressure on it. The slowdown grows exponentially with the
+// pressure, and differs between priorities:
 //
 //	I = k b^LR(m_avg, m_self) + C           (equation 4)
 //	Intf = 1 + I coeff(priority)            (equation 5)
@@ -27,11 +27,11 @@ const (
 	Resources
 )
 
-// Use is the busy share, 0..1, of each resource; a sum over batches may exceed 1. It is zero for a resource that the
-// device lacks or that was not measured.
+// Use is the share of each resource that is busy, 0..1. A sum over batches may exceed 1. It is zero for a resource that
+// the device does not have, or that was not measured.
 type Use [Resources]float64
 
-// Plus is the sum.
+// Plus returns the sum of u and o.
 func (u Use) Plus(o Use) Use {
 	for i := range u {
 		u[i] += o[i]
@@ -39,7 +39,7 @@ func (u Use) Plus(o Use) Use {
 	return u
 }
 
-// Minus is the difference, at least zero: floating-point sums leave small remainders.
+// Minus returns the difference of u and o. It is at least zero, since floating-point sums leave small remainders.
 func (u Use) Minus(o Use) Use {
 	for i := range u {
 		u[i] = max(0, u[i]-o[i])
@@ -47,7 +47,7 @@ func (u Use) Minus(o Use) Use {
 	return u
 }
 
-// Times is a multiple.
+// Times returns u multiplied by f.
 func (u Use) Times(f float64) Use {
 	for i := range u {
 		u[i] *= f
@@ -55,7 +55,7 @@ func (u Use) Times(f float64) Use {
 	return u
 }
 
-// Peak is the largest share.
+// Peak returns the largest share.
 func (u Use) Peak() float64 {
 	p := 0.0
 	for _, v := range u {
@@ -70,7 +70,8 @@ func (u *Use) self() (compute, memory float64) {
 	return max(u[Tensor], u[FMA]), max(u[L2], u[DRAM])
 }
 
-// Exposure is the use of the others beside a batch, over time. The zero value has not begun.
+// Exposure records the others' use of the device beside a batch, over time. With the zero value, the record has not
+// begun.
 type Exposure struct {
 	Began Time // start of the batch
 	since Time
@@ -78,7 +79,7 @@ type Exposure struct {
 	sum   Use // integral over ns
 }
 
-// Begin starts the measurement.
+// Begin starts the record at the batch's start.
 func (e *Exposure) Begin(now Time, others Use) { *e = Exposure{Began: now, since: now, now: others} }
 
 // Change records a change of the others' use.
@@ -90,7 +91,7 @@ func (e *Exposure) Change(now Time, others Use) {
 	e.now = others
 }
 
-// Mean is the time-weighted average until now; for zero time, the present use.
+// Mean returns the average over the time until now. If no time has passed, it returns the present use.
 func (e *Exposure) Mean(now Time) Use {
 	all := now - e.Began
 	if all <= 0 {
@@ -99,5 +100,5 @@ func (e *Exposure) Mean(now Time) Use {
 	return e.sum.Plus(e.now.Times(float64(max(0, now-e.since)))).Times(1 / float64(all))
 }
 
-// Now is the present use of the others.
+// Now returns the present use of the others.
 func (e *Exposure) Now() Use { return e.now }

@@ -23,7 +23,7 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// Draws: this build can draw.
+// Draws is true: this build can draw.
 const Draws = true
 
 // hues are the colours of Okabe and Ito, which suit all common kinds of colour vision.
@@ -40,7 +40,7 @@ var hues = [...]color.RGBA{
 var (
 	paper = color.RGBA{R: 0xFE, G: 0xFE, B: 0xFE, A: 0xFF}
 	ink   = color.RGBA{R: 0x22, G: 0x22, B: 0x22, A: 0xFF}
-	grey  = color.RGBA{R: 0xC4, G: 0xC4, B: 0xC4, A: 0xFF} // curves without a name
+	grey  = color.RGBA{R: 0xC4, G: 0xC4, B: 0xC4, A: 0xFF} // the colour of curves without a name
 	faint = color.RGBA{R: 0xE6, G: 0xE6, B: 0xE6, A: 0xFF} // the grid
 )
 
@@ -50,7 +50,7 @@ var night = map[color.RGBA]string{paper: "#14181D", ink: "#E7EAEE", grey: "#4A53
 // dashes distinguish curves without colour.
 var dashes = [...][]vg.Length{nil, {vg.Points(7), vg.Points(3)}, {vg.Points(2), vg.Points(3)}, {vg.Points(7), vg.Points(3), vg.Points(2), vg.Points(3)}}
 
-// mostNamed is how many curves get a colour and a name; more cannot be told apart.
+// mostNamed is the largest number of curves with a colour and a name. More cannot be distinguished.
 const mostNamed = 6
 
 // Sizes of a picture. Names of curves are to the right of the plot.
@@ -91,7 +91,7 @@ func newCanvas(title, x, y string) *canvas {
 	return c
 }
 
-// curve draws a line; without a text it is grey.
+// curve draws a line. If it has no text, the line is grey.
 func (c *canvas) curve(text string, pts plotter.XYs, style draw.LineStyle) error {
 	line, err := plotter.NewLine(pts)
 	if err != nil {
@@ -134,8 +134,8 @@ func (c *canvas) write(w io.Writer) error {
 	return err
 }
 
-// spread returns the heights of the names, which are sorted from the top: those of the curves' ends, moved apart to
-// the height of a line of text.
+// spread returns the heights of the names, which are sorted from the top. A name is at the height of its curve's end.
+// Names that are too close are moved apart by the height of a line of text.
 func spread(names []name, end func(name) vg.Length, low, high vg.Length) []vg.Length {
 	at := make([]vg.Length, len(names))
 	roof := high
@@ -151,7 +151,7 @@ func spread(names []name, end func(name) vg.Length, low, high vg.Length) []vg.Le
 	return at
 }
 
-// darkToo adds to an SVG its colours on a dark page.
+// darkToo adds colours for a dark page to an SVG.
 func darkToo(svg []byte) []byte {
 	var style bytes.Buffer
 	style.WriteString("<style>@media (prefers-color-scheme: dark) {")

@@ -16,8 +16,9 @@ import (
 	"github.com/sluice-npu/sluice/host/engine"
 )
 
-// LatencySVG draws for each run the share of all its requests that had a result within a latency. Rejected, dropped
-// and failed requests have none, so a curve may end below 1. The SLO, in ns, is a dashed line; 0 omits it.
+// LatencySVG draws a curve for each run: the share of all its requests that had a result within a latency. Rejected,
+// dropped and failed requests have no result, so a curve may end below 1. The SLO, in ns, is a dashed line; with 0
+// there is none.
 func LatencySVG(w io.Writer, slo int64, runs ...*engine.Result) error {
 	most := float64(slo) / 1e6
 	var all []plotter.XYs
@@ -36,7 +37,7 @@ func LatencySVG(w io.Writer, slo int64, runs ...*engine.Result) error {
 	if most == 0 {
 		c.X.Max = 1
 	}
-	c.Y.Min, c.Y.Max = 0, 1.02 // the thickness of a line at 1 stays in the frame
+	c.Y.Min, c.Y.Max = 0, 1.02 // so that a thick line at 1 stays in the frame
 	if slo > 0 {
 		x := float64(slo) / 1e6
 		line, err := plotter.NewLine(plotter.XYs{{X: x, Y: 0}, {X: x, Y: c.Y.Max}})
@@ -51,7 +52,7 @@ func LatencySVG(w io.Writer, slo int64, runs ...*engine.Result) error {
 		pts := append(all[i], plotter.XY{X: c.X.Max, Y: all[i][len(all[i])-1].Y}) // no further results
 		style := draw.LineStyle{Color: grey, Width: vg.Points(1)}
 		name := ""
-		if back := len(runs) - 1 - i; back < mostNamed { // the last runs are the important ones
+		if back := len(runs) - 1 - i; back < mostNamed { // the last runs are the most important ones
 			style = draw.LineStyle{Color: hues[(len(hues)-1-back)%len(hues)], Width: vg.Points(1.6), Dashes: dashes[back%len(dashes)]}
 			name = r.Policy
 		}

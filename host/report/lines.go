@@ -15,7 +15,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// LinesSVG writes the picture: at most six curves with a colour and a name, the others grey. Points that are not
+// LinesSVG writes the picture. At most six curves have a colour and a name. The others are grey. Points that are not
 // finite, or not positive on a logarithmic scale, are omitted.
 func LinesSVG(w io.Writer, p Picture) error {
 	c, err := lines(p)
@@ -81,7 +81,7 @@ func lines(p Picture) (*canvas, error) {
 		}
 	}
 	if drawn == 0 {
-		c.Y.Min, c.Y.Max, c.X.Min, c.X.Max = 1, 10, 0, 1 // no points: only axes
+		c.Y.Min, c.Y.Max, c.X.Min, c.X.Max = 1, 10, 0, 1 // there are no points, so only the axes are drawn
 	}
 	return c, nil
 }
@@ -99,7 +99,7 @@ func (p *Picture) points(s Series) (pts plotter.XYs, bars plotter.YErrors) {
 		low := half
 		if p.Log { // a bar must not reach zero
 			low = min(half, y*0.99)
-		} else if y >= 0 { // nor leave the frame if all values are positive
+		} else if y >= 0 { // and it must not leave the frame if all values are positive
 			low = min(half, y)
 		}
 		pts = append(pts, plotter.XY{X: s.X[j], Y: y})

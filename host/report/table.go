@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// Table is text in columns; the first is left-aligned, the others right-aligned.
+// Table is text in columns. The first column is left-aligned, the others are right-aligned.
 type Table struct {
 	Head []string
 	Rows [][]string

@@ -25,13 +25,13 @@ type traceEvent struct {
 }
 
 const (
-	deviceTID  = 1   // plus the device's index
+	deviceTID  = 1   // first thread id of devices; the device's index is added
 	requestTID = 100 // async spans have tracks of their own, by id
 )
 
-// Trace writes one process for each run. It has a thread for each device with every segment (named by segment and
-// batch, which determines the colour in Perfetto), an instant for every preemption and merge, and an async span for
-// each request from arrival to end, with its wait inside.
+// Trace writes one process for each run. A process has a thread for each device. The thread shows every segment. Its
+// name is the segment and the batch, and the name determines its colour in Perfetto. Each preemption and each merge is
+// an instant. Each request is an async span from arrival to end, with its wait inside.
 func Trace(w io.Writer, runs ...*engine.Result) error {
 	events := []traceEvent{}
 	us := func(t engine.Time) float64 { return float64(t) / 1e3 }

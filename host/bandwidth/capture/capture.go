@@ -1,11 +1,11 @@
 // Package capture measures the rates of requests' transfers in captured packets, from a pcap file, or live from an
-// interface (Linux). A request is what a client sends over TCP until the server answers (any data from the server),
-// or until a pause of Config.Gap.
+// interface (Linux). A request is all data that a client sends over TCP until the server answers (with any data), or
+// until a pause of Config.Gap.
 //
-// Its rate is the link's, headers included. The first packets are left out, since they come in a burst (a full token
-// bucket, an empty queue). With them a transfer of some hundred packets would read 6 to 10 % too high. A link may
-// pause within a request (LTE is scheduled in bursts), so the gap must be long. Below 60 kbit/s, with the default
-// gap, packets are too far apart to be measured.
+// Its rate is that on the link, headers included. The first packets are left out, since they come in a burst (a full
+// token bucket, an empty queue). With them, the rate of a transfer of a few hundred packets would be 6 to 10 % too
+// high. A link may pause within a request (LTE is scheduled in bursts), so the gap must be long. Below 60 kbit/s, with
+// the default gap, packets are too far apart to be measured.
 package capture
 
 import (
@@ -33,36 +33,38 @@ var (
 )
 
 const (
-	maxSnap  = 1 << 20          // bytes of a packet; a file's own limit is ignored
+	maxSnap  = 1 << 20          // bytes of a packet; the limit in a file is ignored
 	maxFlows = 1 << 16          // concurrent connections
-	maxBack  = 10 * time.Second // how far packets may be out of order, since several interfaces may be captured
-	maxJumps = 16               // larger steps back of the clock, from a clock change or one wrong packet
-	maxHoles = 256              // missing ranges of a connection
+	maxBack  = 10 * time.Second // largest step back in time between packets, which occurs if several interfaces are captured
+	maxJumps = 16               // number of larger steps back, from a change of the clock or a wrong packet
+	maxHoles = 256              // number of missing ranges of a connection
 	maxIdle  = time.Hour        // idle time after which a connection is dropped
-	maxAhead = 1 << 26          // bytes beyond the last byte seen; further on is another connection
+	maxAhead = 1 << 26          // bytes beyond the last byte seen; a larger step means another connection
 )
 
 // Config defines a request.
 type Config struct {
-	Port  uint16        // of the server
-	Gap   time.Duration // pause that ends a request; 0: 200 ms
-	Skip  int64         // bytes at a request's start that do not count; 0: ten full packets, or two if ten leave too few; negative: none
-	Least int64         // bytes that must remain; 0: four full packets
+	Port uint16        // of the server
+	Gap  time.Duration // pause that ends a request; 0: 200 ms
+	// number of bytes at a request's start that do not count; 0: ten full packets, or two if ten leave too few bytes;
+	// negative: none
+	Skip  int64
+	Least int64 // number of bytes that must remain; 0: four full packets
 }
 
-// largest is a full packet on Ethernet. Skip and Least count bytes, since an interface may merge packets. A
-// connection's full packet is its largest packet, up to this size.
+// largest is the size of a full packet on Ethernet, in bytes. Skip and Least count bytes, since an interface may merge
+// packets. A full packet of a connection is its largest packet, but not larger than this.
 const largest = 1514
 
 // Transfer is the transfer of one request.
 type Transfer struct {
 	Client     netip.AddrPort
-	Start, End time.Time // first and last packet
+	Start, End time.Time // times of the first and last packet
 	Packets    int
-	Bytes      int64   // on the link, headers included
-	Rate       float64 // bits a second, after the skipped packets; 0: too few remain
-	// Short: only two packets were skipped, since the request is short. The rate is too high if the link's burst is
-	// longer (a token bucket of 10 kB passes a frame of 10 kB at once), and the capture cannot show that.
+	Bytes      int64   // bytes on the link, headers included
+	Rate       float64 // bits a second, after the skipped packets; 0: too few bytes remain
+	// Short: only two packets were skipped, since the request is short. If the link's burst is longer, the rate is too
+	// high: a token bucket of 10 kB lets a frame of 10 kB pass at once. The capture cannot show whether this is so.
 	Short bool
 }
 
@@ -89,21 +91,21 @@ type span struct{ from, to int64 }
 // stream is one direction of a connection, and the ranges of it that arrived.
 type stream struct {
 	known bool
-	next  int64  // end of what arrived; its low half is a sequence number
-	holes []span // ranges before next that are missing
+	next  int64  // end of the data that has arrived; its low half is a sequence number
+	holes []span // missing ranges before next
 }
 
 // begin starts a stream at a SYN.
 func (b *stream) begin(seq uint32) { *b = stream{known: true, next: int64(seq)} }
 
-// far reports whether a sequence number cannot belong to this connection.
+// far reports whether a sequence number is too far away to belong to this connection.
 func (b *stream) far(seq uint32) bool {
 	d := int32(seq - uint32(b.next))
 	return b.known && (d > maxAhead || d < -maxAhead)
 }
 
-// take records n bytes from a sequence number and reports whether some are new. Loopback captures show every packet
-// twice, and packets are retransmitted or late.
+// take records n bytes that start at a sequence number. It reports whether some of them are new. Bytes can come again:
+// loopback captures show every packet twice, and packets are retransmitted.
 func (b *stream) take(seq, n uint32) (fresh bool) {
 	if n == 0 {
 		return false
@@ -143,21 +145,21 @@ func (b *stream) take(seq, n uint32) (fresh bool) {
 
 // flow is one connection.
 type flow struct {
-	up, down stream // to the server, and back
+	up, down stream // to the server, and from it
 	full     int64  // size of its largest packet
 	now      Transfer
 	long     behind
 	short    behind
 }
 
-// behind measures what follows the skipped packets.
+// behind measures the data after the skipped packets.
 type behind struct {
 	from time.Time // time of the last skipped packet
 	rest int64     // bytes after it
 }
 
-// take adds a packet that arrived at a time after a number of bytes. The first packet always sets the start: when it
-// was sent is unknown.
+// take adds a packet that arrived at the time at. after is the number of bytes of the request before it. The first
+// packet always counts as skipped, since the time at which it was sent is unknown.
 func (b *behind) take(at time.Time, after, skip, bytes int64) {
 	if after == 0 || after < skip {
 		b.from = at
@@ -166,7 +168,7 @@ func (b *behind) take(at time.Time, after, skip, bytes int64) {
 	}
 }
 
-// rate is 0 if too few bytes remain.
+// rate returns the rate in bits a second; 0 if too few bytes remain.
 func (b *behind) rate(end time.Time, least int64) float64 {
 	if took := end.Sub(b.from); b.rest >= least && took > 0 {
 		return float64(b.rest) * 8 / took.Seconds()
@@ -195,11 +197,11 @@ type Assembler struct {
 	tcp     layers.TCP
 	payload gopacket.Payload
 	parser  *gopacket.DecodingLayerParser
-	six     *gopacket.DecodingLayerParser // for packets that begin with IPv6
+	six     *gopacket.DecodingLayerParser // decodes packets that begin with IPv6
 	found   []gopacket.LayerType
 }
 
-// Link types of raw IP packets, as numbered in files. The library's type is too narrow for them.
+// Numbers in files for the link types of raw IP packets. The library's type is too small for them.
 const (
 	linkRaw   = 101
 	linkRaw12 = 12 // what Linux writes
@@ -286,11 +288,12 @@ func (a *Assembler) decode(data []byte) {
 	_ = parser.DecodeLayers(data, &a.found)
 }
 
-// Add processes a packet. It ignores packets of other ports and unreadable ones, since a capture may hold anything.
+// Add processes a packet. It ignores packets of other ports, and packets that it cannot read, since a capture may
+// contain anything.
 func (a *Assembler) Add(data []byte, ci gopacket.CaptureInfo) error {
 	a.seen.Packets++
 	if ci.Timestamp.Before(a.last.Add(-maxBack)) {
-		a.Flush() // the time between is unknown
+		a.Flush() // how much time has passed is unknown
 		back := a.last.Sub(ci.Timestamp)
 		a.last, a.swept = ci.Timestamp, ci.Timestamp
 		if a.seen.Jumps++; a.seen.Jumps > maxJumps {
@@ -316,7 +319,7 @@ func (a *Assembler) Add(data []byte, ci gopacket.CaptureInfo) error {
 			src, dst = addr(a.ip6.SrcIP), addr(a.ip6.DstIP)
 			whole = int(a.ip6.Length)
 		case layers.LayerTypeTCP:
-			if slices.Contains(a.found, layers.LayerTypeIPv6) { // IPv6 extensions count as payload
+			if slices.Contains(a.found, layers.LayerTypeIPv6) { // the library counts IPv6 extensions as payload
 				whole -= len(a.ip6.Payload) - len(a.tcp.Contents) - len(a.tcp.Payload)
 			}
 			if n := whole - 4*int(a.tcp.DataOffset); whole >= 0 && n >= 0 {
@@ -333,7 +336,7 @@ func addr(ip []byte) netip.Addr {
 	return a
 }
 
-// sweep ends the requests that have paused. It runs once in a while.
+// sweep ends the requests that have paused too long. It runs from time to time.
 func (a *Assembler) sweep() {
 	if a.last.Sub(a.swept) < a.cfg.Gap/4 {
 		return
@@ -373,7 +376,7 @@ func (a *Assembler) tcpPacket(src, dst netip.AddrPort, n uint32, ci gopacket.Cap
 		f = &flow{}
 		a.flows[src] = f
 	}
-	if t.SYN || f.up.far(t.Seq) { // another connection with the same port
+	if t.SYN || f.up.far(t.Seq) { // it is another connection with the same port
 		a.end(f)
 		*f = flow{}
 	}
@@ -469,8 +472,8 @@ func (a *Assembler) flush(which func(*flow) bool) {
 // fileHeader is the length of a pcap file's header.
 const fileHeader = 24
 
-// Read reads a pcap file; name is for errors. For a truncated file the error names the last packet, and the transfers
-// before it have been reported.
+// Read reads a pcap file; name names the file in errors. If the file is truncated, the error names the last packet. All
+// transfers before it have been reported.
 func Read(name string, r io.Reader, cfg Config, each func(Transfer)) (Seen, error) {
 	fail := func(err error) error { return fmt.Errorf("%s: %w", name, err) }
 	b := bufio.NewReader(r)
@@ -489,7 +492,7 @@ func Read(name string, r io.Reader, cfg Config, each func(Transfer)) (Seen, erro
 		if header[0] == 0xa1 {
 			order = binary.BigEndian
 		}
-		link = order.Uint32(header[20:]) & 0x0fffffff // the upper bits give the length of check sums
+		link = order.Uint32(header[20:]) & 0x0fffffff // the upper bits are the length of check sums
 	}
 	p, err := pcapgo.NewReader(b)
 	switch {
@@ -498,7 +501,7 @@ func Read(name string, r io.Reader, cfg Config, each func(Transfer)) (Seen, erro
 	case err != nil:
 		return Seen{}, fail(fmt.Errorf("%w: %w: %w", ErrCapture, ErrFormat, err))
 	}
-	p.SetSnaplen(maxSnap) // files say 0, 524288 and more
+	p.SetSnaplen(maxSnap) // files contain 0, 524288 and larger limits
 	a, err := NewAssembler(cfg, link, each)
 	if err != nil {
 		return Seen{}, fail(err)
@@ -517,7 +520,7 @@ func (a *Assembler) file(p *pcapgo.Reader) error {
 		data, ci, err := p.ZeroCopyReadPacketData()
 		switch {
 		case errors.Is(err, io.EOF) && ci.Length == 0 && ci.CaptureLength == 0 && ci.Timestamp.IsZero():
-			return nil // at the end of a packet
+			return nil // the file ends after a whole packet
 		case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
 			return fmt.Errorf("%w: packet %d: %w: it ends in the packet", ErrCapture, n, ErrTruncated)
 		case err != nil:

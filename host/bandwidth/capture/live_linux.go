@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// headers is how much of a packet is captured: Ethernet, two VLANs, PPPoE, IPv6 with extensions and TCP with all
-// options.
+// headers is the number of bytes of each packet that are captured. It is enough for Ethernet, two VLANs, PPPoE, IPv6
+// with extensions, and TCP with all options.
 const headers = 14 + 4 + 4 + 8 + 40 + 64 + 60
 
 // Source captures packets from an interface. It needs CAP_NET_RAW.
@@ -59,7 +59,7 @@ func (s *Source) filter() error {
 	return s.h.SetBPF(raw)
 }
 
-// Live reports transfers until ctx ends, then closes the source.
+// Live reports transfers until ctx ends. Then it closes the source.
 func (s *Source) Live(ctx context.Context, each func(Transfer)) (Seen, error) {
 	a, err := NewAssembler(s.cfg, uint32(layers.LinkTypeEthernet), each)
 	if err != nil {
@@ -76,10 +76,10 @@ func (s *Source) Live(ctx context.Context, each func(Transfer)) (Seen, error) {
 	return a.seen, err
 }
 
-// packets reads packets until ctx ends, then closes the source.
+// packets reads packets until ctx ends. Then it closes the source.
 func (s *Source) packets(ctx context.Context, each func(ci gopacket.CaptureInfo, data []byte) error) error {
 	defer s.h.Close()
-	defer context.AfterFunc(ctx, func() { s.h.Close() })() // ends a waiting read
+	defer context.AfterFunc(ctx, func() { s.h.Close() })() // ends a read that waits
 	for {
 		data, ci, err := s.h.ZeroCopyReadPacketData()
 		if ctx.Err() != nil {

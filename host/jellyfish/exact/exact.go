@@ -1,6 +1,6 @@
-// Package exact solves problem P1 of Jellyfish (section IV-A) exactly by branch and bound, or gives a proven upper
-// bound by Lagrangian relaxation if that takes too many nodes. It is the reference for selections, and too slow for
-// scheduling.
+// Package exact solves problem P1 of Jellyfish (section IV-A) exactly, by branch and bound. If that takes too many
+// nodes, it returns a proven upper bound by Lagrangian relaxation. It is the reference with which selections are
+// compared. It is too slow for scheduling.
 package exact
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-npu/sluice/host/jellyfish"
 )
 
-// ErrSize says that a problem is too large.
+// ErrSize is the error for a problem that is too large.
 var ErrSize = errors.New("exact: problem too large")
 
 // Answer is the solution. Accuracy is as in jellyfish.Mapping.
@@ -23,13 +23,13 @@ type Answer struct {
 	Nodes    int
 }
 
-// kind is a network at a batch: a possible configuration of a worker.
+// kind is a network with a largest batch: a possible configuration of a worker.
 type kind struct {
 	net, batch int
 	value      float64 // accuracy
 	room       int
-	fits       uint64 // clients whose budgets allow it, among the first 64
-	who        []int  // all of these clients
+	fits       uint64 // clients whose budgets allow the batch, among the first 64
+	who        []int  // all clients whose budgets allow the batch
 	load       int    // their total weight
 }
 
@@ -57,9 +57,9 @@ type solver struct {
 // eps is the tolerance for sums of accuracy times weight.
 const eps = 1e-9
 
-// Solve finds the best selection that maps all clients. found is the accuracy of a known selection (0: none). limit
-// is the number of nodes and assignments after which a bound is returned. With more than 64 clients or 4 workers the
-// result is always a bound; at most 192 clients are allowed.
+// Solve finds the best selection that maps all clients. found is the accuracy of a selection that is already known (0:
+// none). After limit nodes and assignments, it returns a bound. With more than 64 clients or 4 workers the result is
+// always a bound; at most 192 clients are allowed.
 func Solve(p *jellyfish.Problem, found float64, limit int) (Answer, error) {
 	if len(p.Clients) > len(set{})*64 || len(p.Clients) == 0 {
 		return Answer{}, fmt.Errorf("%w: %d clients, expected 1..%d", ErrSize, len(p.Clients), len(set{})*64)
@@ -102,11 +102,12 @@ func newSolver(p *jellyfish.Problem) *solver {
 				}
 			}
 			k.room = min(k.room, k.load)
-			// A larger batch for as many clients, or one with as much room for more, dominates.
+			// The smaller batch is dominated if a larger batch serves as many clients. A larger one is dominated if a
+			// smaller one has as much room for at least as many clients.
 			if len(k.who) == 0 || len(s.kinds) > from && len(s.kinds[len(s.kinds)-1].who) == len(k.who) {
 				continue
 			}
-			if n := len(s.kinds); n > from && s.kinds[n-1].room <= k.room { // a smaller batch fits all clients of a larger one
+			if n := len(s.kinds); n > from && s.kinds[n-1].room <= k.room { // a smaller batch suits all clients of a larger one
 				s.kinds = s.kinds[:n-1]
 			}
 			s.kinds = append(s.kinds, k)
@@ -123,7 +124,7 @@ func (s *solver) weigh(set uint64) int {
 	return sum
 }
 
-// branch chooses the worker at, among kinds from on.
+// branch chooses the kind of the worker at, among the kinds from index from on.
 func (s *solver) branch(at, from int) {
 	for k := from; k < len(s.kinds) && !s.over; k++ {
 		if s.nodes++; s.nodes > s.limit {
@@ -142,9 +143,9 @@ func (s *solver) branch(at, from int) {
 	}
 }
 
-// above is an upper bound with the first n workers as chosen and the others of kinds from on. Sums of loads over the
-// workers, in descending order of accuracy, can exceed neither their room nor the weight of the clients that fit any
-// of them. It is negative if not all clients can be mapped.
+// above returns an upper bound, where the first n workers are as chosen, and the others have kinds from index from on.
+// Consider the workers in descending order of accuracy: the load of the first few cannot exceed their room, and not the
+// weight of the clients that suit one of them. The result is negative if not all clients can be mapped.
 func (s *solver) above(n, from int) float64 {
 	value, load, room := 0.0, 0, 0
 	var fits uint64
@@ -176,8 +177,8 @@ func (s *solver) above(n, from int) float64 {
 	return value
 }
 
-// assign maps all clients to the chosen kinds in the best way. It enumerates, client by client, the reachable vectors
-// of loads; the load of the kind with the most room follows from the others.
+// assign maps all clients to the chosen kinds in the best way. Client by client, it enumerates the vectors of loads
+// that can be reached. The load of the kind with the most room is not stored, since it follows from the others.
 func (s *solver) assign() {
 	implied := 0
 	for i, k := range s.chosen {
@@ -185,7 +186,7 @@ func (s *solver) assign() {
 			implied = i
 		}
 	}
-	// A dimension has one step too many, which is masked out.
+	// Each dimension has one step more than needed, which is masked out.
 	var stride [4]int
 	size := 1
 	for i, k := range s.chosen {
@@ -232,7 +233,7 @@ func (s *solver) assign() {
 	})
 }
 
-// each visits all vectors of loads.
+// each calls f for all reachable vectors of loads.
 func (s *solver) each(implied int, stride [4]int, f func(bit, load int, value float64)) {
 	var walk func(at, bit, load int, value float64)
 	walk = func(at, bit, load int, value float64) {
@@ -258,9 +259,9 @@ func zeroed(v []uint64, n int) []uint64 {
 	return v
 }
 
-// bound is an upper bound of the sum of accuracy times weight. With a price for each client, every worker takes the
-// kind and clients that pay best, and the sum of prices is added back. It holds for any prices; subgradient steps
-// lower it.
+// bound returns an upper bound of the sum of accuracy times weight (Lagrangian relaxation). Each client has a price.
+// Every worker takes the kind and the clients with the largest value minus prices, and the sum of all prices is added.
+// The result is a bound for any prices. Subgradient steps change the prices so that it falls.
 func (s *solver) bound(target float64, steps int) float64 {
 	n := len(s.p.Clients)
 	price, slope := make([]float64, n), make([]float64, n)
@@ -296,7 +297,8 @@ func (s *solver) bound(target float64, steps int) float64 {
 		if flat || sum-target < eps {
 			break
 		}
-		step := scale * (sum - target) / max(norm, 1) // a price that is far off would leave only rounding errors
+		// with a price that is far too high or low, only rounding errors would be left
+		step := scale * (sum - target) / max(norm, 1)
 		for i := range price {
 			price[i] -= step * slope[i]
 		}
@@ -304,7 +306,8 @@ func (s *solver) bound(target float64, steps int) float64 {
 	return least
 }
 
-// dearest is the kind and the clients that pay most at these prices; 0 if none pays.
+// dearest returns the largest value minus prices of a kind with its clients, and these clients. It is 0 if no kind has
+// a positive one.
 func (s *solver) dearest(price []float64) (most float64, best set) {
 	var v []float64
 	var with []set
@@ -333,11 +336,11 @@ func (s *solver) dearest(price []float64) (most float64, best set) {
 	return most, best
 }
 
-// partitions is the most clients for which all partitions are tried (3^16/2 for pairs of sets).
+// partitions is the largest number of clients for which all partitions are tried (3^16/2 for pairs of sets).
 const partitions = 16
 
-// partition is the best sum of accuracy times weight over all assignments of clients to four workers: first of two
-// workers for every set of clients, then of two pairs.
+// partition returns the best sum of accuracy times weight over all assignments of clients to four workers. It first
+// computes, for every set of clients, the best sum of two workers. Then it combines two pairs.
 func (s *solver) partition() float64 {
 	full := 1<<len(s.p.Clients) - 1
 	alone, pair := make([]float64, full+1), make([]float64, full+1)
@@ -346,7 +349,7 @@ func (s *solver) partition() float64 {
 		alone[set] = math.Inf(-1)
 		for k := range s.kinds {
 			if kd := &s.kinds[k]; uint64(set)&^kd.fits == 0 && w <= kd.room {
-				alone[set] = kd.value * float64(w) // the first is the most accurate
+				alone[set] = kd.value * float64(w) // the first kind is the most accurate
 				break
 			}
 		}
@@ -355,7 +358,7 @@ func (s *solver) partition() float64 {
 		low := set & -set
 		rest := set ^ low
 		best := alone[set]
-		for part := rest; ; part = (part - 1) & rest { // including low: a single worker
+		for part := rest; ; part = (part - 1) & rest { // part|low may be the whole set: then a single worker serves it
 			best = max(best, alone[part|low]+alone[rest^part])
 			if part == 0 {
 				break

@@ -1,5 +1,5 @@
-// Package experiments runs the measurements that compare policies. It reads bundles and tables and
-// searches nothing; devices are passed in.
+// Package experiments runs the measurements that compare policies. It reads bundles and tables, but does not search for
+// files. The caller passes devices in.
 package experiments
 
 import (
@@ -17,15 +17,15 @@ import (
 // ErrSetup is the error of a setup or point that cannot be run.
 var ErrSetup = errors.New("experiment")
 
-// Setup is the network and the images of an experiment, shared by its points.
+// Setup is the network and the images of an experiment. All points of the experiment use them.
 type Setup struct {
 	Bundle *bundle.Bundle
 	Table  *sched.Table          // of Bundle
-	Inputs [][]int16             // quantised images; request i (from 0) brings image i modulo their number
+	Inputs [][]int16             // quantised images; request i (from 0) has image i modulo their number
 	Exits  [][]device.ExitResult // by image, the result of every exit, from the golden executor
 }
 
-// NewSetup takes the table from the bundle.
+// NewSetup makes a Setup with the table of the bundle.
 func NewSetup(b *bundle.Bundle, inputs [][]int16, exits [][]device.ExitResult) (*Setup, error) {
 	t, err := sched.NewTable(b.Latency, b.Network.Name)
 	if err != nil {
@@ -37,13 +37,13 @@ func NewSetup(b *bundle.Bundle, inputs [][]int16, exits [][]device.ExitResult) (
 	return &Setup{Bundle: b, Table: t, Inputs: inputs, Exits: exits}, nil
 }
 
-// Image is the image of a request.
+// Image returns the index of a request's image.
 func (s *Setup) Image(id device.RequestID) int { return int((uint64(id) - 1) % uint64(len(s.Inputs))) }
 
 // Theta is an exit threshold: one value for all exits, or one per exit.
 type Theta []float32
 
-// At is the threshold at an exit.
+// At returns the threshold at an exit.
 func (t Theta) At(exit int) float32 {
 	switch {
 	case exit < len(t):
@@ -54,7 +54,8 @@ func (t Theta) At(exit int) float32 {
 	return 0
 }
 
-// Taken is the exit at which an image leaves under theta: the first whose confidence reaches it, else the last.
+// Taken returns the exit at which an image leaves with the thresholds theta. It is the first exit whose confidence
+// reaches its threshold, or the last exit.
 func Taken(exits []device.ExitResult, theta Theta) int {
 	for i := range exits {
 		if exits[i].Confidence >= theta.At(i) {
@@ -64,8 +65,8 @@ func Taken(exits []device.ExitResult, theta Theta) int {
 	return len(exits) - 1
 }
 
-// Service is serial's mean service time in ns, by the table, for the images at theta. Serial's capacity is one
-// request per Service.
+// Service returns the mean service time of the policy serial for the images at theta, in ns, by the table. The capacity
+// of serial is one request per this time.
 func (s *Setup) Service(theta Theta) float64 {
 	var sum float64
 	for _, e := range s.Exits {
@@ -79,10 +80,10 @@ func (s *Setup) Service(theta Theta) float64 {
 // Point is one run.
 type Point struct {
 	Policy string
-	BMax   int           // of the policy; 0: the device's
-	Levels []sched.Level // of fluid+theta, which without them behaves as fluid+
-	Loss   float64       // accuracy that lower thresholds may cost
-	Rate   float64       // requests per second; unused where Times are given
+	BMax   int           // largest batch of the policy; 0: the device's
+	Levels []sched.Level // levels of fluid+theta, which behaves like fluid+ without them
+	Loss   float64       // loss of accuracy that lower thresholds may cause
+	Rate   float64       // requests per second; not used if Times are given
 	SLO    int64         // ns
 	Theta  Theta
 	Seed   uint64
@@ -90,7 +91,7 @@ type Point struct {
 	Times  []int64 // arrivals in ns, in place of Rate, Seed and N
 	Clock  engine.Clock
 	Keep   engine.Keep
-	// ByTable is admission by the latency table (engine.Config.ByTable).
+	// ByTable: requests are admitted by the latency table (engine.Config.ByTable).
 	ByTable bool
 	// Now, if set, is the clock of a run in real time (engine.Config.Now). Otherwise time is virtual.
 	Now      func() engine.Time
@@ -146,7 +147,7 @@ func (s *Setup) Run(ctx context.Context, dev device.Blocking, p Point, progress 
 	return res, nil
 }
 
-// FirstWhy is the first error text in a run's records.
+// FirstWhy returns the first error text in a run's records.
 func FirstWhy(r *engine.Result) string {
 	for i := range r.Records {
 		if r.Records[i].Why != "" {

@@ -1,4 +1,4 @@
-// Goodput by arrival rate and policy.
+// Measures goodput by arrival rate and policy.
 
 package experiments
 
@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-npu/sluice/host/experiments/frame"
 )
 
-// RatesConfig is what Rates runs.
+// RatesConfig says what Rates runs.
 type RatesConfig struct {
 	Rates    []float64 // multiples of serial's capacity
 	Policies []string
@@ -40,8 +40,8 @@ type RatePoint struct {
 	Duration int64          `json:"end_ns"`
 }
 
-// Rates runs every rate with every seed and policy. The points are ordered by rate, policy and seed, however many
-// workers there are.
+// Rates runs every rate with every seed and policy. The points are in the order of rate, policy and seed, whatever the
+// number of workers.
 func Rates(ctx context.Context, s *Setup, c RatesConfig) ([]RatePoint, error) {
 	if len(c.Rates) == 0 || len(c.Policies) == 0 || len(c.Seeds) == 0 || c.N < 1 {
 		return nil, fmt.Errorf("%w: %d rates, %d policies, %d seeds, %d requests", ErrSetup, len(c.Rates), len(c.Policies), len(c.Seeds), c.N)
@@ -103,7 +103,7 @@ func Rates(ctx context.Context, s *Setup, c RatesConfig) ([]RatePoint, error) {
 	return points, nil
 }
 
-// Rows averages points over their seeds: goodput, violation rate, latencies, busy share.
+// Rows averages goodput, violation rate, latencies and busy share over the seeds of equal points.
 func Rows(prefix string, points []RatePoint) []frame.Row {
 	metrics := []frame.Metric[RatePoint]{
 		{Name: "goodput", Of: func(p RatePoint) float64 { return p.Summary.Goodput }},

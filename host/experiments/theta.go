@@ -8,11 +8,11 @@ import (
 	"github.com/sluice-npu/sluice/host/device"
 )
 
-// Tuned is a set of thresholds with its results on some images.
+// Tuned is a set of thresholds with the results for some images.
 type Tuned struct {
-	Theta     Theta     `json:"theta"` // by exit; the last takes all that remains, whatever its threshold
+	Theta     Theta     `json:"theta"` // by exit; at the last exit all remaining images leave, whatever its threshold
 	Accuracy  float64   `json:"accuracy"`
-	MACsShare float64   `json:"macs_share"` // share of the whole network's MACs
+	MACsShare float64   `json:"macs_share"` // MACs as a share of the whole network's MACs
 	ExitRates []float64 `json:"exit_rates"`
 }
 
@@ -23,11 +23,11 @@ const Never = 2
 type Tuner struct {
 	exits  [][]device.ExitResult
 	labels []int
-	share  []float64 // by exit taken: MACs up to the exit, over all MACs
+	share  []float64 // by exit: MACs up to the exit, divided by all MACs
 	grid   []float32
 }
 
-// NewTuner needs exits and labels by image, and the MACs of each segment.
+// NewTuner makes a Tuner. exits and labels are by image; macs are the MACs of each segment.
 func NewTuner(exits [][]device.ExitResult, labels []int, macs []int64) (*Tuner, error) {
 	if len(exits) == 0 || len(labels) != len(exits) || len(macs) == 0 {
 		return nil, fmt.Errorf("%w: %d images, %d labels, %d segments", ErrSetup, len(exits), len(labels), len(macs))
@@ -82,7 +82,8 @@ func (t *Tuner) Measure(theta Theta) Tuned {
 // Last evaluates the network without early exits.
 func (t *Tuner) Last() Tuned { return t.Measure(Theta{Never}) }
 
-// Uniform is the single threshold for all exits with the least work whose accuracy is at least floor.
+// Uniform returns one threshold for all exits: of those with an accuracy of at least floor, the one with the least
+// work.
 func (t *Tuner) Uniform(floor float64) Tuned {
 	best := t.Last()
 	for _, g := range t.grid {
@@ -93,8 +94,8 @@ func (t *Tuner) Uniform(floor float64) Tuned {
 	return best
 }
 
-// PerExit improves the thresholds of from, which must reach floor. It moves those of two exits at a time over the
-// grid, until no pair improves.
+// PerExit improves the thresholds of from, whose accuracy must be at least floor. It tries all values of a grid for the
+// thresholds of two exits at a time, until no pair of exits gives an improvement.
 func (t *Tuner) PerExit(floor float64, from Tuned) Tuned {
 	best := from
 	last := len(t.share) - 1

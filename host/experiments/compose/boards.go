@@ -17,13 +17,13 @@ import (
 // parts is the number of segments, and of exits, of a network on a board.
 const parts = 4
 
-// leaving returns the shares of requests that leave at each exit: those published for ResNet-50 (5, 17, 9, 69 %),
-// assumed for every network of the zoo. With staying, all requests leave at the last exit.
+// leaving returns the share of requests that leave at each exit. The values are published for ResNet-50 (5, 17, 9, 69
+// %) and assumed for every network of the zoo. With the rates of staying, all requests leave at the last exit.
 func leaving() []float64 { return []float64{0.05, 0.17, 0.09, 0.69} }
 func staying() []float64 { return []float64{0, 0, 0, 1} }
 
-// npu is a board that runs one batch at a time, preempted at exits. Its times are the zoo's, split equally over the four
-// segments of a network. Loads take no time, since all networks are in its memory.
+// npu is a board that runs one batch at a time, and can be preempted at exits. Its times are those of the zoo, divided
+// equally among the four segments of a network. Loads take no time, since all networks are in the board's memory.
 type npu struct {
 	nets    []*drawn.Dev
 	names   []string
@@ -76,7 +76,7 @@ func (b *npu) Next() (int64, bool) {
 	return b.nets[b.running].Next()
 }
 
-// Take implements device.Virtual. Results say which network answered.
+// Take implements device.Virtual. The results say which network answered.
 func (b *npu) Take(now int64) *device.Event {
 	if b.running < 0 {
 		return nil
@@ -100,8 +100,8 @@ func (*npu) Abort(int64, device.WorkID, bool) {}
 func (*npu) Release(device.RequestID)         {}
 func (*npu) Close() error                     { return nil }
 
-// boards compares NPU boards as Jellyfish's workers: with Jellyfish's own batches, with early exits, with fluid
-// batching of one network, and with both.
+// boards compares four ways to use NPU boards as Jellyfish's workers: Jellyfish's own batches, early exits, fluid
+// batching of one network, and both.
 func boards(ns int64) ([]composition, error) {
 	zoo := jellyfish.Synthetic(1)
 	var tables []*sched.Table
@@ -170,7 +170,7 @@ func boards(ns int64) ([]composition, error) {
 }
 
 // bestOf runs every network and returns the run with the highest on_time_times_accuracy for this seed. It is an upper
-// bound: no policy knows that network beforehand.
+// bound, since no policy knows the best network beforehand.
 func bestOf(nets int, run func(net int) (map[string]float64, error)) (best map[string]float64, err error) {
 	for net := range nets {
 		m, err := run(net)

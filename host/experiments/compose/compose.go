@@ -28,7 +28,7 @@ type part struct {
 	run  func(ctx context.Context, seed uint64) (map[string]float64, error)
 }
 
-// composition is several systems in one setting.
+// composition is a comparison of several systems in one setting.
 type composition struct {
 	setting string
 	parts   []part
@@ -76,17 +76,17 @@ func Run(ctx context.Context, c Config) ([]frame.Row, error) {
 	return rows, nil
 }
 
-// exitsOf is the number of exits of a network. At threshold theta a fifth of the requests leaves at each exit but the
-// last, by the synthetic confidences of package strait.
+// exitsOf is the number of exits of a network. With threshold theta, a fifth of the requests leaves at each exit except
+// the last. The confidences are the synthetic ones of package strait.
 const (
 	exitsOf = 4
 	theta   = 0.8
-	// load of full-depth networks, above a GPU's capacity
+	// load with full-depth networks; it exceeds a GPU's capacity
 	overload = 1.4
 )
 
-// straitExits compares Strait and early exits, alone and together. One predictor expects batches to stay whole, the
-// other expects them to shrink at the exits.
+// straitExits compares Strait and early exits, each alone and both together. One predictor expects that batches stay
+// whole. The other expects that they become smaller at the exits.
 func straitExits(ns int64) ([]composition, error) {
 	f, err := params.Of("l4")
 	if err != nil {

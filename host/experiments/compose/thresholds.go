@@ -15,13 +15,13 @@ type level struct {
 	leave, loss float64
 }
 
-// levels are in order of falling thresholds; the first is the network without exits.
+// levels returns the levels in descending order of thresholds. The first is the network without exits.
 func levels() []level {
 	return []level{{"", 0, 0}, {"@high", 0.3, 0.005}, {"@middle", 0.5, 0.015}, {"@low", 0.7, 0.04}}
 }
 
-// with returns each network at each threshold. In the first half of its time a batch is whole. The second half takes
-// the time of the 99th percentile of the frames that stay.
+// with returns each network at each threshold. In the first half of its time, a batch is whole. The second half takes
+// the time of a smaller batch: the 99th percentile of the number of frames that stay.
 func with(zoo []jellyfish.Net, at []level) (out []jellyfish.Net) {
 	for _, n := range zoo {
 		for i := len(at) - 1; i >= 0; i-- { // lowest threshold first, so that accuracy rises
@@ -42,7 +42,7 @@ func with(zoo []jellyfish.Net, at []level) (out []jellyfish.Net) {
 	return out
 }
 
-// survivors is the q-quantile of the number of samples, out of n, that stay when each stays with probability p.
+// survivors returns the q-quantile of the number of samples that stay. Each of n samples stays with probability p.
 func survivors(n int, p, q float64) int {
 	sum := 0.0
 	for k := 0; k <= n; k++ {
@@ -60,7 +60,8 @@ func survivors(n int, p, q float64) int {
 // middle is the network of 352 pixels, which is used where only thresholds are chosen.
 const middle = 7
 
-// thresholds lets Jellyfish choose networks, the thresholds of one network, or both, over each kind of link.
+// thresholds compares three versions of Jellyfish on each kind of link. They choose networks, the thresholds of one
+// network, or both.
 func thresholds(ns int64) ([]composition, error) {
 	plain := jellyfish.Synthetic(1)
 	zoos := map[string]jellyfish.Zoo{"jellyfish, networks": plain}
@@ -81,10 +82,12 @@ func thresholds(ns int64) ([]composition, error) {
 				if err != nil {
 					return nil, err
 				}
-				if len(zoo) > len(plain) { // the thresholds of one network share its weights, so a worker keeps as many networks as before
+				// all thresholds of a network use the same weights, so a worker keeps as many networks as before
+				if len(zoo) > len(plain) {
 					sys.Prefetch = 5 * len(levels())
 				}
-				return overLinks(ctx, &edge.Setting{Zoo: zoo}, sys, link, 10*ns, seed) // ten times longer, since links change only once a second
+				// a run is ten times longer, since links change only once a second
+				return overLinks(ctx, &edge.Setting{Zoo: zoo}, sys, link, 10*ns, seed)
 			}})
 		}
 		out = append(out, c)

@@ -1,5 +1,5 @@
-// What each bench runs: settings, policies, mappings. The numbers behind them are Kouris et al.,
-// "Fluid Batching", section IV. Benches without a figure of that paper say what they are for.
+// What each bench runs: settings, policies, mappings. The numbers come from Kouris et al., "Fluid Batching", section
+// IV. If a bench has no figure in that paper, its text says what it is for.
 
 package fluid
 
@@ -13,13 +13,13 @@ import (
 	"github.com/sluice-npu/sluice/host/experiments"
 )
 
-// Variant is a policy under a mapping.
+// Variant is a policy with a mapping.
 type Variant struct {
 	Policy  string
 	Mapping string // empty: the policy's own
 }
 
-// String names the variant as rows do: fluid, or fluid[r] under another mapping.
+// String returns the variant's name in rows: fluid, or fluid[r] with another mapping.
 func (v Variant) String() string {
 	if v.Mapping == "" {
 		return v.Policy
@@ -44,7 +44,7 @@ type Bench struct {
 	Tables   func(*tabler) error
 }
 
-// Axis says which number of a setting runs along x.
+// Axis says which number of a setting is on the x axis.
 type Axis string
 
 const (
@@ -53,7 +53,7 @@ const (
 	AxisSLO  Axis = "SLO in ms"
 )
 
-// At is the setting's place on the axis.
+// At returns the setting's value on the axis.
 func (a Axis) At(s Setting) float64 {
 	switch a {
 	case AxisRate:
@@ -64,10 +64,10 @@ func (a Axis) At(s Setting) float64 {
 	return 0
 }
 
-// Baseline is the stronger reading of LazyBatching. Claims are judged against it.
+// Baseline is the better of our two readings of LazyBatching. Claims are judged against it.
 const Baseline = "lazy-idle"
 
-// lazies are our two readings of LazyBatching, which share one published row.
+// lazies are our two readings of LazyBatching, which have the same published row.
 var lazies = []string{"lazy", Baseline}
 
 // order of policies in tables: the published ones, then ours
@@ -79,7 +79,7 @@ var order = []string{
 // drawn exits have no confidences.
 func changesTheta(policy string) bool { return strings.HasSuffix(policy, "theta") }
 
-// Policies are those of the registry in the order of tables, unlisted ones last.
+// Policies returns the registry's policies in the order of tables. Policies that are not in order come last.
 func Policies() []string {
 	out := slices.Clone(order)
 	rest := sched.Names()
@@ -101,12 +101,12 @@ func variants(policies ...string) (out []Variant) {
 
 const ms = int64(1e6)
 
-// along varies the rate of a setting.
+// along returns the setting with each of the rates.
 func along(base Setting, rates ...float64) []Setting {
 	return vary([]Setting{base}, rates, func(s *Setting, v float64) { s.Rate = v })
 }
 
-// slos varies the SLO of a setting, in ms.
+// slos returns the setting with each of the SLOs, in ms.
 func slos(base Setting, slo ...int64) []Setting {
 	return vary([]Setting{base}, slo, func(s *Setting, v int64) { s.SLO = v * ms })
 }
@@ -156,7 +156,7 @@ func vary[T any](settings []Setting, values []T, set func(*Setting, T)) []Settin
 	return out
 }
 
-// Benches are all benches, in the order of their tables. The policies are those of the registry.
+// Benches returns all benches, in the order of their tables. Their policies are those of the registry.
 func Benches() []Bench {
 	all := variants(Policies()...)
 	ablated := variants("serial", "r-adaptb-s", Baseline, "fluid", "fluid+")
@@ -170,7 +170,8 @@ func Benches() []Bench {
 	mid := middle()
 	fig7, fig8 := along(fig7Base, fig7Rates...), along(fig8Base, fig8Rates...)
 	plainSerial := []Variant{{Policy: "serial", Mapping: MappingR}} // without Stackable PEs
-	var theirs []Variant                                            // baselines on arrays designed for them, as published, and on fluid's
+	// the baselines, on arrays designed for them (as published) and on fluid's array
+	var theirs []Variant
 	for _, p := range all {
 		if m := sched.MappingOf(p.Policy); p.Policy != "serial" && (m == MappingR || m == MappingFC) {
 			theirs = append(theirs, Variant{Policy: p.Policy, Mapping: m + own}, Variant{Policy: p.Policy, Mapping: MappingFluid})
@@ -238,12 +239,12 @@ func Benches() []Bench {
 	}
 }
 
-// Reproduced are the benches of the publication's tables and figures.
+// Reproduced returns the benches of the publication's tables and figures.
 func Reproduced() []string {
 	return []string{"fig1", "fig7", "fig8", "fig9", "fig10", "table1", "table2", "own", "ablation"}
 }
 
-// Only keeps the named policies. It fails for a bench that would be left without any.
+// Only removes all policies that are not named. It returns an error if a bench would have no policy left.
 func Only(benches []Bench, policies []string) ([]Bench, error) {
 	for _, p := range policies {
 		if !known(p) {
@@ -275,7 +276,7 @@ func TraceBench(names []string) Bench {
 	}
 }
 
-// middle are the settings of medium load.
+// middle returns the settings of medium load.
 func middle() []Setting {
 	return []Setting{
 		{Network: "resnet50", Board: "zc706", Rate: 15, SLO: 400 * ms},
@@ -290,13 +291,13 @@ const (
 	RealBoard   = "run"
 )
 
-// realSettings are loads of 0.7, 0.9 and 1.1 of serial's capacity for the trained network, with an SLO of five
-// single-image times. The numbers are those of the compiled bundle's table.
+// realSettings returns settings of the trained network with loads of 0.7, 0.9 and 1.1 of serial's capacity. The SLO is
+// five times the time of a single image. The numbers come from the compiled bundle's table.
 func realSettings() []Setting {
 	return along(Setting{Network: RealNetwork, Board: RealBoard, SLO: 3 * ms}, 3600, 4600, 5600)
 }
 
-// Select finds benches by name; "all" selects every one. Duplicates are removed.
+// Select returns benches by name; "all" selects all benches. Duplicates are removed.
 func Select(names []string) ([]Bench, error) {
 	all := Benches()
 	var known, want []string

@@ -21,7 +21,7 @@ import (
 	"github.com/sluice-npu/sluice/host/experiments/frame"
 )
 
-// drawnTheta lies between the two confidences that drawn exits have.
+// drawnTheta is a threshold between the two confidences of drawn exits.
 const drawnTheta = 0.5
 
 // Bounds of a case.
@@ -30,21 +30,21 @@ const (
 	maxClients  = 10_000
 )
 
-// Setting is a network on a board with a rate and an SLO. The other fields are zero where the setting is as
-// published.
+// Setting is a network on a board with a rate and an SLO. The other fields are zero if the setting is as published.
 type Setting struct {
 	Network string
 	Board   string
 	Rate    float64 // requests per second
 	SLO     int64   // ns
 
-	Bandwidth float64 // DRAM bandwidth in GB/s; 0: the one fitted to the board's published results
+	Bandwidth float64 // DRAM bandwidth in GB/s; 0: the bandwidth that was fitted to the board's published results
 	Arrivals  string  // load.ParseProcess, closed:N (clients without think time), trace:NAME; empty: poisson
 	Exits     string  // a name of exitRates; empty: the published rates
 	BMax      int     // largest batch; 0: the hardware's
 }
 
-// String names the setting as rows do: inceptionv3/zcu104/40/200ms, followed by what differs from the publication.
+// String returns the setting's name in rows, such as inceptionv3/zcu104/40/200ms, followed by the differences from the
+// publication.
 func (s Setting) String() string {
 	out := fmt.Sprintf("%s/%s/%s/%s", s.Network, s.Board, strconv.FormatFloat(s.Rate, 'g', -1, 64), time.Duration(s.SLO))
 	if s.Bandwidth != 0 {
@@ -71,14 +71,16 @@ func Bandwidths() map[string]map[string]float64 {
 	}
 }
 
-// ServingBandwidth is fitted, one number a board, to fluid's two published averages (table II) under an earlier law
-// of cycles. So these averages are a fit, and all else is a prediction.
+// ServingBandwidth returns a fitted bandwidth, one number per board. It was fitted to fluid's two published averages
+// (table II) under an earlier law of cycles. So our values for these averages are a fit, and all other values are
+// predictions.
 func ServingBandwidth(board string) float64 { return Bandwidths()["serving"][board] }
 
-// NominalBandwidth is that of the hardware configurations.
+// NominalBandwidth returns the bandwidth of the hardware configurations.
 func NominalBandwidth(board string) float64 { return Bandwidths()["nominal"][board] }
 
-// ThroughputBandwidth is fitted to the shape of the ZC706's published throughput (figures 1b, 10).
+// ThroughputBandwidth returns a bandwidth that was fitted to the shape of the ZC706's published throughput (figures 1b,
+// 10).
 func ThroughputBandwidth(board string) float64 { return Bandwidths()["throughput"][board] }
 
 // rates are the shares of requests that leave at each exit.
@@ -95,7 +97,7 @@ var (
 	}
 )
 
-// ExitRates are a setting's exit rates for a model; nil if images decide the exits.
+// ExitRates returns a setting's exit rates for a model. It is nil if images decide the exits.
 func (s Setting) ExitRates(m *Model) ([]float64, error) {
 	if len(m.Images) > 0 && s.Exits == "" {
 		return nil, nil
@@ -117,7 +119,7 @@ func (s Setting) ExitRates(m *Model) ([]float64, error) {
 type Case struct {
 	Setting Setting
 	Policy  string
-	Mapping string // mapping of batches; empty: the one the policy is published with
+	Mapping string // mapping of batches; empty: the mapping with which the policy is published
 	Seed    uint64
 	N       int // requests
 }
@@ -130,10 +132,10 @@ type Metrics struct {
 	P99         float64 `json:"p99_ns"`
 	Violations  float64 `json:"violation_rate"`
 	Goodput     float64 `json:"goodput"`    // on_time per second
-	Rate        float64 `json:"rate"`       // results per second, late ones too
+	Rate        float64 `json:"rate"`       // results per second, including late ones
 	Busy        float64 `json:"busy"`       // share of the time in which the device ran a segment
-	MACUtil     float64 `json:"mac_util"`   // MACs done over the array's in the busy time
-	Throughput  float64 `json:"peak_share"` // MACs done over the array's in all the time: busy * mac_util
+	MACUtil     float64 `json:"mac_util"`   // MACs done, divided by what the array can do in the busy time
+	Throughput  float64 `json:"peak_share"` // MACs done, divided by what the array can do in the whole time: busy * mac_util
 	Calls       float64 `json:"calls"`      // policy calls per request
 	MeanBatch   float64 `json:"mean_batch"`
 	Preemptions float64 `json:"preemptions"` // per request
@@ -146,7 +148,7 @@ type Metrics struct {
 	LoadGen report.LoadGen `json:"loadgen"` // MLPerf's verdict on this run
 }
 
-// numbers are all of them, in the order of rows.
+// numbers are all metrics, in the order of rows.
 var numbers = append(frame.Fields[Metrics](), frame.Metric[*Metrics]{Name: "loadgen_valid", Of: func(m *Metrics) float64 { return frame.Truth(m.LoadGen.Valid) }})
 
 // key identifies the model of the case.
@@ -164,7 +166,7 @@ func (c *Case) key() (ModelKey, error) {
 	return k, nil
 }
 
-// source is the case's load. A trace is scaled to the setting's rate and cut after N arrivals.
+// source returns the case's load. A trace is scaled to the setting's rate and cut after N arrivals.
 func (c *Case) source(network string, theta float32, traces map[string][]int64) (sched.Source, error) {
 	task := func(at int64) sched.Task {
 		return sched.Task{Network: network, Created: at, Deadline: at + c.Setting.SLO, Theta: theta, Samples: 1}
@@ -183,7 +185,7 @@ func (c *Case) source(network string, theta float32, traces map[string][]int64) 
 	return &load.Open{Times: times, Task: func(_ int, at int64) sched.Task { return task(at) }}, nil
 }
 
-// times are the arrivals of an open load.
+// times returns the arrival times of an open load, in ns.
 func (c *Case) times(traces map[string][]int64) ([]int64, error) {
 	if name, ok := strings.CutPrefix(c.Setting.Arrivals, "trace:"); ok {
 		t, ok := traces[name]
@@ -216,7 +218,7 @@ func (c *Case) Run(ctx context.Context, m *Model, traces map[string][]int64) (*M
 	if c.N < 1 || c.N > maxRequests {
 		return fail(fmt.Errorf("%w: %d requests, expected 1..%d", experiments.ErrSetup, c.N, maxRequests))
 	}
-	if b := m.Table.MaxBatch(); c.Setting.BMax > b { // otherwise the row's name would not match the batch that ran
+	if b := m.Table.MaxBatch(); c.Setting.BMax > b { // otherwise the batch in the row's name would not be the one that ran
 		return fail(fmt.Errorf("%w: a largest batch of %d, the latency table ends at %d", experiments.ErrSetup, c.Setting.BMax, b))
 	}
 	rates, err := c.Setting.ExitRates(m)
@@ -297,7 +299,7 @@ func measure(res *engine.Result, m *Model, slo int64) *Metrics {
 	return out
 }
 
-// accuracy is the share of the requests with a result whose class is right.
+// accuracy returns the share of correct classes among the requests with a result.
 func accuracy(res *engine.Result, m *Model) *float64 {
 	right, n := 0, 0
 	for i := range res.Records {
@@ -312,7 +314,7 @@ func accuracy(res *engine.Result, m *Model) *float64 {
 	return &share
 }
 
-// known reports whether the registry has a policy.
+// known reports whether the registry has a policy with this name.
 func known(policy string) bool {
 	_, err := sched.New(policy, sched.Options{})
 	return !errors.Is(err, sched.ErrUnknownPolicy)

@@ -23,10 +23,10 @@ type lab struct {
 	ctx  context.Context
 	s    *Suite
 	seed uint64
-	with *frame.Change // a board's serving bandwidth is another; nil: as fitted
+	with *frame.Change // change of a board's serving bandwidth; nil: as fitted
 }
 
-// served is a policy's run at a setting.
+// served returns a policy's run at a setting.
 func (l *lab) served(s Setting, policy string) (*Metrics, error) {
 	if l.with != nil && s.Board == l.with.Key && s.Bandwidth == 0 {
 		s.Bandwidth = ServingBandwidth(s.Board) * l.with.By
@@ -34,12 +34,12 @@ func (l *lab) served(s Setting, policy string) (*Metrics, error) {
 	return l.s.run(l.ctx, s, variantOf(policy), l.seed)
 }
 
-// model is ResNet-50 on a board under a mapping and a bandwidth.
+// model returns the model of ResNet-50 on a board, with a mapping and a bandwidth.
 func (l *lab) model(board, mapping string, gbs float64, backbone bool) (*Model, error) {
 	return l.s.Models.Model(l.ctx, ModelKey{Network: "resnet50", Board: board, Mapping: mapping, Bandwidth: gbs, Backbone: backbone})
 }
 
-// boundaries is the number of layers per exit that a request passes, on ZC706.
+// boundaries returns how many layers a request runs per exit that it passes, for ResNet-50 on the ZC706.
 func (l *lab) boundaries() (float64, error) {
 	m, err := l.model("zc706", MappingFluid, ServingBandwidth("zc706"), false)
 	if err != nil {
@@ -54,7 +54,7 @@ func (l *lab) boundaries() (float64, error) {
 	return layers / exits, nil
 }
 
-// ways is the number of mappings that are the best for at least one quarter of ResNet-50, on ZC706.
+// ways returns the number of mappings that are the best for at least one quarter of ResNet-50, on the ZC706.
 func (l *lab) ways(gbs float64) (float64, error) {
 	best := map[string]bool{}
 	for s := range 4 {
@@ -64,7 +64,7 @@ func (l *lab) ways(gbs float64) (float64, error) {
 			if err != nil {
 				return 0, err
 			}
-			// Simpler mappings come first and win ties.
+			// Simpler mappings come first. They are chosen if two are equally good.
 			if g := gops(m.MACs[s], 8, m.Table.At(s, s, 8)); g > most*1.001 {
 				most, name = g, mapping
 			}
@@ -74,7 +74,7 @@ func (l *lab) ways(gbs float64) (float64, error) {
 	return float64(len(best)), nil
 }
 
-// ofPeak is the throughput of the network without exits as a share of ZC706's peak.
+// ofPeak returns the throughput of the network without exits as a share of the ZC706's peak.
 func (l *lab) ofPeak(mapping string, batch int, gbs float64) (float64, error) {
 	m, err := l.model("zc706", mapping, gbs, true)
 	if err != nil {
@@ -83,7 +83,7 @@ func (l *lab) ofPeak(mapping string, batch int, gbs float64) (float64, error) {
 	return m.gops(batch) / (2 * m.PeakMACs / 1e9), nil
 }
 
-// double is the time in ms, on ZCU104, of a batch of twice the hardware's maximum; NaN if unknown.
+// double returns the time in ms, on the ZCU104, of a batch of twice the hardware's maximum. It is NaN if unknown.
 func (l *lab) double(gbs float64) (float64, error) {
 	m, err := l.model("zcu104", MappingFluid, gbs, false)
 	if err != nil {
@@ -95,8 +95,8 @@ func (l *lab) double(gbs float64) (float64, error) {
 	return float64(m.Double) / 1e6, nil
 }
 
-// measures are the measures of the claims. A policy's name may be followed by a mapping in brackets, in place of its
-// own.
+// measures returns the measures of the claims. A mapping in brackets after a policy's name replaces the policy's own
+// mapping.
 func measures() frame.Measures[*lab] {
 	settings := map[string]Setting{}
 	for _, b := range Benches() {

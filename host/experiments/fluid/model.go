@@ -1,4 +1,4 @@
-// The model that serves a setting: a latency table, and the work of each segment.
+// The model of a setting's network on its board: a latency table, and the work of each segment.
 
 package fluid
 
@@ -16,8 +16,8 @@ import (
 	"github.com/sluice-npu/sluice/host/experiments"
 )
 
-// Ways of mapping a batch onto the array (Kouris et al., section III-A and figure 1b). The first
-// three are what policies are published with; the others take single mechanisms away.
+// Ways to map a batch onto the array (Kouris et al., section III-A and figure 1b). The published policies use the first
+// three. In the others, single mechanisms are missing.
 const (
 	MappingFluid   = "fluid"    // every k and s that the hardware has, chosen by layer and batch
 	MappingR       = "r"        // samples along the rows, k = 1, s = 1
@@ -25,7 +25,7 @@ const (
 	MappingP       = "p"        // two sample groups side by side wherever that is legal, k = 1
 	MappingNoStack = "no-stack" // sample groups by layer and batch, no Stackable PEs
 	MappingNoFluid = "no-fluid" // Stackable PEs by layer and batch, no sample groups
-	// As above, on the array that suits them best at B = 8 (designs) in place of fluid's.
+	// The same mappings, on the array that is best for them at B = 8 (designs) in place of fluid's array.
 	MappingROwn  = MappingR + own
 	MappingFCOwn = MappingFC + own
 )
@@ -49,7 +49,7 @@ var designs = map[string]*Array{
 	"inceptionv3/zcu104": {1024, 16, 96, 16384, 16, 2048},
 }
 
-// Design is the model's array; nil: its board's reference design.
+// Design returns the model's array; nil: its board's reference design.
 func (k ModelKey) Design() (*Array, error) {
 	if !strings.HasSuffix(k.Mapping, own) {
 		return nil, nil
@@ -61,14 +61,14 @@ func (k ModelKey) Design() (*Array, error) {
 	return a, nil
 }
 
-// ModelKey names a model.
+// ModelKey identifies a model.
 type ModelKey struct {
 	Network   string  `json:"network"`
 	Board     string  `json:"board"`
 	Mapping   string  `json:"mapping"`
 	Bandwidth float64 `json:"bandwidth_gb_s"`      // DRAM bandwidth, 10^9 bytes a second
-	Backbone  bool    `json:"backbone,omitempty"`  // without its early exits
-	Layerwise bool    `json:"layerwise,omitempty"` // a boundary after every layer, not only at exits
+	Backbone  bool    `json:"backbone,omitempty"`  // the network without its early exits
+	Layerwise bool    `json:"layerwise,omitempty"` // segments end after every layer, not only at exits
 }
 
 // String names the model in messages.
@@ -87,16 +87,16 @@ func (k ModelKey) String() string {
 type Model struct {
 	Key      ModelKey
 	Table    *sched.Table
-	MACs     []int64 // of one sample, by segment
+	MACs     []int64 // MACs of one sample, by segment
 	Layers   []int   // descriptors, by segment
-	Pools    []int64 // ns of the segment's pools at the largest batch; nil: unknown
-	Exit     []int   // by segment: the exit at its end, or -1; nil: every segment ends at one
-	PeakMACs float64 // of the array, in a second
+	Pools    []int64 // by segment: ns of its pools at the largest batch; nil: unknown
+	Exit     []int   // by segment: the exit at its end, or -1; nil: every segment ends at an exit
+	PeakMACs float64 // peak of the array, in MACs per second
 	ClockHz  int64
 	TR       int
 	TP       int
 	TC       int
-	Double   int64 // ns of the whole network at twice the largest batch, by the law; 0: unknown
+	Double   int64 // ns of the whole network at twice the largest batch, estimated; 0: unknown
 
 	// Images has the output of every exit for real images. Request i uses image i modulo their number. It is empty if
 	// exits are drawn from rates. Theta is the exit threshold.
@@ -106,18 +106,18 @@ type Model struct {
 	Calibration []Image
 }
 
-// Image is the output of every exit for one image.
+// Image has the output of every exit for one image.
 type Image struct {
 	Confidence []float32
 	Right      []bool // whether the class is the label's
 }
 
-// Models finds models; it may compile and cache, and is safe for concurrent use.
+// Models returns models. It may compile and cache them. It is safe for concurrent use.
 type Models interface {
 	Model(ctx context.Context, k ModelKey) (*Model, error)
 }
 
-// check refuses a model that cannot be served.
+// check returns an error if the model cannot be served.
 func (m *Model) check() error {
 	switch {
 	case m == nil || m.Table == nil:
@@ -136,7 +136,7 @@ func (m *Model) check() error {
 	return nil
 }
 
-// exit is the exit at the end of a segment, or -1.
+// exit returns the exit at the end of a segment, or -1.
 func (m *Model) exit(segment int) int {
 	if m.Exit == nil {
 		return segment
@@ -144,8 +144,8 @@ func (m *Model) exit(segment int) int {
 	return m.Exit[segment]
 }
 
-// shows returns the confidence of a request at the end of a segment, from its image or its drawn exit. Without an
-// exit there it is below every threshold.
+// shows returns the confidence of a request at the end of a segment, from its image or its drawn exit. If the segment
+// does not end at an exit, it is below every threshold.
 func (m *Model) shows(exits []uint8) func(device.RequestID, int) float32 {
 	return func(id device.RequestID, segment int) float32 {
 		exit := m.exit(segment)
@@ -161,10 +161,10 @@ func (m *Model) shows(exits []uint8) func(device.RequestID, int) float32 {
 	}
 }
 
-// exits is the number of exits.
+// exits returns the number of exits.
 func (m *Model) exits() int { return m.exit(len(m.MACs)-1) + 1 }
 
-// share is the share of requests that run a segment under the exit rates.
+// share returns the share of requests that run a segment if they leave by the exit rates.
 func (m *Model) share(rates []float64, segment int) float64 {
 	rest := 1.0
 	for s := range segment {
@@ -175,7 +175,7 @@ func (m *Model) share(rates []float64, segment int) float64 {
 	return rest
 }
 
-// digest is a hash of everything in the model that a run depends on.
+// digest returns a hash of everything in the model on which a run depends.
 func (m *Model) digest() string {
 	h := sha256.New()
 	fmt.Fprintln(h, m.Key, m.MACs, m.Pools, m.PeakMACs, m.ClockHz, m.Exit, m.Theta, m.Images, m.Calibration)

@@ -32,7 +32,7 @@ var units = map[string]struct {
 	"goodput":        {"results in time per second", 1, false},
 }
 
-// inPictures are the policies that get a name and a colour, by priority. Other curves are grey.
+// inPictures are the policies whose curves get a name and a colour, the most important first. Other curves are grey.
 var inPictures = []struct {
 	policy string
 	hue    int
@@ -49,7 +49,7 @@ var inPictures = []struct {
 	{"lazy", 2, false},
 }
 
-// named is the largest number of coloured and named curves in a picture.
+// named is the largest number of curves with a colour and a name in a picture.
 const named = 6
 
 // styles sets the colour, dashes and width of each curve.
@@ -70,7 +70,8 @@ func styles(series []report.Series) {
 	}
 }
 
-// Pictures draws a bench. Settings that differ only along the axis share a picture, and each metric has its own.
+// Pictures returns the pictures of a bench. Settings that differ only in the value on the axis are in the same picture.
+// Each metric has its own picture.
 func (s *Suite) Pictures(b *Bench) []NamedPicture {
 	type group struct {
 		key      Setting

@@ -1,4 +1,4 @@
-// Our policies compared with fluid, over every setting at which a suite ran both.
+// Compares our policies with fluid, over every setting at which a suite ran both.
 
 package fluid
 
@@ -8,13 +8,13 @@ import (
 	"github.com/sluice-npu/sluice/host/experiments/frame"
 )
 
-// someLate is the lowest violation rate at which a relative change is meaningful.
+// someLate is the lowest violation rate for which a relative change is meaningful.
 const someLate = 0.005
 
-// plus compares a policy with fluid, separately for the settings that it was developed on and for the others. It
-// gives the geometric mean ratio of average and of p99, the mean change of the violation rate where fluid has
-// violations, and the number of settings at which one of the three is worse by the 95 % interval of paired
-// differences.
+// plus compares a policy with fluid, separately for the settings on which it was developed and for the others. It
+// returns the geometric means of the ratios of averages and of p99. It returns the mean change of the violation rate
+// over settings at which fluid has violations. And it returns the number of settings at which one of the three is
+// worse, judged by the 95 % interval of paired differences.
 func (s *Suite) plus(policy string) (rows []frame.Row) {
 	fluid, ours := Variant{Policy: "fluid"}, Variant{Policy: policy}
 	metrics := []func(*Metrics) float64{

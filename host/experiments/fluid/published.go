@@ -1,4 +1,4 @@
-// Published values, from text and tables only. The figures' curves cannot be read.
+// Published values. They come only from text and tables, since the figures' curves cannot be read.
 
 package fluid
 
@@ -22,7 +22,7 @@ var table2 = sync.OnceValue(func() map[string]float64 {
 	return out
 })
 
-// Published is the published value of a row, or nil. Only settings as published have one, whatever their bandwidth.
+// Published returns the published value of a row, or nil. Only published settings have one. Their bandwidth may differ.
 func Published(setting Setting, policy, metric string) *float64 {
 	setting.Bandwidth = 0
 	of, is := map[string]struct {
@@ -36,8 +36,9 @@ func Published(setting Setting, policy, metric string) *float64 {
 	return new(v * of.scale)
 }
 
-// HeldOut reports whether nothing was tuned on a row's setting. The bandwidths were fitted to fluid's averages in two
-// published rows of table II. fluid+ was developed on the settings of developed. Both count at any bandwidth.
+// HeldOut reports whether nothing was tuned on a row's setting. The bandwidths were tuned to fluid's averages in two
+// published rows of table II, and fluid+ was developed on the settings of developed. These settings are not held out,
+// at any bandwidth.
 func HeldOut(s Setting, policy string) bool {
 	s.Bandwidth = 0
 	if strings.HasPrefix(policy, "fluid+") {
@@ -56,7 +57,7 @@ func developed() []Setting {
 	)
 }
 
-// unseen are settings that were set aside before fluid+ was developed.
+// unseen returns settings that were reserved before fluid+ was developed, so that it is not tuned to them.
 func unseen() []Setting {
 	at := func(network, board string, rate float64, slo int64, arrivals string) Setting {
 		return Setting{Network: network, Board: board, Rate: rate, SLO: slo * ms, Arrivals: arrivals}

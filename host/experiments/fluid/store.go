@@ -1,4 +1,4 @@
-// A store of results that survives interruption: each run appends one line at its end.
+// A store of results that is kept when a suite is interrupted. Each run appends one line at its end.
 
 package fluid
 
@@ -20,15 +20,15 @@ import (
 // maxStoreLine bounds one result, in bytes.
 const maxStoreLine = 64 << 10
 
-// storeLine is a result in the file. Sum is a checksum of the rest, which detects truncated lines.
+// storeLine is a result in the file. Sum is a checksum of the other fields. With it, truncated lines are detected.
 type storeLine struct {
 	Key     string  `json:"key"`
 	Metrics Metrics `json:"metrics"`
 	Sum     string  `json:"sum"`
 }
 
-// Store keeps the results of runs in a file. It is safe for concurrent use. A result is valid only for the same
-// program, case and latency table.
+// Store keeps the results of runs in a file. It is safe for concurrent use. A result is used only for the same program,
+// case and latency table.
 type Store struct {
 	program string
 	mu      sync.Mutex
@@ -38,7 +38,7 @@ type Store struct {
 }
 
 // OpenStore opens or creates the file. program is the hash of the program that runs the cases. Incomplete lines are
-// dropped.
+// ignored.
 func OpenStore(path, program string) (*Store, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 		return nil, fmt.Errorf("open results: %w", err)
@@ -49,11 +49,11 @@ func OpenStore(path, program string) (*Store, error) {
 	}
 	s := &Store{program: program, have: map[string]*Metrics{}, file: f}
 	r := bufio.NewReaderSize(f, maxStoreLine)
-	var end int64 // of the last complete line
+	var end int64 // end of the last complete line
 	for {
 		line, err := r.ReadSlice('\n')
 		if errors.Is(err, bufio.ErrBufferFull) || errors.Is(err, io.EOF) {
-			break // truncated by an interruption
+			break // the line was truncated by an interruption
 		}
 		if err != nil {
 			f.Close()
@@ -78,7 +78,7 @@ func OpenStore(path, program string) (*Store, error) {
 	return s, nil
 }
 
-// Loaded is how many results the file had.
+// Loaded returns how many results the file had.
 func (s *Store) Loaded() int { return s.loaded }
 
 // Close closes the file.
@@ -93,7 +93,7 @@ func (l *storeLine) sum() string {
 	return hex.EncodeToString(h[:8])
 }
 
-// key names a result.
+// key returns the key of a result.
 func (s *Store) key(c *Case, m *Model) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%s\n%s\n%#v\n", s.program, m.digest(), *c)

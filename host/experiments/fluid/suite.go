@@ -1,4 +1,4 @@
-// A suite runs the cases of benches, each once, with several workers; it can resume.
+// A suite runs the cases of benches, each case once, with several workers. After an interruption it can continue.
 
 package fluid
 
@@ -21,13 +21,13 @@ type SuiteConfig struct {
 	N       int // requests a run
 	Workers int
 	Models  Models
-	Traces  map[string][]int64 // arrivals in ns by name; a name identifies its content
-	// Store keeps results across interruptions; nil: nothing is kept.
+	Traces  map[string][]int64 // arrival times in ns by the trace's name; two traces with one name must be equal
+	// Store keeps results if the suite is interrupted; nil: nothing is kept.
 	Store    *Store
 	Progress func(done, of int)
 }
 
-// Suite has the results of all cases of its benches, and of those that claims need besides.
+// Suite has the results of all cases of its benches, and of further cases that claims need.
 type Suite struct {
 	SuiteConfig
 	Rows    []frame.Row
@@ -35,7 +35,7 @@ type Suite struct {
 	results map[Case]*Metrics
 }
 
-// cases lists what benches need, each case once, in order.
+// cases returns the cases that the benches need, each case once, in order.
 func (c *SuiteConfig) cases() []Case {
 	var out []Case
 	seen := map[Case]bool{}
@@ -58,7 +58,7 @@ func (c *SuiteConfig) cases() []Case {
 	return out
 }
 
-// Runs is how many runs the suite has.
+// Runs returns the number of the suite's runs.
 func (c *SuiteConfig) Runs() int { return len(c.cases()) }
 
 // applies reports whether a variant can run at a setting.
@@ -66,8 +66,8 @@ func applies(v Variant, s Setting) bool {
 	return (!changesTheta(v.Policy) || s.Network == RealNetwork) && (!strings.HasSuffix(v.Mapping, own) || s.Bandwidth == 0)
 }
 
-// RunSuite runs every case that the store does not have. Neither the number of workers nor interruptions change the
-// result. If one case fails, the suite fails with its error.
+// RunSuite runs every case whose result is not in the store. The result does not depend on the number of workers or on
+// interruptions. If one case fails, the suite fails with its error.
 func RunSuite(ctx context.Context, c SuiteConfig) (*Suite, error) {
 	if len(c.Seeds) == 0 || c.N < 1 || c.N > maxRequests || c.Models == nil {
 		return nil, fmt.Errorf("%w: %d seeds, %d requests a run (1..%d)", experiments.ErrSetup, len(c.Seeds), c.N, maxRequests)
@@ -128,9 +128,9 @@ func (c *SuiteConfig) one(ctx context.Context, k *Case) (*Metrics, error) {
 	return r, c.Store.put(k, m, r)
 }
 
-// Mean is the mean of a metric over the suite's seeds, and half of its 95 % interval (nil with one seed); false if a
-// run is missing. If less is given, its value is subtracted seed by seed. The difference is paired, as both variants
-// serve the same requests.
+// Mean returns the mean of a metric over the suite's seeds, and half of its 95 % interval (nil with one seed). It
+// returns false if a run is missing. If less is given, the value of that variant is subtracted seed by seed. The
+// differences are paired, since both variants serve the same requests.
 func (s *Suite) Mean(setting Setting, v Variant, of func(*Metrics) float64, less ...Variant) (float64, *float64, bool) {
 	var vals []float64
 	for _, seed := range s.Seeds {
@@ -152,14 +152,14 @@ func (s *Suite) Mean(setting Setting, v Variant, of func(*Metrics) float64, less
 	return mean, half, true
 }
 
-// of is a run's metrics; nil: it was not run.
+// of returns a run's metrics; nil: the case was not run.
 func (s *Suite) of(setting Setting, v Variant, seed uint64) *Metrics {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.results[Case{Setting: setting, Policy: v.Policy, Mapping: v.Mapping, Seed: seed, N: s.N}]
 }
 
-// run returns a run's metrics, and makes the run if no bench had it.
+// run returns a run's metrics, and makes the run if it is not one of a bench.
 func (s *Suite) run(ctx context.Context, setting Setting, v Variant, seed uint64) (*Metrics, error) {
 	m := s.of(setting, v, seed)
 	if m != nil {
@@ -173,7 +173,7 @@ func (s *Suite) run(ctx context.Context, setting Setting, v Variant, seed uint64
 	return m, err
 }
 
-// rows makes the rows of all benches, in order.
+// rows computes the rows of all benches, in order.
 func (s *Suite) rows(ctx context.Context) error {
 	for i := range s.Benches {
 		b := &s.Benches[i]

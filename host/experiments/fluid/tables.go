@@ -1,4 +1,4 @@
-// Benches that need no run: throughput by batch and mapping, and design points.
+// Benches without runs: throughput by batch and mapping, and design points.
 
 package fluid
 
@@ -23,10 +23,11 @@ func (t *tabler) add(setting, policy, metric string, ours float64, published *fl
 	})
 }
 
-// mappings, in the order of tables
+// mappings in the order of tables
 var mappings = []string{MappingFC, MappingR, MappingP, MappingNoStack, MappingNoFluid, MappingFluid}
 
-// bandwidths are the DRAM bandwidths at which throughput is given: nominal and fitted, if they differ.
+// bandwidths returns the DRAM bandwidths for which throughput is computed: the nominal one and, if it differs, the
+// fitted one.
 func bandwidths(board string) []float64 {
 	b := []float64{ThroughputBandwidth(board)}
 	if s := ServingBandwidth(board); s != b[0] {
@@ -35,7 +36,7 @@ func bandwidths(board string) []float64 {
 	return b
 }
 
-// fig1b is the throughput of each quarter of ResNet-50 on the ZC706 at B = 8.
+// fig1b adds the throughput of each quarter of ResNet-50 on the ZC706 at B = 8.
 func fig1b(t *tabler) error {
 	const network, board, batch = "resnet50", "zc706", 8
 	for _, gbs := range bandwidths(board) {
@@ -62,12 +63,12 @@ func fig1b(t *tabler) error {
 	return nil
 }
 
-// gops is 10^9 operations a second, one MAC being two.
+// gops returns a throughput in 10^9 operations per second. A MAC counts as two operations.
 func gops(macs int64, batch int, ns int64) float64 {
 	return 2 * float64(macs) * float64(batch) / float64(ns)
 }
 
-// gops is that of the whole network.
+// gops returns the throughput of the whole network.
 func (m *Model) gops(batch int) float64 {
 	total := int64(0)
 	for _, macs := range m.MACs {
@@ -76,7 +77,7 @@ func (m *Model) gops(batch int) float64 {
 	return gops(total, batch, m.Table.At(0, m.Table.Segments()-1, batch))
 }
 
-// fig10 is the throughput of the networks without exits by batch and mapping.
+// fig10 adds the throughput of the networks without exits, by batch and mapping.
 func fig10(t *tabler) error {
 	for _, p := range table1Published {
 		for _, gbs := range bandwidths(p.board) {

@@ -1,4 +1,4 @@
-// The cost of thresholds below a setting's own, from real images.
+// The cost of thresholds that are lower than a setting's own, from real images.
 
 package fluid
 
@@ -15,8 +15,9 @@ const (
 	thetaLoss  = 0.01
 )
 
-// Levels are thresholds below theta, step by step, with their cost at each exit. The cost is the mean loss of
-// accuracy over the images that reach the exit under theta, if those above the lower threshold leave there.
+// Levels returns thresholds below theta, in steps, with their cost at each exit. Consider the images that reach an exit
+// with threshold theta. If those with a confidence above the lower threshold leave there, the cost is the mean loss of
+// accuracy over all these images.
 func Levels(images []Image, theta float32) []sched.Level {
 	if len(images) == 0 {
 		return nil
@@ -45,7 +46,7 @@ func Levels(images []Image, theta float32) []sched.Level {
 	return out
 }
 
-// taken is the exit that an image takes under one threshold.
+// taken returns the exit at which an image leaves with the threshold theta.
 func (i *Image) taken(theta float32) int {
 	for e, c := range i.Confidence {
 		if c >= theta {

@@ -19,12 +19,12 @@ import (
 // Estimate is the estimated rate of a client's link after one of its requests.
 type Estimate struct {
 	Client netip.AddrPort
-	AtNs   int64   // end of the request, since the capture's first packet
+	AtNs   int64   // end of the request, in ns since the capture's first packet
 	Rate   float64 // bits a second; 0: not measured
 }
 
-// BySecond is a client's estimated rate in bits at the end of each second. A second without requests repeats the last
-// estimate. client may be empty if there is only one.
+// BySecond returns a client's estimated rate at the end of each second, in bits a second. A second without requests
+// repeats the last estimate. client may be empty if there is only one client.
 func BySecond(all []Estimate, client string) (netip.Addr, []int64, error) {
 	want, err := netip.ParseAddr(client)
 	if client != "" && err != nil {
@@ -77,7 +77,7 @@ func Estimates(each func(capture.Transfer, Estimate)) func(capture.Transfer) {
 	}
 }
 
-// Rates has the rate of each connection's last request in a live capture. All connections may share it.
+// Rates has the rate of each connection's last request in a live capture. All connections may use the same Rates.
 type Rates struct {
 	mu sync.Mutex
 	of map[netip.AddrPort]float64
@@ -86,7 +86,7 @@ type Rates struct {
 // mostRates limits the connections that Rates remembers. At the limit it forgets all of them.
 const mostRates = 1 << 16
 
-// Add records a request; one without a rate changes nothing.
+// Add records the rate of a request. A request without a rate changes nothing.
 func (r *Rates) Add(t capture.Transfer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -98,7 +98,7 @@ func (r *Rates) Add(t capture.Transfer) {
 	}
 }
 
-// Of is the rate of a client's last request in bits a second; 0: none was measured.
+// Of returns the rate of a client's last request in bits a second; 0: no rate was measured.
 func (r *Rates) Of(client net.Addr) float64 {
 	a, ok := client.(*net.TCPAddr)
 	if !ok {
@@ -110,11 +110,12 @@ func (r *Rates) Of(client net.Addr) float64 {
 	return r.of[netip.AddrPortFrom(at.Addr().Unmap().WithZone(""), at.Port())]
 }
 
-// captured is the prefix of a link that is read from captured packets: pcap:PORT:FILE, or pcap:PORT@ADDRESS:FILE.
+// captured is the prefix of a link's name if the link is read from captured packets: pcap:PORT:FILE, or
+// pcap:PORT@ADDRESS:FILE.
 const captured = "pcap:"
 
-// LinkOf is a link by name: one of links.Named, or a capture. A capture's frames get the rates of the captured
-// transfers, from which the policy estimates as from any other link.
+// LinkOf returns a link by name: one of links.Named, or a capture. With a capture, frames have the rates of the
+// captured transfers. The policy makes its estimate from them as with any other link.
 func LinkOf(name string, seed uint64, memory float64) (*links.Trace, error) {
 	rest, ok := strings.CutPrefix(name, captured)
 	if !ok {

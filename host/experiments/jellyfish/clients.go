@@ -13,26 +13,26 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// family is the network that tasks name. Any network of the zoo may answer.
+// family is the name of the network in tasks. Any network of the zoo may answer.
 const family = "zoo"
 
-// Sizing is how a client chooses the size of a frame.
+// Sizing says how a client chooses the size of a frame.
 type Sizing struct {
-	// Advised: at most the size of the recommended network; otherwise at most Most.
+	// Advised: a frame has at most the size of the recommended network. Otherwise it has at most the size Most.
 	Advised bool
 	Most    int
-	// Fixed: exactly that size; otherwise the largest size that the link carries without a queue.
+	// Fixed: a frame has exactly that size. Otherwise it has the largest size that the link carries without a queue.
 	Fixed bool
 	// Network, if positive, is the share of the SLO that the transfer of a frame may take.
 	Network float64
 }
 
-// cameras is the load source: the clients with their links.
+// cameras is the source of the load: the clients with their links.
 type cameras struct {
 	zoo    jellyfish.Zoo
 	sizing Sizing
 	jitter float64
-	room   float64 // share of its link that a client plans to use
+	room   float64 // share of a link that its client plans to use
 	end    int64
 	all    []camera
 	id     uint64
@@ -40,7 +40,7 @@ type cameras struct {
 	frames []sentFrame
 }
 
-// sentFrame is the record of a task.
+// sentFrame is the frame of a task.
 type sentFrame struct {
 	size   int32 // the network whose size the frame has
 	client int32
@@ -58,7 +58,7 @@ type camera struct {
 
 	created int64 // when the next frame is created
 	noise   float64
-	size    int // of the next frame, once frozen
+	size    int // size of the next frame, after freeze has fixed it
 	frozen  bool
 }
 
@@ -68,7 +68,7 @@ type transfer struct {
 	bytes        int64
 }
 
-// update adds the transfers that have ended by then to the client's estimate.
+// update adds the transfers that have ended by the time at to the client's estimate.
 func (m *camera) update(at int64) {
 	k := 0
 	for ; k < len(m.onWay) && m.onWay[k].ends <= at; k++ {
@@ -78,7 +78,7 @@ func (m *camera) update(at int64) {
 	m.onWay = slices.Delete(m.onWay, 0, k)
 }
 
-// backlog is the remaining time of the frames in transfer, by the client's estimate.
+// backlog returns how long the frames in transfer will still take, by the client's estimate.
 func (m *camera) backlog(at int64, rate float64) float64 {
 	ns := 0.0
 	for i := range m.onWay {
@@ -113,7 +113,7 @@ func (c *cameras) draw(m *camera) float64 {
 	return math.Exp(c.jitter*m.rng.NormFloat64() - c.jitter*c.jitter/2)
 }
 
-// choose is the size of a frame that is created at a time.
+// choose returns the size of a frame that is created at a time.
 func (c *cameras) choose(m *camera, at int64) int {
 	s := &c.sizing
 	most := s.Most
@@ -143,9 +143,9 @@ func (c *cameras) freeze(now int64) {
 	}
 }
 
-// Next implements sched.Source: it returns the frame that arrives next. It runs when the previous frame arrives, so
-// one frame's size may ignore the latest recommendation. A frame whose size was reduced since may be reported at the
-// same time as the previous one.
+// Next implements sched.Source: it returns the frame that arrives next. It is called when the previous frame arrives,
+// so the size of one frame may ignore the latest recommendation. If the size of a frame is reduced later, its arrival
+// may be reported at the same time as the previous one.
 func (c *cameras) Next() (sched.Item, bool) {
 	c.freeze(c.now)
 	best, arrives, begins, bytes := -1, int64(0), int64(0), int64(0)
@@ -187,7 +187,7 @@ func (c *cameras) Next() (sched.Item, bool) {
 // Ended implements sched.Source.
 func (*cameras) Ended(int64, *sched.Task, sched.Ending) []sched.Item { return nil }
 
-// Advised implements sched.Advisee. The advice applies from the next frame on.
+// Advised implements sched.Advisee. The client follows the advice from the next frame on.
 func (c *cameras) Advised(now int64, a *sched.Advice) {
 	c.freeze(now)
 	for j := range c.zoo {

@@ -20,8 +20,8 @@ import (
 
 // Serve serves a setting's clients, which connect to a listener (package ingest), with workers that are simulated in
 // real time. It ends after the setting's time, or when the listener is closed and all clients have disconnected. The
-// links are real: a transfer's rate is measured as the frame arrives, or comes from the live capture if captured is
-// not nil. bad, if not nil, is called for each dropped connection.
+// links are real. If captured is not nil, a transfer's rate comes from the live capture. Otherwise it is measured while
+// the frame arrives. If bad is not nil, it is called for each connection that the server ends.
 func Serve(ctx context.Context, set *Setting, sys System, a Assumed, l net.Listener, captured *Rates, bad func(error)) (*Outcome, error) {
 	defer l.Close()
 	if len(set.Clients) == 0 || set.Workers < 1 || set.Ns < 1 || sys.Static >= len(set.Zoo) {
@@ -78,12 +78,12 @@ func Serve(ctx context.Context, set *Setting, sys System, a Assumed, l net.Liste
 	return v.outcome(res, policy), nil
 }
 
-// live observes how tasks end, and sends the answers.
+// live observes how tasks end and sends the answers.
 type live struct {
 	seen
 	gate  *ingest.Gate
 	mu    sync.Mutex
-	class map[uint64]int // by task, if it has a result
+	class map[uint64]int // by task: class of its result, if it has one
 }
 
 // remember records the frame of a task.
@@ -135,7 +135,8 @@ func (v *live) Advised(_ int64, a *sched.Advice) {
 	}
 }
 
-// NewSender makes the k-th client as a camera that sends to a listener. shaped limits it to its own link's trace.
+// NewSender makes a camera that sends the frames of the k-th client. If shaped is set, the trace of the client's own
+// link limits it.
 func NewSender(zoo jellyfish.Zoo, k int, c *Camera, shaped bool) *ingest.Camera {
 	m := &ingest.Camera{Client: k, Rate: c.Rate, Headroom: jellyfish.Headroom}
 	for _, n := range zoo {

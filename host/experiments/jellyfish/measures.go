@@ -1,5 +1,5 @@
-// Measures of the publication's claims (claims.yaml) and rows. Its curves cannot be read, so values that only curves
-// give are not claims.
+// Measures of the publication's claims (claims.yaml) and rows. The publication's curves cannot be read, so values that
+// only appear in curves are no claims.
 
 package jellyfish
 
@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-npu/sluice/host/experiments/frame"
 )
 
-// over is the mean of a number over points. It skips NaN, and is NaN if every value is.
+// over returns the mean of a number over points. Points with NaN do not count. If all are NaN, so is the result.
 func over(points []Point, of func(Point) (float64, error)) (float64, error) {
 	sum, n := 0.0, 0.0
 	for _, p := range points {
@@ -27,8 +27,8 @@ func over(points []Point, of func(Point) (float64, error)) (float64, error) {
 	return sum / n, nil
 }
 
-// compared is the share of a trace's eighteen settings in which a statement about Jellyfish and the three baselines
-// is true. A setting with NaN is left out.
+// compared returns a measure: the share of a trace's eighteen settings in which a statement about Jellyfish and the
+// three baselines is true. A setting with NaN is left out.
 func compared(holds func(j, low, mid, high *Outcome) float64) func(*lab, frame.Args) (float64, error) {
 	return func(l *lab, of frame.Args) (float64, error) {
 		return over(eighteen(of[0]), func(p Point) (_ float64, err error) {
@@ -43,7 +43,7 @@ func compared(holds func(j, low, mid, high *Outcome) float64) func(*lab, frame.A
 	}
 }
 
-// metrics of a run, with rows or only for claims
+// metrics of a run, for rows or only for claims
 var metrics = append(frame.Fields[Outcome](), []frame.Metric[*Outcome]{
 	{Name: "p50_ns", Of: func(o *Outcome) float64 { return float64(o.P50) }},
 	{Name: "p99_ns", Of: func(o *Outcome) float64 { return float64(o.P99) }},
@@ -51,7 +51,7 @@ var metrics = append(frame.Fields[Outcome](), []frame.Metric[*Outcome]{
 	{Name: "hits", Of: func(o *Outcome) float64 { return float64(o.Counts.Hits) }},
 }...)
 
-// measures are the measures of the claims and rows, but for those of random instances.
+// measures returns the measures of the claims and rows, except those of random instances.
 func (c *Config) measures() frame.Measures[*lab] {
 	points := map[string]Point{}
 	for _, k := range c.runs() {
@@ -72,7 +72,7 @@ func (c *Config) measures() frame.Measures[*lab] {
 			}
 			return float64(o.P99) / float64(points[of[0]].SLO), nil
 		},
-		// Mean over the settings with this SLO in ms; quiet if no deadline was missed.
+		// Mean over the settings with this SLO in ms; ErrQuiet if no deadline was missed.
 		"missed slo": func(l *lab, of frame.Args) (float64, error) {
 			x, err := over(slices.DeleteFunc(eighteen("steps"), func(p Point) bool { return p.SLO != int64(of.Int(0))*ms }), func(p Point) (float64, error) {
 				o, err := l.of(p, "jellyfish")
@@ -105,14 +105,14 @@ func (c *Config) measures() frame.Measures[*lab] {
 	return out
 }
 
-// numbers are the metrics of every run.
+// numbers returns rows of the metrics of every run.
 func (c *Config) numbers() (out []frame.Number) {
 	for _, k := range c.runs() {
 		var names []string
 		for _, m := range metrics {
 			names = append(names, m.Name)
 		}
-		if strings.HasPrefix(k.system, "b-") { // baselines never change networks
+		if strings.HasPrefix(k.system, "b-") { // the baselines never change networks
 			names = names[:6]
 		}
 		out = append(out, frame.Numbers("", frame.Row{Bench: "jellyfish", Setting: k.point.String(), Policy: k.system}, k.point.String()+", "+k.system, names...)...)

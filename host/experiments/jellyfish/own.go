@@ -27,13 +27,13 @@ const (
 // clientColumns are the columns of a clients file.
 func clientColumns() []string { return []string{"name", "rate", "slo_ms", "link", "start_s"} }
 
-// Own gives clients their links by name. Each client's random link is different.
+// Own makes clients with links that are given by name. Each client's random link is different.
 type Own struct{ seed uint64 }
 
 // NewOwn makes one.
 func NewOwn(seed uint64) *Own { return &Own{seed} }
 
-// Link makes the k-th client's link: steps, wifi, lte, a file or a capture (LinkOf).
+// Link returns the k-th client's link: steps, wifi, lte, a file or a capture (LinkOf).
 func (o *Own) Link(name string, k int) (*links.Trace, error) {
 	return LinkOf(name, o.seed+uint64(k), links.Memory)
 }

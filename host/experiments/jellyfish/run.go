@@ -25,11 +25,12 @@ type Camera struct {
 	jellyfish.Registered
 	Start int64 // earliest time of its first frame
 	Name  string
-	// Trace is the client's own link, from the trace's first second; nil: the setting's link, from a random second.
+	// Trace is the client's own link, which starts at the trace's first second. nil: the setting's link, which starts
+	// at a random second.
 	Trace *links.Trace
 }
 
-// Setting is the clients, their links, and the workers.
+// Setting describes the clients, their links, and the workers.
 type Setting struct {
 	Zoo     jellyfish.Zoo
 	Workers int
@@ -38,20 +39,21 @@ type Setting struct {
 	Ns      int64 // virtual time
 	Seed    uint64
 
-	// Board, if set, makes the k-th worker, with all networks loaded. Tables are its latency tables.
+	// Board, if set, returns the k-th worker, which has all networks loaded. Tables are its latency tables.
 	Board  func(k int) (device.Device, error)
 	Tables []*sched.Table
 }
 
 // Assumed are the parameters that the publication does not state.
 type Assumed struct {
-	Upscale float64 `json:"upscale"`    // a frame smaller than its network loses this share of the difference in accuracy between the two sizes
+	// if a frame is smaller than its network, this share of the difference in accuracy between the two sizes is lost
+	Upscale float64 `json:"upscale"`
 	Jitter  float64 `json:"jitter"`     // standard deviation of the logarithm of frames' bytes
-	Spread  float64 `json:"spread"`     // the same of batches' times, whose p99 is the zoo's
+	Spread  float64 `json:"spread"`     // standard deviation of the logarithm of batches' times, whose p99 is the zoo's
 	LoadNs  float64 `json:"load_ns"`    // time to load a network onto a worker (the publication says 150 to 200 ms)
 	CostNs  float64 `json:"decides_ns"` // time of a decision
 	Slower  float64 `json:"slower"`     // factor on the zoo's times for the GPUs of the large set-up
-	// Memory is the correlation between a random link's rates of successive seconds. Headroom is the share of its
+	// Memory is the correlation between the rates of a random link in successive seconds. Headroom is the share of its
 	// link that a client plans to use.
 	Memory   float64 `json:"memory"`
 	Headroom float64 `json:"headroom"`
@@ -62,13 +64,13 @@ func Assume() Assumed {
 	return Assumed{Upscale: 0.5, Jitter: 0.05, Spread: 0.1, LoadNs: 175e6, CostNs: 10e6, Slower: 1.25, Memory: links.Memory, Headroom: jellyfish.Headroom}
 }
 
-// AssumedNames are the names of the parameters.
+// AssumedNames returns the names of the parameters.
 func AssumedNames() []string {
 	return []string{"upscale", "jitter", "spread", "load_ns", "decides_ns", "slower", "memory", "headroom"}
 }
 
-// limits of the parameters that are shares, and of a doubled memory. At 0.98 half is forgotten after 34 s, at 1 the
-// rate would never change.
+// limits has the largest values of the parameters that are shares, and of memory when it is doubled. At 0.98, half of
+// the correlation is lost after 34 s. At 1, the rate would never change.
 var limits = map[string]float64{"upscale": 1, "headroom": 1, "memory": 0.98}
 
 // Times returns a copy with one parameter multiplied, up to its limit.
@@ -87,12 +89,12 @@ type Outcome struct {
 	OnTime   int
 	Miss     float64 `json:"miss_rate"` // share of frames without a result in time
 	Accuracy float64 `json:"accuracy"`  // mean of the frames in time
-	Aligned  float64 `json:"aligned"`   // share of the frames in time that were sent in the size of the network that answered
-	Busy     float64 `json:"busy"`      // share of the workers' time
-	P50, P99 int64   // creation to result, of the frames in time
+	Aligned  float64 `json:"aligned"`   // share of the frames in time whose size was that of the network that answered
+	Busy     float64 `json:"busy"`      // share of the time in which workers were busy
+	P50, P99 int64   // time from creation to result, of the frames in time
 	HitRate  float64 // share of network changes for which the network was already loaded; 0: no changes
 	Counts   jellyfish.Counts
-	Summary  engine.Summary // by the engine, with latencies from the arrival of a frame
+	Summary  engine.Summary // the engine's summary, with latencies from the arrival of a frame
 	Clients  []ClientOutcome
 }
 
@@ -100,12 +102,12 @@ type Outcome struct {
 type ClientOutcome struct {
 	Frames   int
 	OnTime   int
-	Accuracy float64 // mean, of those on time
-	P50, P99 int64   // creation to result, of those on time; -1: none
+	Accuracy float64 // mean of the frames on time
+	P50, P99 int64   // time from creation to result, of the frames on time; -1: none
 	Link     float64 // bits/s: harmonic mean of the rates reported with its frames
 }
 
-// System is a way of serving.
+// System is a way to serve the clients.
 type System struct {
 	Name     string
 	Select   jellyfish.Selector // Jellyfish's
@@ -114,7 +116,7 @@ type System struct {
 	Prefetch int
 	Static   int // if Fixed: the network of every worker, under Clockwork's EDF
 	Fixed    bool
-	// Inside, if set, makes the policy of each worker, in place of Jellyfish's own or Clockwork.
+	// Inside, if set, returns the policy of each worker. It replaces Jellyfish's own, or Clockwork.
 	Inside func() sched.Policy
 }
 
@@ -124,7 +126,7 @@ func middle(networks int) int { return (networks - 1) / 2 }
 // Systems lists the systems that are compared, on the synthetic zoo.
 func Systems() []System { return SystemsOf(jellyfish.Synthetic(1)) }
 
-// SystemsOf lists them for another zoo.
+// SystemsOf lists the compared systems for another zoo.
 func SystemsOf(zoo jellyfish.Zoo) []System {
 	all, middle := len(zoo)-1, middle(len(zoo))
 	out := []System{
@@ -148,10 +150,10 @@ func SystemsOf(zoo jellyfish.Zoo) []System {
 	return out
 }
 
-// Named is a system by its name, on the synthetic zoo.
+// Named returns a system by its name, on the synthetic zoo.
 func Named(name string) (System, error) { return NamedOf(jellyfish.Synthetic(1), name) }
 
-// NamedOf is a system by its name.
+// NamedOf returns a system by its name, on a zoo.
 func NamedOf(zoo jellyfish.Zoo, name string) (System, error) {
 	var names []string
 	for _, s := range SystemsOf(zoo) {
@@ -163,8 +165,8 @@ func NamedOf(zoo jellyfish.Zoo, name string) (System, error) {
 	return System{}, fmt.Errorf("%w: there is no system %q; there are %s", ErrSetup, name, strings.Join(names, ", "))
 }
 
-// Cameras makes n equal clients. They start one after another, at random intervals of 1 to 10 s, in short runs within
-// the first quarter.
+// Cameras makes n equal clients. They start one after another, at random intervals of 1 to 10 s. In short runs, all of
+// them start within the first quarter.
 func Cameras(n int, r func(i int) jellyfish.Registered, ns int64, seed uint64) []Camera {
 	rng := rand.New(rand.NewPCG(seed, 0x7374617274))
 	at, out := 0.0, []Camera(nil)
@@ -253,8 +255,8 @@ func configure(set *Setting, sys System, advised bool, a Assumed) (cfg engine.Co
 	return cfg, policy, nil
 }
 
-// networks are the zoo's networks for the engine. The smallest is loaded at the start. If fixed, network only is the
-// only one.
+// networks returns the zoo's networks for the engine. The smallest one is loaded at the start. If fixed is set, only
+// the network only is returned.
 func networks(set *Setting, only int, fixed bool, load int64) (out []engine.Network, err error) {
 	for j := range set.Zoo {
 		if fixed && j != only {
@@ -292,7 +294,7 @@ type seen struct {
 // clientSeen is one client's part of seen.
 type clientSeen struct {
 	n, good, timed int
-	sum, inverse   float64 // sum of accuracies; sum of 1 / rate of the timed transfers
+	sum, inverse   float64 // sum of accuracies; sum of 1 / rate over the timed transfers
 	hist           engine.Histogram
 }
 
@@ -308,7 +310,8 @@ func (s *seen) Ended(r *engine.Record, _ *device.ExitResult) {
 	s.good++
 	by.good++
 	acc := s.zoo[r.Class].Accuracy
-	switch sent, takes := s.zoo[f.size].Side, s.zoo[r.Class].Side; { // networks of the zoo may share a side, so sizes are compared, not networks
+	// several networks may have the same side, so sizes are compared
+	switch sent, takes := s.zoo[f.size].Side, s.zoo[r.Class].Side; {
 	case sent == takes:
 		s.aligned++
 	case sent < takes: // the frame was upscaled

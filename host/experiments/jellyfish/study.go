@@ -1,4 +1,4 @@
-// The publication's settings under every system, and its network selections compared with optimal ones.
+// Runs the publication's settings under every system, and compares its network selections with optimal ones.
 
 package jellyfish
 
@@ -29,18 +29,18 @@ var tried []byte
 // Config says what is run.
 type Config struct {
 	frame.Config
-	Instances int // random instances of each size, for the approximation ratio
+	Instances int // number of random instances of each size, for the approximation ratio
 	Traces    []string
 	Assumed   Assumed
 
 	firstCome bool
 }
 
-// firstCome is a switch: the baselines' workers serve in order of arrival and drop nothing, in place of Clockwork's
-// EDF.
+// firstCome is a switch: the baselines' workers serve requests in the order of arrival and drop none, where they
+// otherwise use Clockwork's EDF.
 const firstCome = "first-come"
 
-// Bench is the result.
+// Bench is the result of the study.
 type Bench struct {
 	frame.Result
 	Ratios []Ratio
@@ -54,10 +54,10 @@ type Point struct {
 	Rate    int   // 0: clients differ
 	SLO     int64 // 0: clients differ
 	Large   bool  // the large set-up: the smallest ten networks on slower GPUs
-	Loaded  int   // networks loaded on a worker; 0: 5
+	Loaded  int   // number of networks that a worker keeps loaded; 0: 5
 }
 
-// String names the point: steps/8x15/75ms, with %2F for slashes in the link's name.
+// String returns the point's name, such as steps/8x15/75ms. Slashes in the link's name become %2F.
 func (p Point) String() string {
 	link := url.PathEscape(p.Trace) // a file's path contains slashes
 	s := fmt.Sprintf("%s/%dx%d/%dms", link, p.Clients, p.Rate, p.SLO/1e6)
@@ -79,7 +79,7 @@ const ms = int64(1_000_000)
 func slos() []int64 { return []int64{75 * ms, 100 * ms, 150 * ms} }
 func rates() []int  { return []int{15, 25} }
 
-// eighteen are the settings of sections VI-B to VI-D.
+// eighteen returns the settings of sections VI-B to VI-D.
 func eighteen(trace string) (out []Point) {
 	for _, n := range []int{2, 4, 8} {
 		for _, r := range rates() {
@@ -91,7 +91,7 @@ func eighteen(trace string) (out []Point) {
 	return out
 }
 
-// large are the settings of section VI-E.
+// large returns the settings of section VI-E.
 func large() (out []Point) {
 	for _, n := range []int{8, 16, 24, 32} {
 		for _, s := range slos()[1:] {
@@ -121,7 +121,7 @@ func (p Point) setting(c *Config, seed uint64) (*Setting, error) {
 	return s, nil
 }
 
-// key names a run.
+// key identifies a run.
 type key struct {
 	point  Point
 	system string
@@ -146,15 +146,15 @@ func (l *lab) of(p Point, system string) (_ *Outcome, err error) {
 	return l.runs[k], nil
 }
 
-// plain are the systems of section VI-C.
+// plain returns the systems of section VI-C.
 func plain() []string { return []string{"jellyfish", "jellyfish+", "b-l", "b-m", "b-h"} }
 
-// adaptations are those of section VI-D.
+// adaptations returns the systems of section VI-D.
 func adaptations() []string {
 	return []string{"da-off", "da-bw-50", "da-bw-75", "da-slo-50", "da-slo-75"}
 }
 
-// runs are all runs that rows and claims need.
+// runs returns the keys of all runs that rows and claims need.
 func (c *Config) runs() (out []key) {
 	add := func(points []Point, systems ...string) {
 		for _, p := range points {
@@ -216,7 +216,7 @@ func RunBench(ctx context.Context, c Config) (*Bench, error) {
 	c.Say("approximation ratios")
 	drawn := c
 	if !strings.HasPrefix(c.Only, "fig14a") && c.Only != "" && !strings.HasPrefix("fig14a", c.Only) {
-		drawn.Instances = 1 // no selected claim needs them
+		drawn.Instances = 1 // no selected claim needs more instances
 	}
 	var err error
 	if b.Ratios, err = drawn.ratios(ctx); err != nil {
@@ -257,33 +257,35 @@ func (c *Config) run(ctx context.Context, k key, seed uint64) (*Outcome, error) 
 
 // Ratio compares selectors with the optimum, over random instances of one size.
 type Ratio struct {
-	Workers   int     `json:"workers"`
-	Clients   int     `json:"clients"`
-	Instances int     `json:"instances"`
-	Draws     int     `json:"draws"`  // instances drawn until enough could be mapped: the smallest networks must serve all clients
-	Proved    int     `json:"proved"` // instances whose optimum is proven; the others have an upper bound
-	Of        []Near  `json:"of"`
-	Share     float64 `json:"drawn_share"`
+	Workers   int `json:"workers"`
+	Clients   int `json:"clients"`
+	Instances int `json:"instances"`
+	// number of instances that were drawn until enough of them were valid: the smallest networks must be able to serve
+	// all clients
+	Draws  int     `json:"draws"`
+	Proved int     `json:"proved"` // number of instances whose optimum is proven; for the others, only an upper bound is known
+	Of     []Near  `json:"of"`
+	Share  float64 `json:"drawn_share"`
 }
 
-// claim is the id of figure 14's claim for this size.
+// claim returns the id of figure 14's claim for this size.
 func (r *Ratio) claim() string { return fmt.Sprintf("fig14a/%dx%d", r.Workers, r.Clients) }
 
-// Near has one selector's ratios to the optimum, or to its upper bound.
+// Near has the ratios of one selector's accuracy to the optimum, or to the optimum's upper bound.
 type Near struct {
 	Name    string    `json:"name"`
 	Mean    float64   `json:"mean"`
 	CI95    *float64  `json:"ci95"`
 	Least   float64   `json:"least"`
-	Best    *float64  `json:"proved_mean"` // over instances with a proven optimum; null: none
-	Bound   *float64  `json:"bound_mean"`  // over the others; null: none
-	Mapped  int       `json:"mapped"`      // instances with all clients mapped
-	Reached int       `json:"reached"`     // instances in which the selector found the optimum
+	Best    *float64  `json:"proved_mean"` // mean over instances with a proven optimum; null: there are none
+	Bound   *float64  `json:"bound_mean"`  // mean over the other instances; null: there are none
+	Mapped  int       `json:"mapped"`      // number of instances in which all clients are mapped
+	Reached int       `json:"reached"`     // number of instances in which the selector found the optimum
 	Each    []float64 `json:"-"`           // by instance
-	AtMost  []float64 `json:"-"`           // upper limit by instance: 1 where the optimum is unknown
+	AtMost  []float64 `json:"-"`           // upper limit of each instance's ratio: 1 if the optimum is unknown
 }
 
-// nodes limits branch and bound.
+// nodes is the largest number of nodes in branch and bound.
 const nodes = 20_000
 
 // draws limits the attempts to draw an instance.
@@ -294,7 +296,7 @@ func selectors() []jellyfish.Selector {
 	return []jellyfish.Selector{jellyfish.Annealing{}, jellyfish.Search{}}
 }
 
-// Draw makes a random instance of section VI-F; nil if even the smallest networks cannot serve all clients.
+// Draw returns a random instance as in section VI-F. It is nil if even the smallest networks cannot serve all clients.
 func Draw(rng *rand.Rand, workers, clients int) (*jellyfish.Problem, error) {
 	var c []jellyfish.Client
 	for range clients {
@@ -316,7 +318,7 @@ func Draw(rng *rand.Rand, workers, clients int) (*jellyfish.Problem, error) {
 	return nil, nil
 }
 
-// ratios are the ratios for 2 to 16 workers. With 8 and 16 only an upper bound of the optimum is known.
+// ratios returns the ratios for 2 to 16 workers. With 8 and 16 workers, only an upper bound of the optimum is known.
 func (c *Config) ratios(ctx context.Context) ([]Ratio, error) {
 	var out []Ratio
 	for _, workers := range []int{2, 4, 8, 16} {
@@ -408,7 +410,7 @@ func (c *Config) ratio(ctx context.Context, workers, clients int) (*Ratio, error
 	return r, nil
 }
 
-// meanOf is the mean; nil without values.
+// meanOf returns the mean, or nil if there are no values.
 func meanOf(v []float64) *float64 {
 	if len(v) == 0 {
 		return nil

@@ -1,6 +1,6 @@
 // Package jellyfish runs Jellyfish's evaluation (Nigade et al., RTSS 2022, section VI). Clients send frames over
-// changing links to workers, which run the networks of a zoo, under Jellyfish, its baselines and other ways to adapt
-// the frames. All of it is simulated, in virtual time, on the engine.
+// changing links to workers, which run the networks of a zoo, under Jellyfish, its baselines, and systems that adapt
+// the frames in other ways. All of it is simulated, in virtual time, on the engine.
 package jellyfish
 
 import (
@@ -16,8 +16,9 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// Worker is a simulated GPU as in the publication: it runs one batch at a time and can load networks meanwhile. The
-// zoo gives the 99th percentile of a batch's time. A result's class is the index of the network that answered.
+// Worker is a simulated GPU as in the publication: it runs one batch at a time, and can load networks while a batch
+// runs. The zoo gives the 99th percentile of a batch's time. A result's class is the index of the network that
+// answered.
 type Worker struct {
 	name   string
 	seed   uint64
@@ -37,7 +38,7 @@ type job struct {
 // slots is the length of a worker's local queue.
 const slots = 4096
 
-// NewWorker makes a worker. spread is the standard deviation of the logarithm of batches' times; 0: every batch takes
+// NewWorker makes a worker. spread is the standard deviation of the logarithm of a batch's time; 0: every batch takes
 // its p99.
 func NewWorker(name string, zoo jellyfish.Zoo, spread float64, seed uint64) *Worker {
 	return &Worker{name: name, seed: seed, spread: spread, zoo: zoo}
@@ -77,14 +78,14 @@ func (w *Worker) Begin(_ context.Context, now int64, work *device.Work) (bool, e
 	return false, nil
 }
 
-// time is the time of a batch: lognormal, with the zoo's p99.
+// time returns the time of a batch in ns. It is random with a lognormal distribution whose p99 is the zoo's.
 func (w *Worker) time(net, batch int, launch uint64) int64 {
 	rng := rand.New(rand.NewPCG(w.seed, launch))
 	const z99 = 2.3263478740408408
 	return max(1, int64(float64(w.zoo[net].P99[batch-1])*math.Exp(w.spread*(rng.NormFloat64()-z99))))
 }
 
-// next is the job that ends first; -1: none.
+// next returns the index of the job that ends first; -1: there is none.
 func (w *Worker) next() int {
 	first := -1
 	for i := range w.jobs {
@@ -123,7 +124,7 @@ func (*Worker) Release(device.RequestID) {}
 // Close implements device.Device.
 func (*Worker) Close() error { return nil }
 
-// table is a network's latency table: one segment, with the p99 of each batch.
+// table returns a network's latency table. It has one segment, with the p99 of each batch.
 func table(n *jellyfish.Net) (*sched.Table, error) {
 	var e []bundle.LatencyEntry
 	for b, ns := range n.P99 {

@@ -1,6 +1,6 @@
-// Package strait runs Strait's evaluation (section 5) on simulated GPUs: the errors of its predictor, and the
-// deadlines missed by priority under Strait and its baselines. All of it is simulated, in virtual time. Contention
-// comes from the occupancy, bandwidth and queues of package sim, not from a predictor.
+// Package strait runs Strait's evaluation (section 5) on simulated GPUs: the errors of its predictor, and the missed
+// deadlines of each priority under Strait and its baselines. All of it is simulated, in virtual time. Contention comes
+// from the occupancy, bandwidth and queues of package sim, not from a predictor.
 package strait
 
 import (
@@ -30,13 +30,12 @@ type Model struct {
 	Priority   int
 	DeadlineNs int64
 	Input      int64 // bytes a sample
-	Exits      int   // 0: one, at the end
+	Exits      int   // number of exits; 0: one, at the end
 }
 
 const image = 3 * 224 * 224 * 4
 
-// Table1 are the models of the evaluation. Inputs are float32 images of the network's size, or token
-// numbers.
+// Table1 returns the models of the evaluation. Inputs are float32 images of the network's size, or numbers of tokens.
 func Table1() []Model {
 	return []Model{
 		{"resnet50", "resnet50", 1, 8e6, image, 0},
@@ -60,21 +59,21 @@ func Twice(models []Model) (out []Model) {
 	return out
 }
 
-// jitter is the standard deviation of a batch's time alone, relative to its mean. Profiles of the L4 are not
-// published, so it is the median of 32 published ones (Nexus, github.com/uwsampl/nexus: VGG-16, VGG-Face, VGG-S,
-// YOLO9000 on a TITAN X, batches of 1 to 8), which range from 0.1 to 1.8 %. It scales the blocks' own time, so the
+// jitter is the standard deviation of a batch's time alone, relative to its mean. Profiles of the L4 are not published,
+// so this is the median of 32 published values (Nexus, github.com/uwsampl/nexus: VGG-16, VGG-Face, VGG-S, YOLO9000 on a
+// TITAN X, batches of 1 to 8), which range from 0.1 to 1.8 %. The random factor is on the time of the blocks, so the
 // times of DRAM-bound kernels vary less.
 const jitter = 0.0086
 
-// Quantiles of the standard normal distribution, for the p95 and p99 of a batch's time.
+// z95 and z99 are quantiles of the standard normal distribution, for the p95 and p99 of a batch's time.
 const z95, z99 = 1.645, 2.326
 
-// Bed is a GPU on which models were profiled alone.
+// Bed is a GPU with the profiles of models that run alone.
 type Bed struct {
 	File *params.File
 	// Spread is the standard deviation of a batch's time alone, relative to its mean; 0: constant.
 	Spread float64
-	seed   uint64 // of the random times
+	seed   uint64 // seed of the random times
 	slow   bool   // RoBERTa takes three times as long
 
 	style  string
@@ -88,7 +87,7 @@ func NewBed(f *params.File) *Bed {
 	return &Bed{File: f, style: style, nets: map[string]*gpu.Network{}, tables: map[string]*sched.Table{}}
 }
 
-// network is a model's kernels on the bed's GPU, made once.
+// network returns a model with its kernels on the bed's GPU. Each is made once.
 func (b *Bed) network(m *Model) *gpu.Network {
 	key := fmt.Sprint(m.Network, " ", m.Exits, " ", m.Input)
 	if n := b.nets[key]; n != nil {
@@ -117,7 +116,7 @@ func (b *Bed) network(m *Model) *gpu.Network {
 	return n
 }
 
-// most is a model's largest batch.
+// most returns a model's largest batch.
 func (b *Bed) most(m *Model) int {
 	if own := b.own[m.Network]; own != nil {
 		return min(MaxBatch, len(own))
@@ -125,7 +124,8 @@ func (b *Bed) most(m *Model) int {
 	return MaxBatch
 }
 
-// confidence is uniform in 0..1 and rises from exit to exit. It is synthetic, and the same for all systems.
+// confidence returns a request's confidence at an exit. It is uniform in 0..1 and rises from exit to exit. It is
+// synthetic, and the same for all systems.
 func confidence(id device.RequestID, segment int) float32 {
 	x := uint64(id)*0x9E3779B97F4A7C15 + 0x632BE59BD9B4E019
 	x ^= x >> 31
@@ -135,8 +135,8 @@ func confidence(id device.RequestID, segment int) float32 {
 	return float32(1 - (1-ease)/float64(segment+1))
 }
 
-// drawn is the random factor on a batch's time. It depends on the batch's first request, so that all systems see the
-// same.
+// drawn returns the random factor on a batch's time. It depends only on the batch's first request, so it is the same
+// under all systems.
 func (b *Bed) drawn(first device.RequestID) float64 {
 	return max(0.5, 1+b.Spread*rand.New(rand.NewPCG(b.seed, uint64(first))).NormFloat64())
 }
@@ -156,8 +156,8 @@ func (b *Bed) config(slow func(device.RequestID) float64) gpu.Config {
 	}
 }
 
-// Table is a model's profile: the times of all spans and batches alone on the GPU, transfer times, and resource use.
-// p95 and p99 follow from the bed's spread.
+// Table returns a model's profile: the times of all ranges of segments and of all batches alone on the GPU, transfer
+// times, and resource use. p95 and p99 follow from the bed's spread.
 func (b *Bed) Table(m *Model) (*sched.Table, error) {
 	key := fmt.Sprint(m.Network, " ", m.Exits, " ", m.Input)
 	if t := b.tables[key]; t != nil {
@@ -219,7 +219,7 @@ func (b *Bed) alone(m *Model, batch int, slow float64) (copied int64, segments [
 // The latter is assumed: Jia et al. 2018 measure 2,155 GB/s on a V100, which is 19.5 for each of 80 SMs at 1.38 GHz.
 const l1Bytes, l2Bytes = 128, 16
 
-// use is the resource use of each segment's kernels, per time alone: bytes of L1, L2 and DRAM, issue slots (of the
+// use returns the resource use of each segment's kernels, per time alone: bytes of L1, L2 and DRAM, issue slots (of the
 // FMA pipes), and threads. The kernels are in float32, without tensor cores.
 func (b *Bed) use(m *Model, batch int, segments []int64) ([]sched.Throughput, error) {
 	program, err := b.network(m).Program(batch)

@@ -9,11 +9,13 @@ import (
 	"github.com/sluice-npu/sluice/host/load"
 )
 
-// Intense is the load of the comparisons (Load.Work). The publication's load causes violations on purpose, but is not
-// stated. This value was chosen once, so that 15 to 23 % of all high-priority requests are late under static sharing.
+// Intense is the load of the comparisons (Load.Work). The publication's load is high enough to cause violations, but
+// its value is not stated. This value was chosen once: with it, 15 to 23 % of all high-priority requests are late under
+// static sharing.
 const Intense = 0.85
 
-// Loads are the loads of section 5.2, and two with changing rates: a trace (bursts if it is nil), and evolving.
+// Loads returns the loads of section 5.2 and two loads whose rates change. One follows a trace, or random bursts if
+// trace is nil. The other is evolving.
 func Loads(seed uint64, trace *load.Trace) []Load {
 	all := []Load{
 		{Name: "high", Work: Intense, High: 3},
@@ -28,16 +30,16 @@ func Loads(seed uint64, trace *load.Trace) []Load {
 	return all
 }
 
-// evolving raises the rates of one half of the models while it lowers those of the other. Appendix A.3 mentions such
-// a workload without details.
+// evolving raises the rates of one half of the models and at the same time lowers those of the other half. Appendix A.3
+// mentions such a workload without details.
 func evolving(task int, at float64) float64 {
 	return 1 + 0.6*math.Sin(2*math.Pi*(2*at+0.5*float64(task%2)))
 }
 
 const steps = 60
 
-// Bursts replace a serverless trace. Sixty times a run, each model's rate is drawn from a log-normal distribution
-// (sigma 0.6) with mean 1.
+// Bursts returns rates that replace a serverless trace. Sixty times a run, each model's rate is drawn from a log-normal
+// distribution (sigma 0.6) with mean 1.
 func Bursts(seed uint64) func(int, float64) float64 {
 	return func(task int, at float64) float64 {
 		rng := rand.New(rand.NewPCG(seed, 1000+uint64(task)))
@@ -51,8 +53,8 @@ func Bursts(seed uint64) func(int, float64) float64 {
 	}
 }
 
-// OfTrace takes the rates of the six most frequent functions of a trace (section 5.4), scaled to the length of the run.
-// Both copies of a model follow one function.
+// OfTrace returns the rates of the six most frequent functions of a trace (section 5.4), scaled to the length of the
+// run. Both copies of a model have the rates of the same function.
 func OfTrace(t *load.Trace) func(int, float64) float64 {
 	streams := slices.Clone(t.Streams)
 	slices.SortStableFunc(streams, func(a, b load.Stream) int { return len(b.Times) - len(a.Times) })
@@ -74,7 +76,7 @@ func OfTrace(t *load.Trace) func(int, float64) float64 {
 	}
 }
 
-// checkTrace rejects a trace without rates.
+// checkTrace returns an error if a trace has no rates.
 func checkTrace(t *load.Trace) error {
 	if !slices.ContainsFunc(t.Streams, func(s load.Stream) bool { return len(s.Times) > 0 }) {
 		return fmt.Errorf("trace: no stream of %d has an arrival", len(t.Streams))

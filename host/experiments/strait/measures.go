@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// quiet returns frame.ErrQuiet if a run has no violation in this priority.
+// quiet returns frame.ErrQuiet if no request of this priority was late in a run.
 func quiet(c *Class) error {
 	if c.Requests > c.OnTime {
 		return nil
@@ -20,8 +20,8 @@ func quiet(c *Class) error {
 	return frame.ErrQuiet
 }
 
-// classed makes a measure of one priority in a run, with the arguments load, system, priority. It is quiet without a
-// violation.
+// classed returns a measure of one priority in a run. Its arguments are load, system and priority. Without a violation
+// it returns ErrQuiet.
 func classed(number func(c *Class) float64) func(*lab, frame.Args) (float64, error) {
 	return func(l *lab, of frame.Args) (float64, error) {
 		o, err := l.served(of[:2])
@@ -33,13 +33,13 @@ func classed(number func(c *Class) float64) func(*lab, frame.Args) (float64, err
 	}
 }
 
-// odds is the share of misses. Half a miss is added, so that a ratio of two is always defined.
+// odds returns the share of misses. Half a miss is added, so that the ratio of two shares is always defined.
 func odds(c *Class) float64 {
 	return (float64(c.Requests-c.OnTime) + 0.5) / (float64(c.Requests) + 1)
 }
 
-// learning is the number of points by which learning reduces an error quantile, once the warmed-up predictor has
-// moved to another setting.
+// learning returns by how many points learning reduces an error quantile after the warmed-up predictor has moved to
+// another setting.
 func (l *lab) learning(where string, q float64) (float64, error) {
 	o, err := l.moved(where)
 	if err != nil {
@@ -52,8 +52,8 @@ func (l *lab) learning(where string, q float64) (float64, error) {
 	return quantile(relativeErrors(o.Finished, still(m)), q) - quantile(relativeErrors(o.Finished, adaptive), q), nil
 }
 
-// linearOn is the increase in points of the static linear model's p95 error, from its validation set to other
-// conditions.
+// linearOn returns by how many points the p95 error of the static linear model is larger under other conditions than on
+// its validation set.
 func (l *lab) linearOn(where string) (float64, error) {
 	m, validation, err := l.fit()
 	if err != nil {
@@ -75,14 +75,14 @@ func (l *lab) linearOn(where string) (float64, error) {
 	return quantile(relativeErrors(o.Finished, linear(m)), 0.95) - quantile(relativeErrors(validation, linear(m)), 0.95), nil
 }
 
-// bias is the median signed relative error, in per cent, of the batches whose overhead lies in a range.
+// bias returns the median signed relative error, in per cent, of the batches whose overhead is between least and most.
 func (l *lab) bias(least, most float64) (float64, error) {
 	f, err := l.all()
 	f = slices.DeleteFunc(f, func(f sched.Finished) bool { return f.Actual-1 < least || f.Actual-1 >= most })
 	return quantile(ordered(f, signed), 0.5), err
 }
 
-// underestimated is the median underestimate, in per cent, of the batches with an overhead above a quantile.
+// underestimated returns the median underestimate, in per cent, of the batches whose overhead is above a quantile.
 func (l *lab) underestimated(q float64) (float64, error) {
 	v, err := overhead(l)
 	if err != nil {
@@ -92,7 +92,7 @@ func (l *lab) underestimated(q float64) (float64, error) {
 	return -b, err
 }
 
-// drift is the change in points of the p99 error if the profile has random errors of this share (appendix A.2).
+// drift returns by how many points the p99 error changes if the profile has random errors (appendix A.2).
 func (l *lab) drift(system string) (float64, error) {
 	var p99 [2]float64
 	for i, s := range []string{"strait", system} {
@@ -105,7 +105,7 @@ func (l *lab) drift(system string) (float64, error) {
 	return math.Abs(p99[0] - p99[1]), nil
 }
 
-// wander is the largest absolute median error over the windows of a run, in per cent.
+// wander returns the largest absolute value of the windows' median errors in a run, in per cent.
 func wander(o *Outcome) float64 {
 	f := settled(o)
 	const windows = 5
@@ -116,7 +116,7 @@ func wander(o *Outcome) float64 {
 	return most
 }
 
-// overhead is the slowdown of kernels by sharing, in per cent.
+// overhead is how much sharing slows kernels down, in per cent.
 var overhead = overAll(func(f *sched.Finished) float64 { return 100 * (f.Actual - 1) })
 
 // predictions are the predictors' errors over section 5.2's loads, and the kernels' slowdowns by sharing. All are in
@@ -131,7 +131,7 @@ var predictions = map[string]func(*lab) ([]float64, error){
 	"overhead":                          overhead,
 }
 
-// metrics of a run, with rows or only for claims
+// metrics of a run, for rows or only for claims
 var metrics = []frame.Metric[*Outcome]{
 	{Name: "high_violation_rate", Of: func(o *Outcome) float64 { return o.Class[1].Violations() }},
 	{Name: "low_violation_rate", Of: func(o *Outcome) float64 { return o.Class[0].Violations() }},
@@ -148,7 +148,7 @@ var metrics = []frame.Metric[*Outcome]{
 	{Name: "wander", Of: wander},
 }
 
-// measures are the measures of the claims and rows.
+// measures returns the measures of the claims and rows.
 func measures() frame.Measures[*lab] {
 	out := frame.Measures[*lab]{
 		"missed LOAD SYSTEM priority": classed(func(c *Class) float64 { return 100 * c.Violations() }), // per cent
@@ -183,7 +183,7 @@ func measures() frame.Measures[*lab] {
 	return out
 }
 
-// numbers are every system under every load, and the predictors' errors.
+// numbers returns rows of every system under every load, and of the predictors' errors.
 func numbers() (out []frame.Number) {
 	var names []string
 	for _, m := range metrics[:8] {

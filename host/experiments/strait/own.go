@@ -1,4 +1,4 @@
-// A user's workload and kernels under Strait and its baselines.
+// Runs a user's workload and kernels under Strait and its baselines.
 
 package strait
 
@@ -22,7 +22,7 @@ import (
 // ErrOwn is the error of a workload that cannot be served.
 var ErrOwn = errors.New("workload")
 
-// Own is the clients of a workload file. Each is a task with its own network, as in the publication.
+// Own has the clients of a workload file. Each is a task with its own network, as in the publication.
 type Own struct {
 	bed     *Bed
 	ns      int64
@@ -30,10 +30,11 @@ type Own struct {
 	streams []load.Stream
 }
 
-// NewOwn reads clients from a DISB workload, with the networks that catalogue.Meant assigns. A client has low
-// priority if its priority number is above zero, or if it is a closed loop whose id does not end in _rt. A request's
-// deadline is its client's deadline_ms, or else slo times its time alone. Kernels are for one sample. Those named
-// NAME@2, NAME@3, ... are for batches, without gaps. The uploads before the first kernel are the input of a sample.
+// NewOwn reads clients from a DISB workload, with the networks that catalogue.Meant assigns to them. In two cases a
+// client has low priority: its priority number is above zero, or it is a closed loop whose id does not end in _rt. A
+// request's deadline is its client's deadline_ms. Without one, slo returns it from the time alone. Kernels are for one
+// sample. A network NAME@2, NAME@3, ... has the kernels for that batch; no batch may be missing between. The uploads
+// before the first kernel are the input of a sample.
 func NewOwn(f *params.File, style string, kernels []*kernel.Program, trace *load.Trace, slo func(alone int64) int64) (*Own, error) {
 	if _, err := catalogue.StyleOf(style); err != nil {
 		return nil, err
@@ -86,7 +87,7 @@ func NewOwn(f *params.File, style string, kernels []*kernel.Program, trace *load
 	return o, nil
 }
 
-// input is the size in bytes of a network's input: that of table 1, or else a float32 image.
+// input returns the size of a network's input in bytes: that of table 1, or that of a float32 image.
 func input(network string) int64 {
 	for _, m := range Table1() {
 		if m.Network == network {
@@ -153,7 +154,7 @@ func withoutUploads(p *kernel.Program) (*kernel.Program, int64, error) {
 	return &cut, bytes, nil
 }
 
-// alone is the time of one request on an idle GPU, including the transfer.
+// alone returns the time of one request on an idle GPU, in ns, including the transfer.
 func (o *Own) alone(m *Model) (int64, error) {
 	t, err := o.bed.Table(m)
 	if err != nil {
@@ -162,7 +163,7 @@ func (o *Own) alone(m *Model) (int64, error) {
 	return t.Copies[0] + t.At(0, t.Segments()-1, 1), nil
 }
 
-// Requests is the number of requests with an arrival time.
+// Requests returns the number of requests that have an arrival time.
 func (o *Own) Requests() (n int) {
 	for i := range o.streams {
 		n += len(o.streams[i].Times)
@@ -170,10 +171,10 @@ func (o *Own) Requests() (n int) {
 	return n
 }
 
-// Duration is the workload's, in ns.
+// Duration returns the workload's duration in ns.
 func (o *Own) Duration() int64 { return o.ns }
 
-// Cut limits the workload to ns of time.
+// Cut limits the workload to its first ns.
 func (o *Own) Cut(ns int64) { o.ns = min(o.ns, ns) }
 
 // ClientOutcome is the result of one client.
@@ -225,7 +226,7 @@ func (o *Own) Run(ctx context.Context, system string, gpus int, begin *predict.M
 	return out, nil
 }
 
-// source sends the requests that are due before the workload's end.
+// source returns a source of the requests that are due before the workload's end.
 func (o *Own) source() *load.Clients {
 	s := source(o.models, 2)
 	s.End, s.Closed = o.ns, func(client int) bool { return o.streams[client].Closed }

@@ -19,14 +19,15 @@ import (
 // Load describes the arrivals.
 type Load struct {
 	Name string
-	// Work is the load of each GPU: requests per second times the time of a request in full batches, with nothing
-	// else on the GPU.
+	// Work is the load of each GPU: requests per second, multiplied by the time of a request in a full batch that is
+	// alone on the GPU.
 	Work float64
-	// High is the rate of high-priority models relative to low-priority ones.
+	// High is the request rate of a high-priority model, divided by that of a low-priority model.
 	High float64
 	// Even: periodic arrivals; otherwise a Poisson process.
 	Even bool
-	// Shape is a factor on a task's rate at a share of the run, with a mean of 1; nil: constant.
+	// Shape returns a factor on a task's rate, with a mean of 1. at is the time as a share of the run. nil: the rate is
+	// constant.
 	Shape func(task int, at float64) float64
 }
 
@@ -38,14 +39,14 @@ type Run struct {
 	GPUs   int // 0: 1
 	Ns     int64
 	Seed   uint64
-	// Model is Strait's initial model; nil: a new one. Frozen: it does not learn.
+	// Model is Strait's initial model; nil: a new one. Frozen: the model does not learn.
 	Model  *predict.Model
 	Frozen bool
 	Low    float64 // initial value of Strait's cap; 0: as published
 	Theta  float32 // exit threshold; 0: no early exits
-	Form   float64 // share of its deadline for which a request waits for its batch to fill; 0: the default
-	// Beside is the share of the work on the device that the predictor expects to overlap with a batch at its launch;
-	// 0: half.
+	Form   float64 // share of its deadline for which a request waits until its batch is full; 0: the default
+	// Beside is the share of the work on the device at a batch's launch that, as the predictor expects, will run beside
+	// the batch; 0: half.
 	Beside float64
 	// Drift is the largest random relative error of the profiled resource use.
 	Drift float64
@@ -82,7 +83,7 @@ func (c *Class) Violations() float64 {
 	return float64(c.Requests-c.OnTime) / float64(c.Requests)
 }
 
-// Latency is a quantile of latencies, in ns, of those that have a result.
+// Latency returns a quantile of the latencies, in ns, of the requests with a result.
 func (c *Class) Latency(q float64) float64 {
 	if len(c.latencies) == 0 {
 		return math.NaN()
@@ -96,16 +97,16 @@ type Outcome struct {
 	Class    [2]Class         // by priority
 	Finished []sched.Finished // Strait's batches
 	Model    *predict.Model   // Strait's final model
-	Exits    []int64          // requests by exit taken
-	// Slow has the slowdowns of batches relative to alone, by model, for networks of one segment.
+	Exits    []int64          // number of requests by exit
+	// Slow has the slowdowns of batches relative to their time alone, by model. It has only networks of one segment.
 	Slow map[string][]float64
 }
 
-// form is the share of its deadline for which a request may wait for its batch to fill. Section 5.1 makes the wait
-// proportional to the deadline without a factor, so this one is assumed.
+// form is the share of its deadline for which a request may wait until its batch is full. In section 5.1 the wait is
+// proportional to the deadline, but the factor is not given. This factor is assumed.
 const form = 0.1
 
-// system resolves the system's policy and the GPU's launching mode.
+// system returns the system's policy and the GPU's launching mode.
 func (r *Run) system() (policy sched.Policy, mode string, err error) {
 	form := cmp.Or(r.Form, form)
 	share := &sched.Sharing{Label: r.System, BMax: MaxBatch, Form: form}
@@ -122,15 +123,15 @@ func (r *Run) system() (policy sched.Policy, mode string, err error) {
 		policy, share.Limit = share, 3
 	case "pairs": // of figure 1
 		policy, share.Limit, share.Instances = share, 2, 1
-	case "plain-streams": // the same without stream priority
+	case "plain-streams": // like pairs, without stream priority
 		policy, share.Limit, share.Instances, mode = share, 2, 1, "streams"
 	case "one-low": // static sharing with a constant cap in place of Strait's
 		policy, share.Limit, share.Lows = share, 3, 1
 	case "reactive":
 		policy, share.Limit, share.Reactive = share, 4, true
-	case "xsched": // no batches, no dropping: kernels go straight to the interceptor
+	case "xsched": // no batches and no dropped requests: kernels go directly to XSched, which intercepts them
 		return &sched.Sharing{Label: "xsched", BMax: 1, Instances: 1, Keep: true}, "xsched", nil
-	case "xsched-2", "xsched-4": // the same with two or four streams per network, whose number is not published
+	case "xsched-2", "xsched-4": // like xsched, with two or four streams per network; the publication does not give their number
 		return &sched.Sharing{Label: "xsched", BMax: 1, Instances: int(r.System[len(r.System)-1] - '0'), Keep: true}, "xsched", nil
 	case "strait":
 	case "strait-null": // Strait that expects no interference and does not learn
@@ -155,7 +156,7 @@ func (r *Run) system() (policy sched.Policy, mode string, err error) {
 	return policy, mode, nil
 }
 
-// Systems are the compared systems.
+// Systems returns the names of the compared systems.
 func Systems() []string {
 	return []string{"temporal", "static", "reactive", "strait", "strait-null", "one-low", "no-cap", "xsched", "xsched-4", "strait-now", "no-priority", "no-stream", "no-meet", "no-violate", "pairs", "strait-deep"}
 }
@@ -237,7 +238,7 @@ func (b *Bed) engine(r *Run) (cfg engine.Config, strait *sched.Strait, err error
 	return cfg, strait, nil
 }
 
-// drifted returns a table whose resource use has random relative errors, clipped to 0..1 (appendix A.2).
+// drifted returns a table whose resource use has random relative errors, limited to 0..1 (appendix A.2).
 func drifted(t *sched.Table, by float64, rng *rand.Rand) *sched.Table {
 	c := *t
 	c.Use = nil
@@ -253,7 +254,7 @@ func drifted(t *sched.Table, by float64, rng *rand.Rand) *sched.Table {
 	return &c
 }
 
-// Rates are the requests a second of each model.
+// Rates returns the requests per second of each model.
 func (b *Bed) Rates(models []Model, l *Load, gpus int) ([]float64, error) {
 	rates := make([]float64, len(models))
 	work := 0.0
@@ -306,7 +307,7 @@ func (b *Bed) arrivals(r *Run, gpus int) (*load.Clients, error) {
 	return src, nil
 }
 
-// source sends requests for full depth, or with an exit threshold.
+// source returns a source of requests, for full depth or with an exit threshold.
 func source(models []Model, theta float32) *load.Clients {
 	return &load.Clients{Task: func(client int, at int64) sched.Task {
 		m := &models[client]

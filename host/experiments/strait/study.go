@@ -24,28 +24,28 @@ type Config struct {
 	Model *predict.Model // initial model of every predictor; nil: a new one
 }
 
-// lab makes the runs of one seed and one set of parameters, each once.
+// lab makes the runs of one seed and one set of parameters. It makes each run once.
 type lab struct {
 	ctx   context.Context
 	beds  map[string]*Bed
 	ns    int64
 	seed  uint64
-	with  *frame.Change // of a parameter of every GPU, of own, or one of switches; nil: none
+	with  *frame.Change // change of a parameter of every GPU or of own, or a switch; nil: none
 	trace *load.Trace
 	runs  map[string]*Outcome
 	begin *predict.Model
 	warm  *predict.Model
 }
 
-// switches are suspected causes that can be tried: Strait without its cap; a pair's streams without priority; a
-// RoBERTa that takes three times as long, so that its time relative to VGG-19's matches their deadlines; XSched with
-// two streams a network in place of four; a predictor that learns nothing and expects no interference (or what --begin
-// has learnt).
+// switches are suspected causes that can be tried. They are: Strait without its cap; the streams of a pair without
+// priority; a RoBERTa that takes three times as long, so that its time relative to VGG-19's matches their deadlines;
+// XSched with two streams per network in place of four; a predictor that does not learn. This predictor expects no
+// interference, or what the model of --begin has learnt.
 func switches() []string {
 	return []string{"no-cap", "plain-streams", "slow-roberta", "two-streams", "unlearnt"}
 }
 
-// work is that of a load by its name's.
+// work returns a load's work with the change of this parameter.
 func (l *lab) work(of float64) float64 { return of * l.with.Of("load") }
 
 func (l *lab) bed(gpu string) (*Bed, error) {
@@ -105,8 +105,8 @@ func (l *lab) run(key, gpu string, r Run) (*Outcome, error) {
 	return o, nil
 }
 
-// served is a run by load and system. The load is GPUS/LOAD, pressure/RATIO (of XSched's comparison), or pair, for
-// which the other network stands in place of a system.
+// served returns a run by load and system. The load is GPUS/LOAD, pressure/RATIO (for the comparison with XSched), or
+// pair. For pair, the second argument is the other network, not a system.
 func (l *lab) served(of frame.Args) (*Outcome, error) {
 	kind, name, _ := strings.Cut(of[0], "/")
 	switch kind {
@@ -118,8 +118,8 @@ func (l *lab) served(of frame.Args) (*Outcome, error) {
 	return l.main(frame.Args{kind}.Int(0), of[1], name)
 }
 
-// main runs a system under a load: the twelve tasks on one L4, or on several for proportionally less time.
-// strait:low=SHARE sets the initial cap, strait:drift=SHARE the profile's error.
+// main runs a system under a load: the twelve tasks on one L4 or several. With several, the run is proportionally
+// shorter. strait:low=SHARE sets the initial cap, strait:drift=SHARE the profile's error.
 func (l *lab) main(gpus int, system, name string) (*Outcome, error) {
 	x, err := l.load(name)
 	if err != nil {
@@ -138,14 +138,14 @@ func (l *lab) main(gpus int, system, name string) (*Outcome, error) {
 }
 
 // xsched runs each of the six models once, with more requests of one priority (section 5.3). The load is lower than
-// elsewhere, since a server without batches gets less out of a GPU.
+// elsewhere, since a server without batches makes less use of a GPU.
 func (l *lab) xsched(system string, high float64) (*Outcome, error) {
 	return l.run(fmt.Sprint("xsched ", system, high), "l4", Run{System: system, Models: Table1(), Load: Load{Name: "pressure", Work: l.work(0.6), High: high}})
 }
 
-// pair runs ResNet-50 beside one other network at the same rate, with at most two batches at a time, which are of
-// different networks (figure 1). The rates beside YOLOv8n, VGG-19 and RoBERTa are as 3 : 2 : 1. With YOLOv8n they
-// make a load of 0.9.
+// pair runs ResNet-50 beside one other network at the same rate, with at most two batches at a time. The two are of
+// different networks (figure 1). The rates beside YOLOv8n, VGG-19 and RoBERTa are as 3 : 2 : 1. With YOLOv8n they make
+// a load of 0.9.
 func (l *lab) pair(network string) (*Outcome, error) {
 	b, err := l.bed("l4")
 	if err != nil {
@@ -174,7 +174,7 @@ func (l *lab) pair(network string) (*Outcome, error) {
 	return l.run("pair "+network, "l4", Run{System: "pairs", Models: pick("resnet50", network), Load: Load{Name: "pair", Work: l.work(0.9) * part / whole * ratio / 3, High: 1}})
 }
 
-// warmed is a predictor that has learnt from the CNNs under a moderate load (section 5.4).
+// warmed returns a predictor that has learnt from the CNNs under a moderate load (section 5.4).
 func (l *lab) warmed() (*predict.Model, error) {
 	if l.warm != nil {
 		return l.warm, nil
@@ -219,7 +219,7 @@ func (l *lab) moved(where string) (*Outcome, error) {
 	case "ampere":
 		gpu = "rtx3090"
 	case "hopper":
-		gpu, r.Ns = "h200", l.ns/4 // a quarter of the time for as many requests
+		gpu, r.Ns = "h200", l.ns/4 // the same number of requests takes a quarter of the time
 	}
 	return l.run("moved "+where, gpu, r)
 }
@@ -233,13 +233,13 @@ func ordered(f []sched.Finished, of func(*sched.Finished) float64) (out []float6
 	return out
 }
 
-// relativeErrors returns the relative errors of slowdowns, in per cent. of is the prediction recorded in the run, or
-// another model's for the same batches.
+// relativeErrors returns the relative errors of slowdowns, in per cent. of returns the prediction for a batch: the
+// recorded one, or that of another model.
 func relativeErrors(f []sched.Finished, of func(*sched.Finished) float64) []float64 {
 	return ordered(f, func(f *sched.Finished) float64 { return 100 * math.Abs(of(f)-f.Actual) / f.Actual })
 }
 
-// signed is the relative error with its sign.
+// signed returns the relative error with its sign, in per cent.
 func signed(f *sched.Finished) float64 { return 100 * (f.Predicted/f.Actual - 1) }
 
 func adaptive(f *sched.Finished) float64 { return f.Predicted }
@@ -259,7 +259,7 @@ func quantile(v []float64, q float64) float64 {
 	return v[min(len(v)-1, int(q*float64(len(v))))]
 }
 
-// settled returns the second half of a run's batches, when the model has adapted.
+// settled returns the second half of a run's batches. By then the model has adapted.
 func settled(o *Outcome) []sched.Finished { return o.Finished[len(o.Finished)/2:] }
 
 // all returns the settled batches of section 5.2's three loads.
@@ -274,9 +274,10 @@ func (l *lab) all() (out []sched.Finished, err error) {
 	return out, nil
 }
 
-// halves fits a model to the first halves of the runs, whose second halves all returns. Two models are fitted: the
-// static linear one, here with the adaptive one's inputs (time-weighted averages, all models), and the adaptive one's
-// equation, frozen. The latter separates the equation's error from that of learning one batch at a time.
+// halves fits a model to the first halves of the runs, whose second halves all returns. Two models are fitted in this
+// way. One is the static linear model, here with the inputs of the adaptive model (averages over time, all models). The
+// other is the adaptive model's equation, which then does not change. It shows which part of the error comes from the
+// equation, and which from learning one batch at a time.
 func halves[M any](fit func([]predict.Sample) (M, error)) func(*lab) (M, error) {
 	return func(l *lab) (m M, err error) {
 		s, err := l.firstHalves()
@@ -304,8 +305,8 @@ func weighted(m *predict.Linear) func(*sched.Finished) float64 {
 	return func(f *sched.Finished) float64 { return m.Interference(f.Others, f.Own) }
 }
 
-// fit makes the static linear model as we read the publication: trained on the first 80 % of the batches of one set
-// of three models, with the device's load at the launch as input.
+// fit returns the static linear model as we understand the publication. It is trained on the first 80 % of the batches
+// of one set of three models. Its input is the device's load at the launch.
 func (l *lab) fit() (m *predict.Linear, validation []sched.Finished, err error) {
 	o, err := l.run("set 1", "l4", Run{System: "strait", Models: set1(), Load: Load{Name: "set 1", Work: l.work(Intense), High: 1}})
 	if err != nil {
@@ -326,18 +327,18 @@ var book []byte
 //go:embed tried.txt
 var tried []byte
 
-// Bench is the result.
+// Bench is the result of the study.
 type Bench struct {
 	frame.Result
-	Traced []string // statements about the load of a given trace
+	Traced []string // ids of statements about the load of a given trace
 	// Model is the predictor's final model under the evolving load with the first seed.
 	Model *predict.Model
 }
 
-// ErrUntraced is the error of a trace that no selected statement uses.
+// ErrUntraced is the error if a trace is given but no selected statement uses it.
 var ErrUntraced = errors.New("no statement is about the load of the trace")
 
-// traced are the claims about the load of a trace.
+// traced returns the ids of claims about the load of a trace.
 func traced() []string { return []string{"trace/high", "fig7c/median"} }
 
 // RunBench checks Strait's claims and runs every system under every load.
@@ -391,7 +392,7 @@ func by[M any](fit func(*lab) (M, error), of func(M) func(*sched.Finished) float
 	}
 }
 
-// published is the static linear model as we read the publication.
+// published returns the static linear model as we understand the publication.
 func published(l *lab) (*predict.Linear, error) {
 	m, _, err := l.fit()
 	return m, err
@@ -407,13 +408,13 @@ func overAll(of func(*sched.Finished) float64) func(*lab) ([]float64, error) {
 	return func(l *lab) ([]float64, error) { f, err := l.all(); return ordered(f, of), err }
 }
 
-// unread are the assumed parameters of evictions, kills and padding, which do not occur here.
+// unread returns the assumed parameters of evictions, kills and padding. These do not occur here.
 func unread() []string {
 	return []string{"reset_host_ns", "reclaim_ns", "evict_ns", "evict_each_ns", "kill_ns", "restart_ns", "pad_share"}
 }
 
-// knobs are the GPU's parameters and the run's own: the wait for a batch to fill (form), the spread, the load, and
-// the expected overlap (beside). Vary halves and doubles the assumed ones, and scales the load.
+// knobs returns the GPU's parameters and those of a run: the wait until a batch is full (form), the spread, the load,
+// and the expected overlap (beside). Vary halves and doubles the assumed parameters, and scales the load.
 func knobs(string) (*frame.Knobs, error) {
 	f, err := params.Of("l4")
 	if err != nil {
@@ -422,7 +423,7 @@ func knobs(string) (*frame.Knobs, error) {
 	own := []string{"form", "spread", "load", "beside"}
 	k := &frame.Knobs{Switches: switches(), Keys: append(f.Keys(), own...)}
 	assumed := slices.DeleteFunc(f.Assumed(), func(k string) bool { return slices.Contains(unread(), k) })
-	// at half of the load nothing is late, and twice the load exceeds capacity
+	// at half of the load no request is late, and twice the load exceeds the capacity
 	k.Vary = append(frame.Halves(append(assumed, own[:2]...)...), frame.Change{Key: "load", By: 0.85}, frame.Change{Key: "load", By: 1.2})
 	return k, nil
 }

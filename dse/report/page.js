@@ -248,7 +248,7 @@
       el(s, 'path', { d: `M${box.r + 6} ${e.y}h26`, fill: 'none', stroke: palette[e.i], 'stroke-width': 2.2, 'stroke-dasharray': dashes[e.i] });
       el(s, 'text', { class: 'name', x: box.r + 38, y: e.y + 4 }, e.name);
     }
-    html($('ab-plot'), 'p', "grey: see the table. The paper's law is on the published design.", 'note');
+    html($('ab-plot'), 'p', 'grey: see the table.' + (rows.some((r) => r.law === 'paper') ? " The paper's law is on the published design." : ''), 'note');
     table('ab-table', ['scheme', 'law', 'B = 1', '2', '4', '8'], rows.map((r) => [r.scheme, r.law, ...[0, 1, 3, 7].map((i) => num(of(r)[i]))]));
   }
 

@@ -114,6 +114,9 @@ func (e *Env) question(dir string, shards int) (q shard.Question, err error) {
 
 // inputs replaces the files in a list of a flag's values by their content.
 func inputs(dir, value string) (string, error) {
+	if info, err := os.Stat(value); err == nil && info.Mode().IsRegular() && strings.ContainsAny(value, ",=") {
+		return shard.Input(dir, value) // refuses the name
+	}
 	parts := strings.Split(value, ",")
 	for i, part := range parts {
 		name, rest, has := strings.Cut(part, "=")

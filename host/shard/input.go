@@ -38,7 +38,7 @@ func Input(dir, path string) (ref string, err error) {
 		}
 	}
 	ref = "input:" + hex.EncodeToString(h.Sum(nil)) + "/" + filepath.Base(path)
-	if !reference.MatchString(ref) {
+	if reference.FindString(ref) != ref {
 		return "", fmt.Errorf("%s: expected a name without comma, backslash and equals sign", path)
 	}
 	if dir == "" {

@@ -233,6 +233,15 @@ func TestInput(t *testing.T) {
 	if again, err := Input("", file); err != nil || again == ref {
 		t.Errorf("other weights beside it: %s, %v", again, err)
 	}
+	for _, bad := range []string{"a,b", "a=b"} {
+		path := filepath.Join(t.TempDir(), bad)
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if ref, err := Input("", path); err == nil {
+			t.Errorf("%s is %s", bad, ref)
+		}
+	}
 	h := strings.Repeat("0", 64)
 	for _, bad := range []string{"input:" + h + "/..", "input:" + h + "/.", "input:" + h[1:] + "/a", "input:../../etc/passwd"} {
 		if got := At(dir, bad); got != bad {

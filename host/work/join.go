@@ -197,8 +197,11 @@ func (w *Worker) do(ctx context.Context, m jetstream.Msg, c *campaign, wait time
 		return errors.Join(ctx.Err(), m.Nak()) // hand the shard to another worker at once
 	}
 	if err != nil {
-		if errors.Is(err, ErrUnable) {
+		if errors.Is(err, ErrUnable) { // no try: others get it as if it were new
 			w.unable[short(&c.Question)] = true
+			if _, told := w.queue.js.Publish(ctx, m.Subject(), nil); told == nil {
+				return errors.Join(err, m.TermWithReason(err.Error()))
+			}
 		}
 		text, _ := json.Marshal(report{w.Name, err.Error()}) // two strings
 		_, told := w.queue.reports.Put(ctx, short(&c.Question)+"."+strconv.Itoa(i), text)

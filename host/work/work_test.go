@@ -327,6 +327,41 @@ func TestFails(t *testing.T) {
 	}
 }
 
+// Workers that find out only at a shard that they lack a tool cost it none of its tries.
+func TestUnable(t *testing.T) {
+	nc, _ := served(t)
+	dir, q := t.TempDir(), asked()
+	q.Shards = 1
+	if err := shard.Settle(dir, q); err != nil {
+		t.Fatal(err)
+	}
+	log := slog.New(slog.NewTextHandler(io.Discard, nil))
+	live, stop := context.WithCancel(t.Context())
+	var left sync.WaitGroup
+	defer left.Wait()
+	defer stop()
+	lacks := make(chan bool, 3)
+	left.Go(func() {
+		for range cap(lacks) + 1 { // one after the other
+			good := len(lacks) == cap(lacks)
+			w := &Worker{Name: "w", Dir: t.TempDir(), Idle: 3 * time.Second, Log: log, Run: func(ctx context.Context, dir string, q *shard.Question, i int) error {
+				if i > 0 && !good {
+					lacks <- true
+					return ErrUnable
+				}
+				return square(ctx, dir, q, i)
+			}}
+			if err := w.Join(live, nc); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	h := &Hub{Dir: dir, Retries: 2, Ack: 2 * time.Second, Log: log, Progress: func(int) {}}
+	if err := h.Run(t.Context(), nc); err != nil || len(lacks) != cap(lacks) {
+		t.Errorf("%d workers lacked a tool: %v", len(lacks), err)
+	}
+}
+
 // A server that others reach wants a token.
 func TestLoopback(t *testing.T) {
 	if _, err := Serve("0.0.0.0:0", "", t.TempDir()); err == nil || !strings.Contains(err.Error(), "expected a loopback address, or a token") {

@@ -117,7 +117,7 @@ func isOfHere(t testing.TB, name, rtl string, eight bool) {
 
 // What the law reaches on whole starts, network by network. A change of the law that makes a network worse fails; one that
 // makes it better lowers these. The small chains were half of what is counted before a layer waited for its descriptor. The law
-// ranks; the same starts are held to 1 % on average and 3 % at worst by the machine (dse/machine, TestStarts).
+// ranks; the same starts are held to the cycle by the machine (dse/machine, TestStarts).
 func TestNetworks(t *testing.T) {
 	by := map[string][]Layer{}
 	for _, x := range typed {

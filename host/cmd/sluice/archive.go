@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// archived is the suffix of an archive's name.
+// archived is the suffix of the name of an archive.
 const archived = ".tgz"
 
 const maxArchived = 1 << 28 // limit for a file in an archive, in bytes
@@ -48,7 +48,7 @@ func pack(w io.Writer, dir string) error {
 	return nil
 }
 
-// unpacked returns a file of an archive.
+// unpacked returns the content of one file in an archive.
 func unpacked(path, name string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -47,12 +47,12 @@ Example:
 
 type transferDoc struct {
 	Client   string  `json:"client"`
-	AtNs     int64   `json:"at_ns"` // end of the transfer, from the beginning of the first one
+	AtNs     int64   `json:"at_ns"` // end of the transfer, counted from the beginning of the first one
 	TookNs   int64   `json:"took_ns"`
 	Packets  int     `json:"packets"`
 	Bytes    int64   `json:"bytes"`
-	Rate     float64 `json:"bits_per_s"` // 0: too few packets left
-	Short    bool    `json:"short"`      // only two packets were left out instead of ten: too high if bursts are longer
+	Rate     float64 `json:"bits_per_s"` // 0: there were too few packets
+	Short    bool    `json:"short"`      // only two packets were left out instead of ten, so the rate is too high if bursts are longer
 	Estimate float64 `json:"estimate_bits_per_s"`
 }
 

@@ -45,7 +45,7 @@ type benchSuiteCmd struct {
 	Fresh    bool     `help:"Discard the runs that an interrupted bench left in the folder."`
 	JSON     bool     `name:"json" help:"Print JSON."`
 
-	claims func(*fluid.Suite) error // judges the runs, and may make more; nil: nothing is judged
+	claims func(*fluid.Suite) error // judges the runs, and may compute more; nil: no claims are judged
 }
 
 func (*benchSuiteCmd) Help() string {
@@ -91,7 +91,7 @@ func (c *benchSuiteCmd) Run(e *cli.Env) error {
 	return e.Print(doc, c.Out, c.JSON, func(w io.Writer) error { return c.print(w, doc, benches) })
 }
 
-// run serves the selected settings and policies.
+// run computes the selected settings and policies.
 func (c *benchSuiteCmd) run(e *cli.Env) (*fluid.Suite, []fluid.Bench, error) {
 	cfg, err := c.chosen()
 	if err != nil {
@@ -142,7 +142,7 @@ func (c *benchSuiteCmd) chosen() (cfg fluid.SuiteConfig, err error) {
 // runsFile is the file of the runs in the folder of --out.
 const runsFile = "runs.jsonl"
 
-// store opens the runs of earlier calls. Results of an earlier call are removed until this call has ended.
+// store opens the file with the runs of earlier calls. It removes the results of an earlier call, until this call has ended.
 func (c *benchSuiteCmd) store() (*fluid.Store, error) {
 	program, err := program()
 	if err != nil {

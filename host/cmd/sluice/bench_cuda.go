@@ -93,24 +93,24 @@ type cudaBenchDoc struct {
 	Differ []string `json:"differ,omitempty"`
 	// TookNs is the time that all parts took, by the clock of the budget.
 	TookNs int64 `json:"took_ns,omitempty"`
-	// Missing lists the parts without runs.
+	// Missing lists the parts that have no runs.
 	Missing []string `json:"parts_missing,omitempty"`
-	// Cut lists the parts that were interrupted. Some of their figures are missing, others have fewer runs.
+	// Cut lists the parts that were interrupted. Some of their values are missing, and others come from fewer runs.
 	Cut []string `json:"parts_cut,omitempty"`
-	// Torn: the file of runs was cut off.
+	// Torn: the end of the file of runs is missing.
 	Torn bool `json:"file_cut_off,omitempty"`
 	// Restores counts the outcomes of launches that were stopped.
 	Restores []bench.Restores `json:"restores,omitempty"`
 	// Controls are launches with a deliberate error, which must give wrong results.
 	Controls []bench.Restores `json:"controls,omitempty"`
-	Shrink   int              `json:"shrink"`            // factor by which DISB's networks are shrunk
+	Shrink   int              `json:"shrink"`            // factor by which DISB's networks are made smaller
 	DISB     int64            `json:"disb_ns,omitempty"` // length of DISB's runs
 	// Moved lists the parts during which the GPU's clock changed by more than 5 %.
 	Moved []string `json:"moved,omitempty"`
-	// Ended lists the parts that were completed. The values of other parts come from the runs that exist.
+	// Ended lists the parts that were completed. The values of other parts come from the runs that were made.
 	Ended []string `json:"parts_ended"`
 	// Foretold is the simulated GPU's prediction for this GPU (package disb says when it was made). Published holds REEF's
-	// values for an MI50, by part and key, if networks have their full size.
+	// values for an MI50, by part and key. It is empty if networks are made smaller.
 	Foretold  *disb.Told         `json:"foretold,omitempty"`
 	Published map[string]float64 `json:"published,omitempty"`
 }
@@ -163,11 +163,11 @@ func (c *benchCUDACmd) check() error {
 	if err := among("--workloads", c.Workloads, disb.Names()); err != nil {
 		return err
 	}
-	return c.room() // last, since it creates a folder
+	return c.room() // as the last check, since it creates a folder
 }
 
-// room creates the folder and writes a test file, so that the user learns at once, and not after an hour, that
-// nothing can be saved. A folder that already has runs is rejected, and its runs stay unchanged.
+// room creates the folder and writes a test file. So the user learns at once, and not after an hour, that nothing can be
+// saved. It rejects a folder that already has runs, and does not change them.
 func (c *benchCUDACmd) room() error {
 	dir := c.dir()
 	for _, there := range []string{filepath.Join(dir, bench.RawFile), filepath.Join(dir, bench.JournalFile), c.Out} {
@@ -196,7 +196,7 @@ func (c *benchCUDACmd) room() error {
 // dir is the folder of the runs; for an archive it is the folder beside it.
 func (c *benchCUDACmd) dir() string { return cmp.Or(strings.TrimSuffix(c.Out, archived), ".") }
 
-// pack writes the archive, if one is asked for.
+// pack writes the archive, if --out names one.
 func (c *benchCUDACmd) pack() error {
 	if !strings.HasSuffix(c.Out, archived) {
 		return nil
@@ -312,7 +312,7 @@ func (c *benchCUDACmd) Run(e *cli.Env) error {
 	more := &cudaParts{c: c, ctx: e.Ctx, began: began, clock: clock, raw: raw, keep: keep, later: later, err: err}
 	more.run(device, nets, ptx, base, log)
 	if file.f != nil {
-		_ = file.f.Close() // all of it is written again at the end
+		_ = file.f.Close() // the result of closing does not matter: the whole file is written again at the end
 	}
 	return c.report(e, raw, base, more.err)
 }
@@ -328,7 +328,7 @@ func (c *benchCUDACmd) later() (parts []string) {
 	return parts
 }
 
-// revision identifies the program that writes runs: by its sources, or by its own file if these are unknown.
+// revision identifies the program that writes runs: by its sources or, if these are unknown, by the hash of its own file.
 func revision(known string) string {
 	if known != cli.Unknown {
 		return known
@@ -360,7 +360,7 @@ type cudaParts struct {
 	clock bench.Clock
 	raw   *bench.Raw
 	keep  func(*bench.Raw)
-	later []string // the next part and those after it
+	later []string // the next part and all parts after it
 	err   error    // of all parts
 }
 
@@ -386,7 +386,8 @@ func (p *cudaParts) run(device cuda.Config, nets []*bundle.Bundle, ptx []byte, b
 	}
 }
 
-// next runs the next part. As in bench.Run, it is stopped when it has used up the time left to those after it.
+// next runs the next part. As in bench.Run, the part is stopped at its share of the time that is left, so that the parts
+// after it have theirs.
 func (p *cudaParts) next(run func(ctx context.Context, keep func([]bench.Series)) ([]bench.Series, error)) {
 	ctx, part := p.ctx, p.later[0]
 	if p.c.Budget > 0 {
@@ -422,7 +423,7 @@ func (p *cudaParts) next(run func(ctx context.Context, keep func([]bench.Series)
 	p.err = errors.Join(p.err, fmt.Errorf("%s: %w", part, failed))
 }
 
-// report prints and saves what was measured. err is what has failed so far.
+// report prints and saves what was measured. err is the error of the parts before.
 func (c *benchCUDACmd) report(e *cli.Env, raw *bench.Raw, base *params.File, err error) error {
 	doc, untold := figures(raw)
 	lost := errors.Join(untold, c.keep(e, raw, doc, base)) // reported last, so that it does not hide other errors
@@ -435,13 +436,13 @@ func (c *benchCUDACmd) report(e *cli.Env, raw *bench.Raw, base *params.File, err
 		err = cli.Errorf(cli.Device, "%w (what was measured until then is in %s)", err, filepath.Join(c.dir(), bench.RawFile))
 	}
 	var unseen error
-	if !slices.Contains(doc.Cut, bench.Kills) { // an interrupted control might still have shown a wrong launch
+	if !slices.Contains(doc.Cut, bench.Kills) { // an interrupted control might still have found a wrong launch
 		unseen = blind(doc.Controls)
 	}
 	return errors.Join(differ(doc.Differ), wrongRestores(doc.Restores), missed(doc.Restores), unseen, err, lost)
 }
 
-// appender is a file that is created with its first line and only appended to.
+// appender is a file that is created with its first line. After that, lines are only appended.
 type appender struct {
 	path string
 	f    *os.File
@@ -460,9 +461,8 @@ func (a *appender) Write(text []byte) (n int, err error) {
 	return a.f.Write(text)
 }
 
-// kept reads the runs of a folder or an archive. The runs of a killed command are in its journal; those of one that
-// was killed at its very end may be in both files. What could be read is returned together with an error about the
-// rest.
+// kept reads the runs of a folder or an archive. If a command was killed, its runs are in its journal; if it was killed at
+// its very end, they may be in both files. It returns the runs that it could read, together with an error about the rest.
 func kept(dir string) (all []*bench.Raw, err error) {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) { // the archive is made at the end; before that the folder has the runs
 		dir = strings.TrimSuffix(dir, archived)
@@ -477,7 +477,7 @@ func kept(dir string) (all []*bench.Raw, err error) {
 	if strings.HasSuffix(dir, archived) {
 		text, err := unpacked(dir, bench.RawFile)
 		cut := errors.Is(err, io.ErrUnexpectedEOF)
-		if err == nil || cut && len(text) > 0 { // from a truncated archive, too, the complete lines are read
+		if err == nil || cut && len(text) > 0 { // of a truncated archive, too, the complete lines are used
 			err = add(bench.RawFile, text, bench.Read)
 		}
 		if cut && err != nil {
@@ -502,7 +502,7 @@ func kept(dir string) (all []*bench.Raw, err error) {
 	return all, err
 }
 
-// unwritten says what was expected at a path without runs, and which of its folders have some.
+// unwritten is the error for a path without runs. It says what was expected, and which folders in it have runs.
 func unwritten(dir string) error {
 	if _, err := os.Stat(dir); err != nil {
 		return err
@@ -518,7 +518,7 @@ func unwritten(dir string) error {
 		bench.RawFile, bench.JournalFile, archived, have)
 }
 
-// read prints the results of saved runs.
+// read prints the results of runs that were saved earlier.
 func (c *benchCUDACmd) read(e *cli.Env) error {
 	type runs struct {
 		*bench.Raw
@@ -529,7 +529,7 @@ func (c *benchCUDACmd) read(e *cli.Env) error {
 	once := func(from, not string) { e.Log.Warn("the same runs are read once", "from", from, "not from", not) }
 	for _, dir := range c.Read {
 		raws, err := kept(dir)
-		if err != nil { // the figures of the others are still printed
+		if err != nil { // the values of the other parts are still printed
 			wrong = errors.Join(wrong, cli.Errorf(cli.Input, "--read %s: %w", dir, err))
 		}
 		for _, raw := range raws {
@@ -570,7 +570,7 @@ func (c *benchCUDACmd) read(e *cli.Env) error {
 	return wrong
 }
 
-// gpu finds the GPU, and the parameters to use for values that are not measured.
+// gpu finds the GPU. It also returns the parameters to use for values that are not measured.
 func (c *benchCUDACmd) gpu(e *cli.Env) (*params.File, cuda.Config, error) {
 	var f *params.File
 	var err error
@@ -617,7 +617,7 @@ func (c *benchCUDACmd) nets(e *cli.Env) (nets []*bundle.Bundle, err error) {
 		if all[i].file == "" {
 			e.Log.Info("compiling " + all[i].Network)
 		}
-		p, err := all[i].open(e, nil) // not prepare, which warns of ranges from noise, since no figure depends on them
+		p, err := all[i].open(e, nil) // open, and not prepare, since prepare warns of ranges from noise, and no value depends on them
 		if err != nil {
 			return nil, err
 		}
@@ -668,7 +668,7 @@ func (c *benchCUDACmd) keep(e *cli.Env, raw *bench.Raw, doc *cudaBenchDoc, base 
 	return errors.Join(err, e.Output(doc, c.dir(), false), c.pack())
 }
 
-// published returns REEF's values by part and key; none if networks are shrunk.
+// published returns REEF's values by part and key. There are none if networks are made smaller.
 func published(shrink int) map[string]float64 {
 	if shrink != 1 {
 		return nil
@@ -680,7 +680,7 @@ func published(shrink int) map[string]float64 {
 	return out
 }
 
-// differ is the error about results that differ from golden's.
+// differ returns an error if the results of some networks differ from golden's.
 func differ(networks []string) error {
 	if networks == nil {
 		return nil
@@ -688,22 +688,22 @@ func differ(networks []string) error {
 	return cli.Errorf(cli.Check, "results differ from golden's: %s", strings.Join(networks, ", "))
 }
 
-// wrongRestores is the error about stopped launches that ended with wrong results.
+// wrongRestores returns an error if stopped launches have ended with wrong results.
 func wrongRestores(all []bench.Restores) error {
 	return against(all, "launches that were stopped show wrong results", func(r *bench.Restores) bool { return r.Spoilt > 0 })
 }
 
-// missed is the error about parts in which no launch was stopped.
+// missed returns an error if in some part no launch was stopped.
 func missed(all []bench.Restores) error {
 	return against(all, "no launch was stopped", func(r *bench.Restores) bool { return r.Hit == 0 })
 }
 
-// blind is the error about deliberate errors that went unnoticed.
+// blind returns an error if a deliberate error was not detected.
 func blind(controls []bench.Restores) error {
 	return against(controls, "the check of restores proves nothing: a deliberate fault went unnoticed", (*bench.Restores).Unseen)
 }
 
-// against is an error that lists all entries for which bad is true.
+// against returns an error that lists all entries for which bad is true, or nil.
 func against(all []bench.Restores, what string, bad func(*bench.Restores) bool) error {
 	var says []string
 	for i := range all {
@@ -717,7 +717,7 @@ func against(all []bench.Restores, what string, bad func(*bench.Restores) bool) 
 	return cli.Errorf(cli.Check, "%s: %s", what, strings.Join(says, "; "))
 }
 
-// figure formats a value, which may be missing.
+// figure formats a value. The value may be missing.
 func figure(format string, v *float64) string {
 	if v == nil {
 		return ""
@@ -786,7 +786,7 @@ func (doc *cudaBenchDoc) print(w io.Writer) error {
 	}
 	for i := range doc.Controls {
 		note := ""
-		if c := &doc.Controls[i]; c.Unseen() && c.Hit > 0 { // otherwise its own line says so
+		if c := &doc.Controls[i]; c.Unseen() && c.Hit > 0 { // otherwise a line of its own says so
 			note = ": it was not seen, so that restores show nothing"
 			if slices.Contains(doc.Cut, bench.Kills) {
 				note = ": it was broken off before it was seen"

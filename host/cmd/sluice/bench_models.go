@@ -48,19 +48,20 @@ func newModelStore(e *cli.Env, build, data string) *modelStore {
 	return &modelStore{e: e, build: build, data: data, shapes: map[string]*netShape{}, models: map[fluid.ModelKey]*fluid.Model{}}
 }
 
-// netShape is what a table needs of a compiled network. It does not depend on weights, DRAM or mapping.
+// netShape has those properties of a compiled network from which a table is made. They do not depend on weights, DRAM or
+// mapping.
 type netShape struct {
 	Key    string
 	Layers []abi.Desc
 	Nodes  []string // by layer: the node that it is part of
 	Exits  []bundle.Exit
 
-	images, calibration []fluid.Image // of a trained network
+	images, calibration []fluid.Image // only for a trained network
 }
 
 // Numbers of real images for a trained network.
 const (
-	realImages = 2000 // and as many others, to learn thresholds
+	realImages = 2000 // as many others are used to learn thresholds
 	realTheta  = 0.8
 )
 
@@ -87,7 +88,7 @@ func (s *modelStore) trained(network string, backbone bool, d configs.Design) (*
 		return nil, err
 	}
 	quiet := *s.e
-	quiet.Stderr = io.Discard // only one progress bar at a time
+	quiet.Stderr = io.Discard // show only one progress bar at a time
 	set, im, err := p.setup(&quiet, &w, &soft.Memo{}, 2*realImages)
 	if err != nil {
 		return nil, err
@@ -141,7 +142,7 @@ func (s *modelStore) Model(ctx context.Context, k fluid.ModelKey) (*fluid.Model,
 		return nil, err
 	}
 	if k.Bandwidth > 0 { // otherwise the configuration's bandwidth
-		d.DRAM.BytesPerCycle = k.Bandwidth * 1e3 / d.ClockMHz // GB/s over MHz is kilobytes a cycle
+		d.DRAM.BytesPerCycle = k.Bandwidth * 1e3 / d.ClockMHz // GB/s divided by MHz is kilobytes per cycle
 	}
 	m, err := tabulate(d, sh, k)
 	if err != nil {
@@ -236,7 +237,7 @@ func fullyConnected(g cost.Geom) bool {
 	return g.GEMM() && g.InH == 1 && g.InW == 1 && g.OutH == 1 && g.OutW == 1
 }
 
-// layerTime is the cycles of one layer at a batch under a strategy.
+// layerTime is the number of cycles of one layer, for a batch size and a mapping.
 func layerTime(d configs.Design, g cost.Geom, batch int, strategy string, o mapping.Options) (int64, error) {
 	choose := func(b int, o mapping.Options) (int64, error) {
 		if b > abi.BMax {
@@ -259,8 +260,8 @@ func layerTime(d configs.Design, g cost.Geom, batch int, strategy string, o mapp
 	return choose(batch, o)
 }
 
-// beyond is the law at a batch above B_max. The tiles that are legal at B_max stay legal; there are only more of
-// them.
+// beyond is the number of cycles by the law, for a batch above B_max. The tiles that are legal at B_max remain legal; there
+// are only more of them.
 func beyond(d configs.Design, g cost.Geom, batch int, o mapping.Options) (int64, error) {
 	best := int64(0)
 	mapping.Enumerate(d, g, abi.BMax, o, func(e abi.FBCB) {
@@ -275,11 +276,11 @@ func beyond(d configs.Design, g cost.Geom, batch int, o mapping.Options) (int64,
 	return best, nil
 }
 
-// part is the layers of one start.
+// part is a sequence of layers that run in one start.
 type part struct{ first, last, exit int } // exit -1: no exit at its end
 
-// parts cuts a network into starts, after every exit or after every layer. Layers of one node (windows of channels)
-// stay together, and neighbours are merged if there are too many boundaries for a table.
+// parts divides a network into starts, after every exit or after every layer. Layers of one node (windows of channels) stay
+// together. If there are too many boundaries for a table, neighbours are merged.
 func (sh *netShape) parts(layerwise bool) []part {
 	var out []part
 	size := 1
@@ -364,7 +365,7 @@ func tabulate(d configs.Design, sh *netShape, k fluid.ModelKey) (*fluid.Model, e
 	return m, err
 }
 
-// partCycles returns the cycles of each part at a batch, and those of its pools.
+// partCycles returns the cycles of each part for a batch size, and those of the part's pools.
 func partCycles(d configs.Design, sh *netShape, parts []part, batch int, strategy string, o mapping.Options) (all, pools []int64, err error) {
 	all, pools = make([]int64, len(parts)), make([]int64, len(parts))
 	for i, p := range parts {

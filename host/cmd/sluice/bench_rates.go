@@ -56,7 +56,7 @@ type benchDoc struct {
 	Points   []experiments.RatePoint `json:"points"`
 }
 
-// check looks at the flags before any work.
+// check checks the flags before any work.
 func (c *benchRatesCmd) check() error {
 	if err := checkSeeds(c.Seeds); err != nil {
 		return err
@@ -167,8 +167,8 @@ func (c *benchRatesCmd) print(w io.Writer, on *prepared, doc *benchDoc) error {
 	return nil
 }
 
-// gain is a difference in percent of its base. Above 200 % it gives no percentage: with a base close to zero the
-// number would have no meaning.
+// gain formats a difference in percent of its base. Above 200 % it gives no percentage: with a base close to zero the number
+// would mean nothing.
 func gain(difference, base float64) string {
 	if difference > 2*base {
 		return "> 3 x"

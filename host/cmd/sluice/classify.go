@@ -50,8 +50,8 @@ type classified struct {
 	Label *int        `json:"label"`
 	Exit  string      `json:"exit"`
 	Conf  float64     `json:"confidence"`
-	By    string      `json:"confidence_by"` // what the confidence measures
-	Ns    int64       `json:"ns"`            // time on the device, alone
+	By    string      `json:"confidence_by"` // quantity that the confidence is computed from
+	Ns    int64       `json:"ns"`            // time on the device if the image runs alone, in ns
 	Top   []classProb `json:"top"`
 	// Values are the outputs of an exit that is not a classifier, up to valuesMost.
 	Values []float32 `json:"values,omitempty"`
@@ -185,7 +185,7 @@ func (c *classifyCmd) images(e *cli.Env, doc *classifyDoc, dev device.Blocking, 
 	return nil
 }
 
-// one runs an image alone, segment by segment, until it leaves at an exit.
+// one runs an image alone, one segment after another, until the image leaves at an exit.
 func (c *classifyCmd) one(
 	e *cli.Env, dev device.Blocking, reference *golden.Program, b *bundle.Bundle, id device.RequestID, input []int16, theta func(exit int) float32,
 ) (*classified, bool, error) {
@@ -248,8 +248,8 @@ func measure(e *bundle.Exit) string {
 	return graph.Softmax
 }
 
-// top returns the n most probable classes: by softmax, by the sigmoid for a single logit, or by each logit's own
-// sigmoid for labels that do not exclude each other. An exit that is not a classifier has none.
+// top returns the n most probable classes. The probabilities come from softmax; from the sigmoid if there is a single logit;
+// or from the sigmoid of each logit if labels do not exclude each other. For an exit that is not a classifier there are none.
 func top(e *bundle.Exit, raw []int16, n int) []classProb {
 	by := measure(e)
 	if by == graph.NoClass {

@@ -35,8 +35,8 @@ func gpuConfig(name string, gpu int) (cuda.Config, error) {
 	return cfg, err
 }
 
-// streamMasks enables partitions by stream masks if SLUICE_MASKS is set: to known, for the drivers whose offset is
-// known, or to a file with the offsets of others.
+// streamMasks enables partitions by stream masks if SLUICE_MASKS is set. Its value is known, for drivers whose offset is
+// known, or a file with the offsets of other drivers.
 func streamMasks(gpu int) (*cuda.Masks, error) {
 	from := os.Getenv("SLUICE_MASKS")
 	if from == "" {

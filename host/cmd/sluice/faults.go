@@ -47,7 +47,7 @@ type faultsDoc struct {
 	Faults     int                `json:"faults"`
 	Networks   int                `json:"networks"`
 	Starts     int                `json:"starts"`
-	HardResets int                `json:"hard_resets"` // after three lost answers on one port and direction
+	HardResets int                `json:"hard_resets"` // number of hard resets, after three lost answers on one port and direction
 	Kinds      []verify.KindCount `json:"kinds"`
 	Coverage   *verify.Coverage   `json:"coverage"`
 	Violations []string           `json:"violations"`
@@ -98,7 +98,7 @@ func (c *faultsCmd) Run(e *cli.Env) error {
 	return nil
 }
 
-// block is what a block of faults found.
+// block has the results of a block of faults.
 type block struct {
 	Done, Networks, Starts, HardResets int
 	Violations                         []string
@@ -106,7 +106,7 @@ type block struct {
 	Hits                               verify.Hits
 }
 
-// runCampaign runs a campaign on a design, each block on a simulator of its own.
+// runCampaign runs a campaign on designs. Each block has a simulator of its own.
 func runCampaign(e *cli.Env, shards *shard.Run, f *verify.Campaign, designs []configs.Design, at int, build, list string) error {
 	blocks, err := f.Blocks()
 	if err != nil {
@@ -158,7 +158,7 @@ func made(shards *shard.Run, kind, list string) {
 	shards.Made(kind, func() string {
 		path, err := npu.FindCosim(kind, splitList(list)...)
 		if err != nil {
-			return err.Error() // the error of opening it is told
+			return err.Error() // the caller that opens the simulator reports this error
 		}
 		return cli.Simulator(path)
 	})

@@ -94,7 +94,7 @@ func (t *thetaFlag) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// fits rejects thresholds whose number is neither one nor the number of exits, of which the last needs none.
+// fits rejects thresholds unless there is one, or as many as exits, or one less, as the last exit needs none.
 func (t thetaFlag) fits(exits int) error {
 	if n := len(t.theta); n != 1 && n != exits && n != exits-1 {
 		return cli.Errorf(cli.Usage, "--theta %s: %d thresholds for %d exits, expected 1 or %d; the last exit needs none", t.text, n, exits, exits)

@@ -57,7 +57,7 @@ type loadDoc struct {
 	URL     string `json:"url"`
 	Model   string `json:"model"`
 	Server  string `json:"server_label,omitempty"` // label of the server's times, which may be simulated
-	Process string `json:"process"`                // or closed:N, a closed loop
+	Process string `json:"process"`                // the arrival process, or closed:N for a closed loop of N clients
 	SLO     int64  `json:"slo_ns"`
 	*drive.Summary
 }
@@ -140,13 +140,13 @@ func (c *loadCmd) load() (l *drive.Load, how string, err error) {
 	return l, how, err
 }
 
-// Default values of flags that are rejected beside others.
+// Default values of flags that are rejected when other flags are given.
 const (
 	defaultRate = 100
 	defaultN    = 1000
 )
 
-// samples reads --data in the form that the server's model takes.
+// samples reads --data in the format that the server's model expects.
 func (c *loadCmd) samples(m *drive.Model) (data [][]byte, labels []int, err error) {
 	if len(m.Inputs) != 1 || m.Inputs[0].Datatype != "FP32" || len(m.Inputs[0].Shape) != 4 {
 		return nil, nil, fmt.Errorf("--data: model %s takes %v: expected one input of FP32 and [n, H, W, C]", m.Name, m.Inputs)

@@ -1,4 +1,4 @@
-// From the command line to a servable network: network, images, bundle, device.
+// Prepares what a command serves: network, images, bundle, device.
 
 package main
 
@@ -37,7 +37,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// what holds the flags that select the network and the design.
+// what has the flags that select the network and the design.
 type what struct {
 	Config  string `from:"network" default:"run" help:"Configuration of the hardware: a name of hw/configs, or a YAML file."`
 	Network string `from:"network" default:"fashion" help:"Network: a name of the zoo, or an ONNX file."`
@@ -55,12 +55,12 @@ type what struct {
 }
 
 const (
-	weightSeed  = 1  // for networks with random weights, and for noise
+	weightSeed  = 1  // seed for networks with random weights, and for noise
 	noiseImages = 64 // number of noise images to serve
 	imageBytes  = 1 << 30
 )
 
-// fromText says, in usage errors, what a bundle is made from.
+// fromText gives, for usage errors, the text for each source of a bundle.
 func fromText() map[string]string {
 	return map[string]string{
 		"network": "compiling a network", "bundle": "a BUNDLE, which is compiled already (dse compile takes what says how)",
@@ -68,13 +68,13 @@ func fromText() map[string]string {
 	}
 }
 
-// prepared is a compiled network.
+// prepared is a network that has been compiled, or read from a bundle.
 type prepared struct {
 	design configs.Design
-	graph  *graph.Graph // nil for a named bundle: it has no float network
+	graph  *graph.Graph // nil if the user named a bundle, which has no float network
 	bundle *bundle.Bundle
 	info   recipe.Info // what the bundle records about its origin
-	path   string      // of the bundle's file
+	path   string      // path of the bundle's file
 	cached bool
 }
 
@@ -199,8 +199,8 @@ func contentKey(g *graph.Graph, d configs.Design, meta map[string]string) (strin
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// program is the SHA-256 of this program's file, which is read once: it has some ten megabytes. What another program
-// saved is not used.
+// program is the SHA-256 of this program's file. The file has about ten megabytes, so it is read only once. Files that
+// another program saved are not used.
 var program = sync.OnceValues(func() (string, error) {
 	path, err := os.Executable()
 	if err != nil {
@@ -209,8 +209,8 @@ var program = sync.OnceValues(func() (string, error) {
 	return fileSHA256(path)
 })
 
-// fashion is the folder of Fashion-MNIST if --data names one, even one that does not exist; "" if --data names the
-// user's images.
+// fashion is the folder of Fashion-MNIST if --data names one, even if it does not exist. It is "" if --data names the user's
+// images.
 func (w *what) fashion() string {
 	if _, err := os.Stat(w.Data); err != nil {
 		return w.Data
@@ -221,8 +221,8 @@ func (w *what) fashion() string {
 	return ""
 }
 
-// images returns up to n images to serve: those of --data, or those of Fashion-MNIST if the network was calibrated
-// with it. Otherwise it returns noise with labels of -1, if the user asked for it or anything will do.
+// images returns up to n images to serve: those of --data, or those of Fashion-MNIST if the network was calibrated with it.
+// Otherwise it returns noise with labels of -1, if the user asked for noise or if anything is true.
 func (w *what) images(e *cli.Env, p *prepared, n int, anything bool) (*zoo.Images, error) {
 	net := &p.bundle.Network
 	in := images.Shape{H: net.InH, W: net.InW, C: net.InC}
@@ -391,7 +391,7 @@ func (w *what) openCosim(ctx context.Context, name string, p *prepared) (*npu.Dr
 	return openDriver(bus, name, p.design, slots)
 }
 
-// cosimOf is the folder of a device's process in build/cosim.
+// cosimOf is the name of the simulator's folder in build/cosim for a device.
 func cosimOf(device string, d configs.Design) string {
 	if device == "hls" {
 		return d.Name + "-hls"

@@ -48,17 +48,17 @@ type profileDoc struct {
 	Runs    int                   `json:"runs"` // launches per cell
 	Entries []bundle.LatencyEntry `json:"entries"`
 	Units   []unitsEntry          `json:"units,omitempty"`         // by partition
-	Law     *lawDoc               `json:"against_table,omitempty"` // absent on a GPU, since the bundle's table is an NPU's
+	Law     *lawDoc               `json:"against_table,omitempty"` // missing on a GPU, since the bundle's table is for an NPU
 }
 
 type lawDoc struct {
-	Mean  float64 `json:"mean"` // of |measured / bundle's table - 1|
+	Mean  float64 `json:"mean"` // mean of |measured / bundle's table - 1|
 	Worst float64 `json:"worst"`
 }
 
 const profileSchema = "sluice-profile/1"
 
-// unitsEntry is a cell on the first units of a device.
+// unitsEntry is a cell measured on the first units of a device.
 type unitsEntry struct {
 	Units int `json:"units"`
 	bundle.LatencyEntry
@@ -97,7 +97,7 @@ func (c *profileCmd) Run(e *cli.Env) error {
 	return e.Print(r.doc, c.Out, c.JSON, r.print)
 }
 
-// measurement is a table that is filled launch by launch.
+// measurement is a table that is filled by launches.
 type measurement struct {
 	*profileCmd
 	e        *cli.Env
@@ -107,7 +107,7 @@ type measurement struct {
 	in       [][]int16 // images
 	segments int
 	most     int // largest batch
-	cold     int // first launches of each cell, which do not count
+	cold     int // number of first launches of each cell, which do not count
 	parts    []device.Units
 	admitted device.RequestID
 	launched int
@@ -116,7 +116,7 @@ type measurement struct {
 }
 
 func (c *profileCmd) measurement(e *cli.Env, p *prepared, dev device.Blocking) (*measurement, error) {
-	im, err := c.images(e, p, 256, true) // any images will do, as cycles do not depend on data
+	im, err := c.images(e, p, 256, true) // any images will do, as cycles do not depend on the data
 	if err != nil {
 		return nil, err
 	}
@@ -169,8 +169,8 @@ func (r *measurement) all() error {
 	return nil
 }
 
-// row measures the spans that begin at a segment. The spans alternate, so that a drift of the device's clock affects
-// all of them equally.
+// row measures the spans that begin at a segment. It alternates between the spans, so that a drift of the device's clock
+// affects all of them equally.
 func (r *measurement) row(part device.Units, batch, first int) error {
 	times := make([][]int64, r.segments) // by last segment
 	for run := range r.cold + r.Runs {

@@ -1,4 +1,4 @@
-// sluice reproduce: the claims of a publication, each with our value, verdict and cause.
+// sluice reproduce: the claims of a publication, each with this project's value, the verdict and its cause.
 
 package main
 
@@ -73,15 +73,15 @@ type reproducedDoc struct {
 	Paper   string            `json:"paper"`
 	Seeds   []uint64          `json:"seeds"`
 	With    string            `json:"with,omitempty"`
-	TimeNs  int64             `json:"time_ns"` // of a run; 0: counted by requests
+	TimeNs  int64             `json:"time_ns"` // length of a run; 0: a run is limited by its number of requests
 	N       int               `json:"n,omitempty"`
-	GPUs    map[string]string `json:"gpus,omitempty"` // parameter files that replace the project's
+	GPUs    map[string]string `json:"gpus,omitempty"` // parameter files that replace the built-in ones
 	Trace   *traceDoc         `json:"trace"`          // null: random arrivals
-	Begin   string            `json:"begin"`          // strait: checkpoint of every predictor; "": none
+	Begin   string            `json:"begin"`          // strait: checkpoint with which every predictor begins; "": none
 	Rows    []frame.Statement `json:"rows"`
 	Numbers []frame.Row       `json:"numbers"`
 
-	Fits    map[string]*seeb.Fit `json:"latency_models,omitempty"` // seeb: by network, ns
+	Fits    map[string]*seeb.Fit `json:"latency_models,omitempty"` // seeb: latency model by network, in ns
 	Open    seeb.Open            `json:"open,omitempty"`           // seeb: values that the publication does not give
 	Assumed *edge.Assumed        `json:"assumed,omitempty"`        // jellyfish
 	Ratios  []edge.Ratio         `json:"ratios,omitempty"`
@@ -98,7 +98,7 @@ type traceDoc struct {
 	Decides []string `json:"decides,omitempty"` // strait: claims about this trace; all others are about random loads
 }
 
-// paper is how a publication is run.
+// paper says how a publication is reproduced.
 type paper struct {
 	name  string
 	time  time.Duration // default length of a run
@@ -107,7 +107,7 @@ type paper struct {
 	run   func(*reproduceCmd, *cli.Env, frame.Config, *given, *reproducedDoc) (*frame.Result, error)
 }
 
-// given are the files of the command line.
+// given has the content of the files on the command line.
 type given struct {
 	trace *load.Trace
 	files map[string]*params.File
@@ -235,7 +235,7 @@ func (c *reproduceCmd) page(doc *reproducedDoc, folder string) error {
 	return cli.WriteFile(filepath.Join(folder, "report.html"), page.Write)
 }
 
-// given reads the files of the command line. A file that this publication would not read is a usage error.
+// given reads the files of the command line. It is a usage error to give a file that this publication does not use.
 func (c *reproduceCmd) given(p *paper, doc *reproducedDoc) (*given, error) {
 	g := &given{files: map[string]*params.File{}}
 	for _, x := range []struct {

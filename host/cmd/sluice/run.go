@@ -1,4 +1,4 @@
-// sluice run: the main job.
+// sluice run: serves requests for one network, a workload of kernels, or a zoo of networks.
 
 package main
 

@@ -32,17 +32,17 @@ type resultDoc struct {
 
 // referenceDoc compares a run with soft's by the table.
 type referenceDoc struct {
-	Results int `json:"results_differ"` // requests whose exit, class or logits are not those of the golden executor
-	Actions int `json:"actions_differ"` // places where the order of actions differs from that of soft with the table
+	Results int `json:"results_differ"` // number of requests whose exit, class or logits differ from the golden executor's
+	Actions int `json:"actions_differ"` // number of actions that differ in order from those of soft with the table
 	Of      int `json:"actions"`
 }
 
 type policyDoc struct {
 	engine.Summary
 	Accuracy      *float64      `json:"accuracy"`       // share of right classes among the requests with a result; null without labels
-	AccuracyFloat *float64      `json:"accuracy_float"` // of the float network, with the same images and thresholds
+	AccuracyFloat *float64      `json:"accuracy_float"` // the same for the float network, with the same images and thresholds
 	Rate          float64       `json:"rate"`           // requests per second
-	RateMultiple  *float64      `json:"rate_multiple"`  // of serial's capacity; null if the device has no known table
+	RateMultiple  *float64      `json:"rate_multiple"`  // rate as a multiple of serial's capacity; null if the device has no known table
 	MACUtil       *float64      `json:"mac_util"`       // MACs done / (T_P * T_C * busy cycles)
 	Cycles        *uint64       `json:"cycles"`         // from the summary; null, like MACUtil and Bytes, on a device without counters
 	Bytes         *uint64       `json:"bytes"`          // the summary's
@@ -52,9 +52,9 @@ type policyDoc struct {
 
 // tableDoc holds values that follow from the device's latency table.
 type tableDoc struct {
-	Alone     *int64   `json:"alone_ns"`   // one request alone through the whole network
-	Service   *float64 `json:"service_ns"` // serial's mean service time, exits taken
-	BatchGain *float64 `json:"batch_gain"` // throughput at B = B_max over B = 1, whole network
+	Alone     *int64   `json:"alone_ns"`   // time of one request alone through the whole network
+	Service   *float64 `json:"service_ns"` // serial's mean service time; requests leave at their exits
+	BatchGain *float64 `json:"batch_gain"` // throughput at B = B_max divided by that at B = 1, for the whole network
 }
 
 type runDoc struct {
@@ -72,7 +72,7 @@ type runDoc struct {
 	SLO       int64             `json:"slo_ns"`
 	tableDoc                    // null on a GPU without a profile: the bundle's table is the NPU's
 	Cached    bool              `json:"bundle_cached"`
-	policyDoc                   // of the last policy
+	policyDoc                   // values of the last policy
 	Runs      []policyDoc       `json:"runs"`
 }
 
@@ -119,7 +119,7 @@ func (c *runCmd) checkValues() error {
 	return nil
 }
 
-// bundleRun is a run of one bundle under several policies.
+// bundleRun has the state of a run of one bundle under several policies.
 type bundleRun struct {
 	*runCmd
 	e        *cli.Env
@@ -127,7 +127,7 @@ type bundleRun struct {
 	p        *prepared
 	setup    *experiments.Setup
 	im       *zoo.Images
-	float    [][]device.ExitResult // of the float network; nil for a named bundle, which has none
+	float    [][]device.ExitResult // results of the float network; nil for a named bundle, which has none
 	profiled string                // label of the profile; empty: none
 	service  float64               // serial's mean service time in ns
 	point    experiments.Point
@@ -376,7 +376,7 @@ func describe(s *experiments.Setup, im *zoo.Images, float [][]device.ExitResult,
 	return d
 }
 
-// served describes in a few words what the requests brought.
+// served describes in a few words which images were served.
 func (c *runCmd) served(p *prepared, im *zoo.Images) string {
 	labels := "with classes"
 	if im.Labels[0] < 0 {

@@ -39,14 +39,14 @@ type gpuClientDoc struct {
 	RealTime   bool             `json:"real_time"`
 	Alone      int64            `json:"alone_ns"`
 	Requests   int              `json:"requests"`
-	Ended      int              `json:"ended"` // by the workload's end
+	Ended      int              `json:"ended"` // number of requests that ended before the end of the workload
 	Latency    engine.Latencies `json:"latency"`
-	Throughput float64          `json:"throughput"` // relative to the network alone
+	Throughput float64          `json:"throughput"` // throughput relative to that of the network alone
 }
 
 type gpuPolicyDoc struct {
 	engine.Summary
-	RealTime      *float64       `json:"real_time_latency"` // mean, relative to the network's time alone; null: no real-time request ended
+	RealTime      *float64       `json:"real_time_latency"` // mean latency relative to the network's time alone; null: no real-time request ended
 	RealTimeP99   *float64       `json:"real_time_latency_p99"`
 	Throughput    float64        `json:"throughput"` // sum over clients, each relative to its network alone
 	GPUPreempted  int            `json:"gpu_preemptions"`
@@ -63,7 +63,7 @@ type gpuRunDoc struct {
 	Kernels      string         `json:"kernels"` // file, or the catalogue's style
 	Workload     string         `json:"workload"`
 	Time         int64          `json:"time_ns"`
-	gpuPolicyDoc                // of the last policy
+	gpuPolicyDoc                // values of the last policy
 	Runs         []gpuPolicyDoc `json:"runs"`
 }
 
@@ -81,7 +81,7 @@ func (c *runCmd) gpu(e *cli.Env) error {
 	if err != nil {
 		return cli.Coded(cli.Usage, err)
 	}
-	if !e.Has("policy") { // the default is an NPU's
+	if !e.Has("policy") { // the default of --policy is for an NPU
 		c.Policy = []string{"streams", "reef"}
 	}
 	kind, err := policyKind(c.Policy)

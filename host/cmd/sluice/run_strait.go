@@ -82,7 +82,7 @@ type straitClientDoc struct {
 	Network  string `json:"network"`
 	Priority string `json:"priority"` // high | low
 	Deadline int64  `json:"deadline_ns"`
-	Alone    int64  `json:"alone_ns"` // of a request that has the GPU and its link for itself
+	Alone    int64  `json:"alone_ns"` // time of a request that has the GPU and its link for itself
 	straitClassDoc
 }
 
@@ -110,7 +110,7 @@ type straitRunDoc struct {
 	Workload        string            `json:"workload"`
 	Begin           string            `json:"begin"` // the checkpoint; empty: start without one
 	Time            int64             `json:"time_ns"`
-	straitPolicyDoc                   // of the last policy
+	straitPolicyDoc                   // values of the last policy
 	Runs            []straitPolicyDoc `json:"runs"`
 }
 
@@ -128,7 +128,7 @@ func (c *runCmd) strait(e *cli.Env, f *params.File, kernels []*kernel.Program, t
 	}
 	style := c.Style
 	if !e.Has("style") {
-		style = "tensorrt" // the style of the publication
+		style = "tensorrt" // the kernel style that the publication uses
 	}
 	own, err := strait.NewOwn(f, style, kernels, trace, c.SLO.at)
 	if err != nil {

@@ -47,11 +47,11 @@ type zooClientDoc struct {
 	Link     string   `json:"link"`
 	Frames   int      `json:"frames"`
 	OnTime   int      `json:"on_time"`
-	Miss     *float64 `json:"miss_rate"` // null: it sent nothing
-	Accuracy *float64 `json:"accuracy"`  // of the frames on time; null: none
+	Miss     *float64 `json:"miss_rate"` // null: the client sent nothing
+	Accuracy *float64 `json:"accuracy"`  // accuracy over the frames on time; null: there were none
 	P50      *int64   `json:"p50_ns"`    // creation to result
 	P99      *int64   `json:"p99_ns"`
-	Bits     *float64 `json:"link_bits_per_s"` // harmonic mean over its transfers, as reported to the server
+	Bits     *float64 `json:"link_bits_per_s"` // harmonic mean of the rates of its transfers, as reported to the server
 }
 
 type zooPolicyDoc struct {
@@ -59,11 +59,11 @@ type zooPolicyDoc struct {
 	Frames   int            `json:"frames"`
 	Miss     *float64       `json:"miss_rate"`
 	Accuracy *float64       `json:"accuracy"`
-	Aligned  *float64       `json:"aligned"` // share of the frames on time that had the size of the network that answered
-	P50      *int64         `json:"p50_ns"`  // creation to result; latency counts from the arrival
+	Aligned  *float64       `json:"aligned"` // of the frames on time, the share whose size was that of the network that answered
+	P50      *int64         `json:"p50_ns"`  // from the frame's creation to its result; latency counts from the arrival
 	P99      *int64         `json:"p99_ns"`
-	Changes  int            `json:"changes"`  // changes of workers' networks
-	Hits     int            `json:"hits"`     // changes that found the new network loaded
+	Changes  int            `json:"changes"`  // how often workers changed their network
+	Hits     int            `json:"hits"`     // changes in which the new network was loaded already
 	HitRate  *float64       `json:"hit_rate"` // null: nothing changed
 	Clients  []zooClientDoc `json:"clients"`
 }
@@ -73,11 +73,11 @@ type zooRunDoc struct {
 	Zoo          string         `json:"zoo"`
 	Networks     []string       `json:"networks"` // the networks that remain of the zoo, smallest first
 	Workers      int            `json:"workers"`
-	Listen       string         `json:"listen"`            // empty: in virtual time, over simulated links
+	Listen       string         `json:"listen"`            // empty: the run is in virtual time, over simulated links
 	Capture      string         `json:"capture,omitempty"` // the interface whose packets measure the links; empty: the frames' bytes do
 	Time         int64          `json:"time_ns"`
 	Assumed      edge.Assumed   `json:"assumed"`
-	zooPolicyDoc                // of the last policy
+	zooPolicyDoc                // values of the last policy
 	Runs         []zooPolicyDoc `json:"runs"`
 }
 
@@ -154,7 +154,7 @@ func (c *runCmd) zooSystems(e *cli.Env, zoo jellyfish.Zoo) ([]edge.System, error
 		if c.Listen != "" && len(policies) != 1 {
 			return nil, cli.Errorf(cli.Usage, "--listen %s --policy %s: clients come once: one policy is expected", c.Listen, strings.Join(policies, ","))
 		}
-	case c.Listen != "": // the flag's default is for an NPU
+	case c.Listen != "": // the default of --policy is for an NPU
 		policies = []string{"jellyfish+"}
 	default:
 		policies = []string{"jellyfish", "jellyfish+"}

@@ -90,7 +90,7 @@ func (c *verifyCmd) segments(e *cli.Env, designs []configs.Design, doc *verifyDo
 	}
 	defer dev.Close()
 	in := inputs(b, &zoo.Images{Pixels: [][]float32{image}})[0]
-	if c.Seed%2 == 0 { // also extremes that no image contains
+	if c.Seed%2 == 0 { // also use extreme values that no image contains
 		in = randnet.Input(rng, b)
 	}
 	set, done := e.Progress("segments", len(b.Network.Exits))

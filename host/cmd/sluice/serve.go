@@ -144,7 +144,7 @@ func (c *serveCmd) options(e *cli.Env) (serve.Options, *tls.Config, error) {
 	return o, secure, nil
 }
 
-// about returns a bundle's classes and pixel conversion.
+// about returns the names of a bundle's classes, and how pixels are converted to its input.
 func about(b *bundle.Bundle) (serve.About, error) {
 	i, err := recipe.Of(b)
 	if err != nil || i.From == "" {
@@ -160,7 +160,7 @@ func about(b *bundle.Bundle) (serve.About, error) {
 	return about, err
 }
 
-// add adds the models to the server. Invalid files are logged; if there are no others, that is an error.
+// add adds the models to the server. It logs invalid files. If no file is valid, it returns an error.
 func (c *serveCmd) add(s *serve.Server, log *slog.Logger) error {
 	var named error
 	for _, m := range c.Models {
@@ -236,7 +236,7 @@ const loads, stalls = 600e9, 2e9
 type faces struct {
 	grpc   *grpc.Server
 	http   [2]*http.Server
-	failed chan error // receives the error of a port that stopped unexpectedly
+	failed chan error // gets the error of a port that stopped unexpectedly
 }
 
 // answer serves the ports: REST, gRPC and the status page. A full port logs a warning from time to time, and closes
@@ -320,7 +320,7 @@ func (c *serveCmd) serve(e *cli.Env, s *serve.Server, secure *tls.Config, ports 
 				err = cli.Coded(cli.Input, err)
 				break
 			}
-			err = nil // it is in the log and the index
+			err = nil // the error is in the log and in the index of models
 			fmt.Fprintf(e.Stdout, "ready: %s on %s; http %s, grpc %s, status %s\n",
 				strings.Join(names, ", "), c.Device, ports[0].Addr(), ports[1].Addr(), ports[2].Addr())
 		case <-e.Ctx.Done():

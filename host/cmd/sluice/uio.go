@@ -15,7 +15,8 @@ type uioFlags struct {
 	now      func() engine.Time // the NPU's clock, set when it is open
 }
 
-// boardCmd passes its arguments to the package that a board's image runs, with its commands, options and exit codes.
+// boardCmd is sluice board, which a board's image also runs. It passes its arguments to package board, which defines the
+// commands, options and exit codes.
 type boardCmd struct {
 	Args []string `arg:"" optional:"" help:"Command of sluice board, and its arguments."`
 }

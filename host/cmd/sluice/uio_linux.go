@@ -54,8 +54,8 @@ func configure(e *cli.Env, target boards.Board, m *bitstreams.Manifest, b *bitst
 	return nil
 }
 
-// answers compares the loaded design with board and manifest. Clock, reset (surroundings) and address are checked
-// before anything in the PL is read: without a design that answers, a read hangs the processor.
+// answers compares the loaded design with board and manifest. Before it reads from the PL, it checks the PL's clock and reset
+// (surroundings) and the address. If no design answers, a read hangs the processor.
 func answers(ctx context.Context, b boards.Board, o uio.Opts, m *bitstreams.Manifest, surroundings func(boards.Board) ([]string, error)) ([]string, error) {
 	around, err := surroundings(b)
 	if err != nil {
@@ -83,12 +83,12 @@ func answers(ctx context.Context, b boards.Board, o uio.Opts, m *bitstreams.Mani
 	return around, nil
 }
 
-// replace loads a design while it holds the NPU in the PL, so that no other program uses it. With look, it also
-// checks that no transfer is in progress on the memory ports. awake reports whether the PL would answer that check.
+// replace calls load while it holds the NPU in the PL, so that no other program uses the NPU. With look, it also checks that
+// no start is running. awake returns an error if the PL would not answer that check.
 func replace(o uio.Opts, look bool, awake, load func() error) (err error) {
 	claim, err := uio.Hold(o)
 	switch {
-	case errors.Is(err, uio.ErrNoDevice): // no driver, so no other user
+	case errors.Is(err, uio.ErrNoDevice): // there is no driver, so there is no other user
 		return load()
 	case err != nil:
 		return fmt.Errorf("the NPU that is loaded: %w", err)

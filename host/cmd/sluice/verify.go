@@ -90,7 +90,7 @@ type verifyDoc struct {
 	Images        int      `json:"images"`
 	Mismatches    int      `json:"mismatches"`
 	ExitAgreement *float64 `json:"exit_agreement"` // null: not checked
-	AccuracyDelta *float64 `json:"accuracy_delta"` // golden minus onnxruntime, share
+	AccuracyDelta *float64 `json:"accuracy_delta"` // golden's accuracy minus onnxruntime's, as a share
 	OracleImages  int      `json:"oracle_images"`
 	Coverage      struct {
 		Images struct {
@@ -140,7 +140,7 @@ func loadDesigns(list string) ([]configs.Design, error) {
 	return all, nil
 }
 
-// checked lists the designs, by name, whose builds with assertions are also run.
+// checked has the names of the designs whose builds with assertions are run too.
 type checked map[string]bool
 
 // checkedOf reads a list of designs under test, separated by commas. Each may be given by its name or as in --config;
@@ -172,7 +172,7 @@ func (c checked) build(d configs.Design) string {
 	return d.Name
 }
 
-// served is the configuration for the checks that serve a network: the only one, or `run` if there are several.
+// served is the configuration for the checks that serve a network. If there are several, it is `run`.
 func served(designs []configs.Design) (string, bool) {
 	if len(designs) == 1 {
 		return designs[0].Name, true
@@ -271,7 +271,7 @@ type wholePart struct {
 	Hits  verify.Hits
 }
 
-// whole runs a check as one unit: build is its simulator.
+// whole runs a check as one unit. build is the name of its simulator.
 func (c *verifyCmd) whole(shards *shard.Run, name, build string, doc *verifyDoc, check func(*verifyDoc) error) error {
 	for got, err := range shard.Units(shards, name, 1, func(int) (*wholePart, error) {
 		if c.Device != "soft" {
@@ -377,7 +377,7 @@ func (c *verifyCmd) serve(e *cli.Env, doc *verifyDoc) error {
 	if err != nil {
 		return err
 	}
-	if c.Oracle > 0 { // before the images are computed
+	if c.Oracle > 0 { // this is checked before the images are computed
 		im, err := c.what.images(e, p, 1, false)
 		if err != nil {
 			return err
@@ -420,7 +420,7 @@ func (d *verifyDoc) problem(name string, err error) error {
 	return nil
 }
 
-// shadow opens the device together with a golden executor that keeps all slots.
+// shadow opens the device together with a golden executor that keeps the content of all slots.
 func (c *verifyCmd) shadow(ctx context.Context, p *prepared) (*verify.Shadow, error) {
 	s := &verify.Shadow{Reference: soft.New(p.design, soft.Options{})}
 	if c.Device == "soft" {
@@ -458,8 +458,8 @@ func (c *verifyCmd) images(e *cli.Env, p *prepared, s *experiments.Setup, doc *v
 	return nil
 }
 
-// bench opens a configuration with memory for random networks. over ends it, and adds what a build with assertions
-// counts when it ends.
+// bench opens a configuration with memory for random networks. over closes it, and adds the counts that a build with
+// assertions reports at its end.
 func (c *verifyCmd) bench(e *cli.Env, d configs.Design, check checked) (b *verify.Bench, over func(*verify.Coverage) error, err error) {
 	b = &verify.Bench{Design: d, Dev: &verify.Shadow{Reference: soft.New(d, soft.Options{})}}
 	if c.Device == "soft" {
@@ -468,7 +468,7 @@ func (c *verifyCmd) bench(e *cli.Env, d configs.Design, check checked) (b *verif
 	}
 	var o npu.CosimOpts
 	if c.Device == "hls" {
-		o.DRAMBytes = 256 << 20 // the weights of random networks on the largest arrays need more than the default
+		o.DRAMBytes = 256 << 20 // random networks on the largest arrays have more weights than the default memory holds
 	}
 	bus, err := openBus(e.Ctx, d, c.build(d, check), c.Config, o)
 	if err != nil {
@@ -488,7 +488,7 @@ func (c *verifyCmd) bench(e *cli.Env, d configs.Design, check checked) (b *verif
 	}, nil
 }
 
-// build is the simulator of a design for its random layers.
+// build is the name of the simulator that runs the random layers of a design.
 func (c *verifyCmd) build(d configs.Design, check checked) string {
 	if c.Device == "cosim" {
 		return check.build(d)
@@ -510,7 +510,7 @@ func (c *verifyCmd) table(designs []configs.Design, check checked) *verify.Cover
 	return cov
 }
 
-// layersPart is what a block of random layers found.
+// layersPart has the results of a block of random layers.
 type layersPart struct {
 	N       int
 	Layers  *verify.Layers
@@ -572,8 +572,8 @@ func (d *verifyDoc) add(part *layersPart) {
 	}
 }
 
-// missing looks for layers of the kinds that are missing, on all designs; with shards merge does, since it needs to know
-// what all of them lack.
+// missing runs layers of the kinds that no random layer had, on all designs. With shards only merge does this, since it must
+// know what all shards lack.
 func (c *verifyCmd) missing(e *cli.Env, designs []configs.Design, check checked, doc *verifyDoc) error {
 	if c.N == 0 || c.Segments != 0 || len(doc.Problems) > 0 || !doc.Coverage.Bins.LayersMissing() {
 		return nil

@@ -31,14 +31,14 @@ type workCmd struct {
 	Script workScriptCmd `cmd:"" help:"Write an array job of Slurm or an indexed Job of Kubernetes that does a command's shards."`
 }
 
-// asked is the command whose shards are done.
+// asked is the command whose shards are computed.
 type asked struct {
 	Resume  string   `required:"" placeholder:"DIR" help:"Folder of the results: what is there is not done again."`
 	Shards  int      `required:"" placeholder:"N" help:"Number of shards."`
 	Command []string `arg:"" passthrough:"" placeholder:"dse|sluice COMMAND" help:"The command, with the flags that ask: dse sweep, dse validate, sluice verify or sluice faults."`
 }
 
-// settle makes the folder one of the question and returns it: nil if the command's help was asked for.
+// settle writes the question of the command to the folder and returns it. It returns nil if the command's help was asked for.
 func (a *asked) settle(e *cli.Env) (*shard.Question, error) {
 	c := a.Command
 	if len(c) > 0 && c[0] == "--" {
@@ -59,7 +59,7 @@ func (a *asked) settle(e *cli.Env) (*shard.Question, error) {
 	return shard.Asked(a.Resume)
 }
 
-// connection are NATS's own ways to say who one is.
+// connection has the flags by which NATS authenticates a client.
 type connection struct {
 	Token string `env:"SLUICE_WORK_TOKEN" help:"What hub and workers know; needed where the hub listens beyond this machine."`
 	Creds string `placeholder:"FILE" help:"NATS credentials."`
@@ -176,7 +176,7 @@ func (c *workJoinCmd) Run(e *cli.Env) error {
 	return w.Join(e.Ctx, nc)
 }
 
-// runShard does a shard in a process of its own.
+// runShard computes a shard in a process of its own.
 func runShard(ctx context.Context, dir string, q *shard.Question, i int) error {
 	var args []string
 	for _, a := range q.Args {
@@ -189,7 +189,8 @@ func runShard(ctx context.Context, dir string, q *shard.Question, i int) error {
 	return err
 }
 
-// runProgram runs this program, or dse beside it or in PATH. The error has the end of what it said.
+// runProgram runs this program, or dse, which is beside this program or in PATH. The error ends with the program's last
+// output.
 func runProgram(ctx context.Context, stdout io.Writer, name string, args []string) error {
 	path, err := os.Executable()
 	switch {

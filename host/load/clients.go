@@ -2,7 +2,7 @@ package load
 
 import "github.com/sluice-npu/sluice/host/sched"
 
-// Due is when a client sends.
+// Due is a time at which a client sends.
 type Due struct {
 	At     Time
 	Client int
@@ -38,7 +38,8 @@ func (c *Clients) Next() (sched.Item, bool) {
 	return c.item(d.Client, d.At), true
 }
 
-// Ended implements sched.Source. A task that took no time is followed 1 ns later, or it would go on for ever.
+// Ended implements sched.Source. If a task took no time, the next one follows 1 ns later; otherwise virtual time would never
+// advance.
 func (c *Clients) Ended(now Time, t *sched.Task, _ sched.Ending) []sched.Item {
 	if c.Closed == nil || !c.Closed(t.Client) || now >= c.End || c.Most > 0 && c.id >= c.Most {
 		return nil

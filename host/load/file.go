@@ -73,7 +73,7 @@ func CSV(name string, r io.Reader) ([]Time, error) {
 			return fail("the file is longer than %d bytes", maxFile)
 		}
 		text := strings.TrimSpace(s.Text())
-		if inner, ok := strings.CutPrefix(text, `"`); ok { // as R writes a header
+		if inner, ok := strings.CutPrefix(text, `"`); ok { // the form in which R writes a header
 			if inner, ok = strings.CutSuffix(inner, `"`); ok {
 				text = strings.TrimSpace(inner)
 			}
@@ -126,12 +126,12 @@ func JSON(name string, r io.Reader) ([]Time, error) {
 	if err != nil {
 		return nil, err
 	}
-	if bytes.Count(text, []byte(",")) > MaxArrivals { // before memory is spent on them
+	if bytes.Count(text, []byte(",")) > MaxArrivals { // checked before memory is allocated for them
 		return fail("more than %d arrivals", MaxArrivals)
 	}
 	var doc struct {
 		Unit     string            `json:"unit"`
-		Arrivals []json.RawMessage `json:"arrivals"` // ns are more digits than a float64 has
+		Arrivals []json.RawMessage `json:"arrivals"` // times in ns can have more digits than a float64 holds
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()

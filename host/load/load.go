@@ -29,8 +29,8 @@ var (
 	ErrSLO      = errors.New("impossible SLO")
 )
 
-// burst is the number of arrivals that Check compares with MaxRate. A few at one time are a burst; a thousand in less
-// than burst/MaxRate mean a wrong unit of time.
+// burst is the number of consecutive arrivals that Check compares with MaxRate. A few arrivals at one time are a burst. A
+// thousand in less than burst/MaxRate mean that the unit of time is wrong.
 const burst = 1000
 
 // CheckRate rejects rates, in arrivals per second, that are not positive or above MaxRate.
@@ -49,7 +49,7 @@ func CheckSLO(slo Time) error {
 	return nil
 }
 
-// stream separates the random sequences of one seed: arrivals here, other numbers elsewhere.
+// stream separates the random sequences that are drawn from one seed: arrivals use this one, other numbers use others.
 const stream = 0x736c756963650001
 
 // Poisson returns n arrival times of a Poisson process with rate arrivals per second. Gaps are exponential with mean
@@ -87,7 +87,7 @@ func order(times []Time) error {
 	return nil
 }
 
-// next rejects a time that cannot follow the last one.
+// next rejects a time that cannot follow the previous one.
 func next(last, t Time) error {
 	switch {
 	case t < 0:
@@ -104,7 +104,7 @@ func next(last, t Time) error {
 type Open struct {
 	Times  []Time
 	Task   func(i int, at Time) sched.Task // ID is set by Open
-	Cancel map[int]Time                    // by index: when the client cancels the task, at or after its arrival
+	Cancel map[int]Time                    // by index: time at which the client cancels the task, at or after its arrival
 
 	next    int
 	pending []sched.Item
@@ -139,7 +139,7 @@ func (o *Open) Next() (sched.Item, bool) {
 // Ended implements sched.Source.
 func (*Open) Ended(Time, *sched.Task, sched.Ending) []sched.Item { return nil }
 
-// Closed is a closed loop: each client sends its next task Think ns after its last one ended.
+// Closed is a closed loop: each client sends its next task Think ns after its previous one has ended.
 type Closed struct {
 	Clients int
 	Tasks   int  // total

@@ -17,7 +17,7 @@ type Kind string
 const (
 	KindPoisson  Kind = "poisson"  // independent arrivals: exponential gaps
 	KindGamma    Kind = "gamma"    // renewal process with gamma gaps of coefficient of variation CV
-	KindMarkov   Kind = "markov"   // two Poisson rates, a Markov chain between them
+	KindMarkov   Kind = "markov"   // Poisson with two rates, between which a Markov chain switches
 	KindPeriodic Kind = "periodic" // equal gaps, each arrival displaced by up to Jitter/2 of a gap
 	KindDay      Kind = "day"      // Poisson with a rate that follows a sine over Day
 )
@@ -30,12 +30,12 @@ type Process struct {
 
 	High  float64 // markov: the high rate as a multiple of the mean rate, more than 1
 	Share float64 // markov: share of the time at the high rate, High * Share < 1
-	Dwell float64 // markov: mean seconds in one visit to the high rate
+	Dwell float64 // markov: average length of a phase at the high rate, in s
 
 	Jitter float64 // periodic: 0..1
 
-	Depth float64 // day: the rate runs from (1-Depth) to (1+Depth) of its mean, 0..1
-	Day   float64 // day: seconds of a period
+	Depth float64 // day: the rate varies from (1-Depth) to (1+Depth) times its mean; 0..1
+	Day   float64 // day: length of a period in s
 }
 
 // parameters returns the fields of a kind by command-line name, and sets their defaults.
@@ -134,7 +134,7 @@ func (p Process) Times(rate float64, n int, seed uint64) ([]Time, error) {
 	return p.draw(rate, n, seed)
 }
 
-// draw is Times without a check of the rate, which must be positive and finite.
+// draw is like Times without a check of the rate. The rate must be positive and finite.
 func (p Process) draw(rate float64, n int, seed uint64) ([]Time, error) {
 	if n < 0 || n > MaxArrivals {
 		return nil, fmt.Errorf("%w: %d arrivals, expected 0..%d", ErrLoad, n, MaxArrivals)
@@ -150,7 +150,7 @@ func (p Process) draw(rate float64, n int, seed uint64) ([]Time, error) {
 		out[i] = Time(at)
 	}
 	if p.Kind == KindPeriodic {
-		slices.Sort(out) // displaced neighbours may have changed places
+		slices.Sort(out) // displacing arrivals may have changed their order
 	}
 	return out, nil
 }
@@ -166,7 +166,7 @@ func (p Process) source(rate float64, rng *rand.Rand) func(float64) float64 {
 	case KindMarkov:
 		high := p.High * rate
 		low := rate * (1 - float64(p.Share*p.High)) / (1 - p.Share)
-		up := p.Dwell * 1e9 // mean visit to high, ns
+		up := p.Dwell * 1e9 // mean time until the next phase at the high rate, in ns
 		down := up * (1 - p.Share) / p.Share
 		isHigh := rng.Float64() < p.Share
 		visit := func() float64 {
@@ -200,7 +200,7 @@ func (p Process) source(rate float64, rng *rand.Rand) func(float64) float64 {
 		top := rate * (1 + p.Depth)
 		day := p.Day * 1e9
 		return func(at float64) float64 {
-			for { // thinning: candidates at the highest rate, kept with the probability of their time
+			for { // thinning: draw candidates at the highest rate, and keep each with the probability for its time
 				at += float64(rng.ExpFloat64() / top * 1e9)
 				if float64(rng.Float64()*(1+p.Depth)) <= 1+float64(p.Depth*math.Sin(2*math.Pi*math.Mod(at/day, 1))) {
 					return at

@@ -42,18 +42,18 @@ type Stream struct {
 	Network  string // requested model; empty if unknown
 	Priority int
 	Batch    int     // samples a request; 0: unknown
-	Closed   bool    // closed loop: it has no times
+	Closed   bool    // closed loop: the stream has no times
 	Deadline Time    // relative to the arrival; 0: unknown
-	Rate     float64 // per second, for a drawn stream (DISB's periodic and poisson)
+	Rate     float64 // requests per second, for a stream that is drawn (DISB's periodic and poisson)
 	Times    []Time  // sorted
 }
 
-// Trace is what a reader found. Times are relative to the start of the trace.
+// Trace is what was read from a file. Times are relative to the start of the trace.
 type Trace struct {
 	Format   string
-	Duration Time // from the file, or until the last arrival
+	Duration Time // as stated by the file, or the time until the last arrival
 	Streams  []Stream
-	Skipped  int // lines without a usable time (still waiting, or begun before the trace), or not kept
+	Skipped  int // number of lines without a usable time (still waiting, or begun before the trace), or that the format leaves out
 }
 
 // Times returns the arrivals of all streams with times, sorted.
@@ -66,8 +66,8 @@ func (t *Trace) Times() []Time {
 	return out
 }
 
-// Rescale stretches times to a mean rate, in arrivals per second, and moves the first to 0. Bursts and lulls keep
-// their relative shape.
+// Rescale multiplies the distances between times so that they have a mean rate, in arrivals per second. The first time
+// becomes 0. Bursts and quiet periods keep their relative length.
 func Rescale(times []Time, rate float64) ([]Time, error) {
 	if err := CheckRate(rate); err != nil {
 		return nil, err
@@ -100,11 +100,11 @@ var formats = map[string]func(name string, r io.Reader, seed uint64) (*Trace, er
 	"pai":             func(name string, r io.Reader, _ uint64) (*Trace, error) { return PAI(name, r) },
 }
 
-// Formats lists the names of the readers.
+// Formats lists the names of the formats.
 func Formats() []string { return slices.Sorted(maps.Keys(formats)) }
 
-// TraceFile reads a file in a format. The seed determines what the format leaves open: arrivals within a minute, and
-// DISB's drawn loads.
+// TraceFile reads a file in a format. The seed determines what the format does not: arrivals within a minute, and DISB's
+// random loads.
 func TraceFile(format, path string, seed uint64) (*Trace, error) {
 	read := formats[format]
 	if read == nil {
@@ -176,7 +176,7 @@ func DISB(name string, r io.Reader, seed uint64) (*Trace, error) {
 	return t, nil
 }
 
-// stream is the stream of task i, with the arrivals before end, of which most may still be drawn.
+// stream makes the stream of task i, with the arrivals before end. At most most arrivals may be drawn.
 func (t *disbTask) stream(i int, end Time, seed uint64, most int) (*Stream, error) {
 	l := t.Load
 	if l == nil {
@@ -235,7 +235,7 @@ func until(p Process, rate float64, end Time, seed uint64, most int) ([]Time, er
 	if n > float64(most) {
 		return nil, fmt.Errorf("%w: %w: about %.0f arrivals at %g per second, at most %d", ErrLoad, ErrRate, n, rate, most)
 	}
-	// Ten standard deviations above the mean; arrivals after the end are dropped.
+	// This is ten standard deviations more than the mean; arrivals after the end are removed.
 	times, err := p.Times(rate, min(int(n+10*math.Sqrt(n))+10, MaxArrivals), seed)
 	if err != nil {
 		return nil, err
@@ -302,7 +302,7 @@ func AzureFunctions(name string, r io.Reader) (*Trace, error) {
 		return nil
 	})
 	t.scope(apps)
-	// The file is ordered by end.
+	// The lines of the file are sorted by end, so sort by arrival.
 	for i := range t.Streams {
 		slices.Sort(t.Streams[i].Times)
 	}
@@ -379,8 +379,8 @@ func Alibaba(name string, r io.Reader) (*Trace, error) {
 	return alibaba("alibaba", name, r, nil)
 }
 
-// PAI reads PAI's task table, and keeps those that SEEB-GPU's section 4 keeps: tasks that have ended and not failed,
-// asked for a GPU, and took 20 s at most; longer ones are mostly training. The table has no GPU memory to filter by.
+// PAI reads PAI's task table, and keeps those tasks that section 4 of SEEB-GPU keeps: they have ended and not failed, have a
+// GPU, and took at most 20 s. Longer tasks are mostly training. The table has no GPU memory by which tasks could be selected.
 func PAI(name string, r io.Reader) (*Trace, error) {
 	return alibaba("pai", name, r, func(row []string) (bool, error) {
 		if len(row) != 10 {
@@ -469,7 +469,7 @@ func alibaba(format, name string, r io.Reader, keep func(row []string) (bool, er
 func (s *Stream) add(at Time) error {
 	last := Time(0)
 	if n := len(s.Times); n > 0 {
-		if at < 0 { // relative to the first
+		if at < 0 { // times are relative to the first one
 			return fmt.Errorf("%d ns before the first arrival: %w", -at, ErrUnsorted)
 		}
 		last = s.Times[n-1]
@@ -565,7 +565,7 @@ func readAll(name string, r io.Reader) ([]byte, error) {
 	return text, nil
 }
 
-// place adds the line to a JSON error and describes what was expected in JSON's terms.
+// place adds the line number to a JSON error, and says in JSON's terms what was expected.
 func place(text []byte, err error) error {
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError

@@ -1,4 +1,4 @@
-// Package cli holds what the commands share: errors, exit codes, version, shell completion and progress.
+// Package cli has what all commands use: errors, exit codes, version, shell completion and progress.
 package cli
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// released is the version of builds without a tag: `go test`, `go run`, or a commit between two tags.
+// released is the version of builds that have no tag: `go test`, `go run`, or a commit between two tags.
 const released = "0.1.0"
 
 // pseudo matches the end of a pseudo-version, which Go gives a commit without a tag.
@@ -36,7 +36,7 @@ func Version() string {
 
 // versionOf converts the version that Go stamps into the main module.
 func versionOf(stamp string) string {
-	tag, _, _ := strings.Cut(stamp, "+") // "+dirty" is also in the revision
+	tag, _, _ := strings.Cut(stamp, "+") // the revision says "+dirty" too
 	v, ok := strings.CutPrefix(tag, "v")
 	if !ok || pseudo.MatchString(v) {
 		return released
@@ -77,16 +77,16 @@ type VersionDoc struct {
 	Schema   string `json:"schema"`
 	Program  string `json:"program"`
 	Version  string `json:"version"`
-	Revision string `json:"revision"` // of the sources; "modified" if they were not committed
+	Revision string `json:"revision"` // revision of the sources; it ends with "modified" if they had changes that were not committed
 	ABI      string `json:"abi_hash"`
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
 }
 
-// Unknown is the revision of a program that was built from sources without one.
+// Unknown is the revision of a program that was built without this information.
 const Unknown = "unknown"
 
-// built is the revision if the linker sets it, for builds without git: go build -ldflags "-X
+// built is the revision for builds without git. The linker sets it: go build -ldflags "-X
 // github.com/sluice-npu/sluice/host/cli.built=$(git rev-parse HEAD)".
 var built string
 
@@ -170,7 +170,7 @@ func Shown(text string) string {
 	var b strings.Builder
 	for _, r := range text {
 		if commands(r) {
-			fmt.Fprintf(&b, `\u%04x`, r) // the same in JSON
+			fmt.Fprintf(&b, `\u%04x`, r) // this form is valid in JSON too
 		} else {
 			b.WriteRune(r)
 		}

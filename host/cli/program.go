@@ -22,7 +22,7 @@ const (
 	OK     = iota
 	Check  // a check failed
 	Usage  // wrong command line
-	Input  // bad file or content
+	Input  // a file is missing or has wrong content
 	Device // device failure
 	Tool   // a tool or data set is missing
 	Fault  // internal error
@@ -55,7 +55,7 @@ func Coded(code int, err error) error {
 	return &Error{code, err}
 }
 
-// Errorf is fmt.Errorf with an exit code. The code of a wrapped error wins.
+// Errorf is fmt.Errorf with an exit code. If it wraps an error that has a code, that code is used.
 func Errorf(code int, format string, args ...any) error {
 	return Coded(code, fmt.Errorf(format, args...))
 }
@@ -71,18 +71,18 @@ func CodeOf(err error) int {
 // Told is an error with an exit code whose reason has been printed.
 func Told(code int) error { return &Error{Code: code} }
 
-// Env is what a command gets from its program.
+// Env is what a program passes to its commands.
 type Env struct {
-	Ctx            context.Context // lives as long as the program
+	Ctx            context.Context // ends when the program must end
 	Stdout, Stderr io.Writer
 	Log            *slog.Logger
 	JSON           bool         // print documents to stdout instead of text
-	Given          []*kong.Flag // flags on the command line
+	Given          []*kong.Flag // flags given on the command line
 
 	program string
 	args    []string     // the command line
 	flags   []*kong.Flag // of the command
-	merged  *merging     // nil: no results are put together
+	merged  *merging     // nil: this command does not merge results of shards
 	again   func(args []string, m *merging) error
 }
 
@@ -98,7 +98,7 @@ type Choice struct {
 	Text        map[string]string // how each option is written; nil: --TAG NAME
 }
 
-// reads reports whether one of the readers was chosen: "cheapest" matches every "cheapest by ...".
+// reads reports whether one of the readers was chosen. "cheapest" matches every option "cheapest by ...".
 func (c Choice) reads(readers []string) bool {
 	return slices.ContainsFunc(readers, func(r string) bool { return r == c.Chosen || strings.HasPrefix(c.Chosen, r+" by ") })
 }
@@ -114,8 +114,8 @@ func (c Choice) say(flag string, readers []string) string {
 	return fmt.Sprintf("--%s is read by %s, not by %s", flag, strings.Join(texts, " and "), c.Text[c.Chosen])
 }
 
-// Unread returns a usage error if the command line has a flag that the choice ignores: the user would believe that it
-// has an effect.
+// Unread returns a usage error if the command line has a flag that is ignored with the chosen options. Otherwise the user
+// would believe that the flag has an effect.
 func (e *Env) Unread(choices ...Choice) error {
 	var all []string
 	for _, c := range choices {
@@ -146,7 +146,7 @@ func NewHeader(schema string, seed uint64, label string) Header {
 	return Header{schema, Version(), seed, label}
 }
 
-// Progress shows progress. set reports the current step; done ends it, also early.
+// Progress shows progress. set reports the current step. done ends the display, even before the last step.
 func (e *Env) Progress(name string, total int) (set func(int), done func()) {
 	return Progress(e.Ctx, e.Stderr, name, total)
 }
@@ -223,9 +223,9 @@ func writeFile(path string, write func(io.Writer) error) error {
 // Program is a command line program.
 type Program struct {
 	Name, About string
-	Commands    any             // kong's grammar; each command has Run(*Env)
-	Vars        kong.Vars       // of the help texts
-	Setup       func(*Env)      // before the command runs
+	Commands    any             // kong's grammar; each command has a method Run(*Env)
+	Vars        kong.Vars       // variables of the help texts
+	Setup       func(*Env)      // called before the command runs
 	Code        func(error) int // exit code for an error without one; 0: Input
 }
 
@@ -238,7 +238,7 @@ func (p Program) Main(ctx context.Context, args []string, stdout, stderr io.Writ
 	exited := -1
 	parser, err := kong.New(p.Commands,
 		kong.Name(p.Name), kong.Description(p.About), p.Vars, kong.Vars{"version": p.Name + " " + Version()},
-		kong.WithHyphenPrefixedParameters(true), // a negative number is a value
+		kong.WithHyphenPrefixedParameters(true), // a value may be a negative number
 		kong.Writers(out.Stdout, stderr),
 		kong.Exit(func(code int) {
 			if exited < 0 {
@@ -277,7 +277,7 @@ func (p Program) Main(ctx context.Context, args []string, stdout, stderr io.Writ
 	return OK
 }
 
-// begin takes what is on the command line.
+// begin sets what depends on the command line.
 func (e *Env) begin(k *kong.Context, args []string) {
 	e.args, e.flags, e.Given = args, k.Flags(), nil
 	for _, at := range k.Path {

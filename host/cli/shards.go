@@ -1,4 +1,4 @@
-// Commands in shards (host/shard): what a command line asks, and the command that puts results together.
+// Commands in shards (host/shard): the question that a command line asks, and the command that merges results.
 
 package cli
 
@@ -21,14 +21,14 @@ import (
 	"github.com/sluice-npu/sluice/hw"
 )
 
-// Shards are the flags of a command that can be cut into shards. A flag with the tag shard:"here" is about one process
-// and no part of the question.
+// Shards has the flags of a command that can be divided into shards. A flag with the tag shard:"here" concerns one process,
+// and is not part of the question.
 type Shards struct {
 	Shard  string `shard:"here" placeholder:"I/N" help:"Only shard I of N, or shards I-J/N, of the work; its results are kept in the folder of --resume, and merge puts them together (host/shard/README.md)."`
 	Resume string `shard:"here" placeholder:"DIR" help:"With --shard: folder of the results. What is there is not done again."`
 }
 
-// Begin begins the shards that are asked for: nil without --shard. over says that their results are there.
+// Begin begins the shards given by --shard; r is nil without the flag. over reports that their results exist already.
 func (s *Shards) Begin(e *Env) (r *shard.Run, over bool, err error) {
 	if s.Shard == "" && s.Resume != "" {
 		return nil, false, Errorf(Usage, "--resume %s: expected --shard with it", s.Resume)
@@ -36,7 +36,7 @@ func (s *Shards) Begin(e *Env) (r *shard.Run, over bool, err error) {
 	return e.Shard(s.Shard, s.Resume)
 }
 
-// Shard is Begin with the values of the flags.
+// Shard is like Begin, with the values of the flags as arguments.
 func (e *Env) Shard(text, dir string) (run *shard.Run, over bool, err error) {
 	if e.merged != nil {
 		run, err = e.merged.open(e)
@@ -60,7 +60,8 @@ func (e *Env) Shard(text, dir string) (run *shard.Run, over bool, err error) {
 	return run, over, err
 }
 
-// question is what the command line asks, with files by their content; copies of them are kept in dir.
+// question returns the question of the command line, in which hashes of content stand for files. Copies of the files are kept
+// in dir.
 func (e *Env) question(dir string, shards int) (q shard.Question, err error) {
 	q = shard.NewQuestion(e.program, Version())
 	if q.Revision, err = revision(); err != nil {
@@ -112,7 +113,7 @@ func (e *Env) question(dir string, shards int) (q shard.Question, err error) {
 	return q, nil
 }
 
-// inputs replaces the files in a list of a flag's values by their content.
+// inputs replaces the files in a flag's list of values by references to their content.
 func inputs(dir, value string) (string, error) {
 	if info, err := os.Stat(value); err == nil && info.Mode().IsRegular() && strings.ContainsAny(value, ",=") {
 		return shard.Input(dir, value) // refuses the name
@@ -121,7 +122,7 @@ func inputs(dir, value string) (string, error) {
 	for i, part := range parts {
 		name, rest, has := strings.Cut(part, "=")
 		if !strings.ContainsAny(name, "./\\") {
-			continue // as names of networks, boards and configurations are
+			continue // not a file; it may name a network, a board or a configuration
 		}
 		info, err := os.Stat(strings.TrimSpace(name))
 		switch {
@@ -141,7 +142,7 @@ func inputs(dir, value string) (string, error) {
 	return strings.Join(parts, ","), nil
 }
 
-// revision is that of the sources, or the hash of the program where they are not known to the letter.
+// revision is the revision of the sources. If that is unknown, or the sources were modified, it is the hash of the program.
 var revision = sync.OnceValues(func() (string, error) {
 	if r := About("").Revision; r != Unknown && !strings.HasSuffix(r, "modified") {
 		return r, nil
@@ -174,7 +175,8 @@ func fileHash(path string) (string, error) {
 	return hex.EncodeToString(sum[:]), err
 }
 
-// Simulator identifies a build of sim/build.sh: by the hash of what it was built from, or by its own.
+// Simulator identifies a build of sim/build.sh: by the hash of what it was built from or, if that is unknown, by the hash of
+// its file.
 func Simulator(binary string) string {
 	if text, err := os.ReadFile(filepath.Join(filepath.Dir(binary), "hash")); err == nil {
 		return strings.TrimSpace(string(text))
@@ -186,7 +188,7 @@ func Simulator(binary string) string {
 	return hash
 }
 
-// MergeCmd puts the results of shards together.
+// MergeCmd merges the results of shards.
 type MergeCmd struct {
 	Dir string `arg:"" help:"Folder of --resume."`
 	Out string `placeholder:"PATH" help:"--out of the command."`
@@ -202,7 +204,7 @@ Example:
   dse sweep --network mobilenetv2 --board zc706 --shard 1-64/64 --resume shards; dse merge shards --out best.json`
 }
 
-// Run puts them together.
+// Run runs the command of the question with the results of its shards.
 func (c *MergeCmd) Run(e *Env) error {
 	q, err := shard.Asked(c.Dir)
 	if err != nil {
@@ -231,7 +233,7 @@ func (c *MergeCmd) Run(e *Env) error {
 	return nil
 }
 
-// merging is a folder whose results are being put together.
+// merging is a folder whose results are being merged.
 type merging struct {
 	dir    string
 	asked  *shard.Question

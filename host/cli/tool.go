@@ -7,7 +7,7 @@ import (
 	"io"
 )
 
-// FlagTool is a small command with the flags of package flag.
+// FlagTool is a small command whose flags are parsed by package flag.
 type FlagTool struct {
 	*flag.FlagSet
 	stderr io.Writer
@@ -24,13 +24,13 @@ func NewFlagTool(name, usage string, stderr io.Writer) *FlagTool {
 	return t
 }
 
-// Main parses the flags, runs the command and prints its error, after a usage error also the help. It returns the
-// exit code: Input for an error without one.
+// Main parses the flags, runs the command and prints its error; after a usage error it prints the help too. It returns the
+// exit code: Input for an error that has none.
 func (t *FlagTool) Main(args []string, run func() error) int {
 	if err := t.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return OK
 	} else if err != nil {
-		return Usage // Parse has printed it
+		return Usage // Parse has printed the error
 	}
 	err := run()
 	if err == nil {

@@ -1,7 +1,6 @@
-// Package board is the command sluice board. On a board it serves a kit (host/kit) on the NPU behind UIO, compares
-// every result with golden, configures the PL, and diagnoses the machine. As the image's first program (`sluice board
-// start`) it loads the kernel modules, runs the checks, serves, and reports the outcome. Exit codes are those of
-// package cli.
+// Package board is the command sluice board. On a board it serves a kit (host/kit) on the NPU behind UIO and compares every
+// result with golden. It also configures the PL, and diagnoses the machine. As the image's first program (`sluice board
+// start`) it loads the kernel modules, runs the checks, serves, and reports the outcome. Exit codes are those of package cli.
 package board
 
 import (

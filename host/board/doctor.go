@@ -103,7 +103,7 @@ func (c *doctorCmd) Run(e *env) error {
 	return nil
 }
 
-// look runs the checks. Its error is about the flags.
+// look runs the checks. It returns an error only for wrong flags.
 func (d *doctor) look(ctx context.Context) error {
 	around := pl{peeker: d.mem}
 	if d.Board != "" {
@@ -139,7 +139,7 @@ func (d *doctor) look(ctx context.Context) error {
 	return nil
 }
 
-// bus opens the NPU's registers; nil if it cannot, or if a read could hang the processor.
+// bus opens the NPU's registers. It returns nil if it cannot, or if a read could hang the processor.
 func (d *doctor) bus(ctx context.Context, b *boards.Board) *uio.Bus {
 	o := uio.Opts{Name: d.UIO, Sys: d.sys, Dev: d.dev}
 	u, err := uio.Find(o)
@@ -207,7 +207,7 @@ func (d *doctor) npu(bus *uio.Bus, k *kit.Kit, around *pl) {
 	d.say("interrupt", err, text)
 }
 
-// machine identifies the machine and reports whether it is the board's: elsewhere physical addresses mean something
+// machine identifies the machine and reports whether it is this board. On another machine physical addresses mean something
 // else.
 func (d *doctor) machine(b *boards.Board) bool {
 	at := filepath.Join(d.proc, "device-tree")
@@ -229,7 +229,7 @@ func (d *doctor) machine(b *boards.Board) bool {
 	return d.say("machine", err, fmt.Sprintf("%s (its family is that of %s; which board it is, it does not say to a program)", strings.TrimRight(string(model), "\x00"), b.Name))
 }
 
-// judge records the state around the PL. For a simulated NPU it records the readings only.
+// judge records the result of a check of the PL's surroundings. For a simulated NPU it only records the readings.
 func (d *doctor) judge(name string, err error, found string) bool {
 	if hidden(err) {
 		d.open(name, "cannot be looked at: %v (a kernel with DEVMEM, and root)", err)
@@ -274,7 +274,7 @@ func (d *doctor) surroundings(p *pl) bool {
 	return d.judge("pl-port", err, found) && reset && clock
 }
 
-// refused reads and clears ACCESS: whether the NPU rejected an access since the last clear.
+// refused reads and clears ACCESS. It reports whether the NPU has refused an access since the last clear.
 func refused(bus *uio.Bus) (bool, error) {
 	v, err := bus.ReadReg(abi.RegAccess)
 	if err != nil || v&abi.RegAccessRefusedMask == 0 {
@@ -283,8 +283,8 @@ func refused(bus *uio.Bus) (bool, error) {
 	return true, bus.WriteReg(abi.RegAccess, abi.RegAccessRefusedMask)
 }
 
-// rate returns the ticks of the NPU's TIME in a second of this machine. The interval is long, so that the reads
-// themselves do not matter.
+// rate returns by how many ticks the NPU's TIME advances in a second of this machine. The interval is long, so that the time
+// of the reads themselves does not matter.
 func rate(bus *uio.Bus, stretch time.Duration) (hz float64, err error) {
 	c0, err := bus.Time()
 	if err != nil {
@@ -299,7 +299,7 @@ func rate(bus *uio.Bus, stretch time.Duration) (hz float64, err error) {
 	return float64(c1-c0) / time.Since(t0).Seconds(), nil
 }
 
-// time compares TIME with the clock.
+// time compares the rate of TIME with the clock's frequency.
 func (d *doctor) time(bus *uio.Bus) {
 	hz, err := rate(bus, 200*time.Millisecond)
 	found := fmt.Sprintf("TIME counts %.3f MHz", hz/1e6)
@@ -319,7 +319,7 @@ func (d *doctor) time(bus *uio.Bus) {
 	d.say("clock", err, found)
 }
 
-// interrupt returns the line of /proc/interrupts.
+// interrupt returns the line of /proc/interrupts for a device.
 func interrupt(path, name string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -20,7 +20,7 @@ type peeker interface {
 	peek(addr uint64) (uint32, error)
 }
 
-// devMem reads them through /dev/mem: an application has no other way to see the PL's ports.
+// devMem reads registers through /dev/mem. An application has no other way to read how the PL's ports are configured.
 type devMem string
 
 func (path devMem) peek(addr uint64) (uint32, error) {
@@ -57,8 +57,8 @@ const (
 	mpPL0    = 0xFF5E00C0 // PL0_REF_CTRL
 	mpEMIO5  = 0xFF0A0054 // GPIO DATA_5: bit 31 is pl_resetn0
 	mpFPD    = 0xFD615000 // FPD_SLCR.afi_fs: widths of HPM0 (bits 9:8) and HPM1 (11:10)
-	mpLPD    = 0xFF419000 // LPD_SLCR.afi_fs: that of HPM0_LPD (9:8)
-	mpAFI    = 0xFD380000 // AFIFM2, that of HP0; 0x10000 apart
+	mpLPD    = 0xFF419000 // LPD_SLCR.afi_fs: width of HPM0_LPD (9:8)
+	mpAFI    = 0xFD380000 // AFIFM2, which belongs to HP0; those of further ports follow at distances of 0x10000
 	afiWrite = 0x14       // offset from the read channel's register to the write channel's
 )
 
@@ -146,13 +146,13 @@ func (p *pl) awake() error {
 	return err
 }
 
-// hidden reports whether the error only says that a register cannot be read.
+// hidden reports whether the only reason for an error is that a register cannot be read.
 func hidden(err error) bool {
 	return errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission)
 }
 
-// Awake returns an error if an access to this machine's PL would hang the processor. It returns nil if that cannot be
-// read: without DEVMEM in the kernel, without root, or on another machine.
+// Awake returns an error if an access to this machine's PL would hang the processor. It returns nil if it cannot find out:
+// without DEVMEM in the kernel, without root, or on another machine.
 func Awake() error { return awake("/proc", devMem("/dev/mem")) }
 
 func awake(proc string, mem peeker) error {
@@ -179,8 +179,8 @@ func awake(proc string, mem peeker) error {
 	return nil
 }
 
-// Surroundings compares clock and reset of this machine's PL with a board file; found describes the readings. An
-// unreadable register is no error.
+// Surroundings compares clock and reset of this machine's PL with a board file. found describes the readings. It is no error
+// if a register cannot be read.
 func Surroundings(b boards.Board) (found []string, err error) {
 	return surroundings(b, devMem("/dev/mem"))
 }

@@ -35,7 +35,7 @@ Example:
   sluice board start`
 }
 
-// Marks on the console that a watching program waits for.
+// Texts on the console by which a watching program knows the state.
 const (
 	markEnd  = "SLUICE-END"
 	markDone = "SLUICE-DONE"
@@ -67,7 +67,7 @@ func (c *startCmd) Run(e *env) error {
 	return o.all(e.out, func(args []string) int { return child(e, args) })
 }
 
-// started is what the kernel's command line asks for.
+// started has what the kernel's command line asks for.
 type started struct {
 	label, clock, board string
 	runs                [][]string // none: the image's default
@@ -105,7 +105,7 @@ func parse(line string) (o started, err error) {
 	return o, err
 }
 
-// all runs them in order. By default the image serves only if doctor found no fault: on an empty PL the first access
+// all runs the commands in order. By default the image serves only if doctor found no fault: on an empty PL the first access
 // would hang the processor.
 func (o *started) all(out io.Writer, run func(args []string) int) error {
 	runs := o.runs
@@ -182,10 +182,10 @@ func insert(path string) error {
 	return nil
 }
 
-// reset restarts the machine after the console has been written.
+// reset restarts the machine after all output to the console has been sent.
 func reset() {
 	unix.IoctlSetInt(int(os.Stdout.Fd()), unix.TCSBRK, 1) // tcdrain
-	time.Sleep(time.Second / 2)                           // drain the UART's own FIFO
+	time.Sleep(time.Second / 2)                           // time for the UART's own FIFO to empty
 	unix.Sync()
 	unix.Reboot(unix.LINUX_REBOOT_CMD_RESTART)
 }

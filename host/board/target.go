@@ -20,10 +20,10 @@ type Target struct {
 	Label    string // simulated or measured
 	ClockMHz float64
 
-	over func(*uio.Bus) npu.Bus // wraps the bus in tests
+	over func(*uio.Bus) npu.Bus // tests set it to wrap the bus
 	sys  string                 // where sysfs is mounted; "": /sys
 	dev  string                 // devtmpfs; "": /dev
-	pl   func() error           // whether the PL answers; nil: Awake
+	pl   func() error           // returns an error if the PL would not answer; nil: Awake
 }
 
 // Open finds the NPU, checks it against the bundle and loads the bundle.
@@ -66,8 +66,8 @@ func (t *Target) Open(ctx context.Context, b *bundle.Bundle, o npu.Opts) (*npu.D
 	return d, bus, nil
 }
 
-// configured returns the FPGA manager's name and its state of the PL. The error is ErrManager's without a manager. If
-// the PL is not configured the error says what to do, since a read from it would hang the processor.
+// configured returns the name of the FPGA manager and its state of the PL. Without a manager the error is ErrManager. If the
+// PL is not configured, the error says what to do, since a read from it would hang the processor.
 func configured(sys string) (found string, err error) {
 	m := bitstreams.Manager{Sys: sys}
 	state, err := m.State()
@@ -81,8 +81,8 @@ func configured(sys string) (found string, err error) {
 	return name + ": " + state, nil
 }
 
-// Clock makes the NPU's TIME an engine's clock. If the NPU does not answer, the clock stops and its watchdog reports
-// it.
+// Clock makes an engine's clock from the NPU's TIME. If the NPU does not answer, the clock stops, and its watchdog reports
+// this.
 func (t *Target) Clock(bus *uio.Bus) func() engine.Time {
 	return func() engine.Time {
 		cycles, err := bus.Time()
@@ -93,7 +93,7 @@ func (t *Target) Clock(bus *uio.Bus) func() engine.Time {
 	}
 }
 
-// needs is the memory that a bundle takes with the driver's default number of slots.
+// needs is the memory, in bytes, that a bundle takes with the driver's default number of slots.
 func needs(b *bundle.Bundle) int64 {
 	const page = 4096
 	up := func(n int64) int64 { return (n + page - 1) / page * page }

@@ -1,4 +1,4 @@
-// The memo: logits at every exit, by bundle and input.
+// Memo: the logits at every exit, by bundle and input.
 
 package soft
 
@@ -37,8 +37,8 @@ func (m *Memo) get(k key, compute func() ([]device.ExitResult, error)) ([]device
 	return e, nil
 }
 
-// Fill computes the exits of all inputs with a number of workers and returns them in order. done, if set, receives
-// the number of finished inputs. A nil executor means golden.
+// Fill computes the exits of all inputs with a number of workers, and returns them in order. done, if set, is called with the
+// number of finished inputs. If the executor is nil, golden is used.
 func (m *Memo) Fill(
 	ctx context.Context, b *bundle.Bundle, inputs [][]int16, workers int,
 	executor func(*bundle.Bundle) (Executor, error), done func(int),

@@ -1,7 +1,7 @@
-// Package soft is a device without hardware. Results are the golden executor's, times come from the bundle's latency
-// table, and counts from the cycle law. Exits, logits and results equal the hardware's bit for bit. A launch whose
-// batch does not change takes T[first][last][batch]. If samples leave, each run of segments with the same batch size
-// takes its own entry. Reports are labelled estimated.
+// Package soft is a device without hardware. Results come from the golden executor, times from the bundle's latency table,
+// and counts from the cycle law. Exits, logits and results equal the hardware's bit for bit. A launch whose batch does not
+// change takes T[first][last][batch]. If samples leave, the launch takes the sum over its runs of segments with the same
+// batch size. Reports are labelled estimated.
 package soft
 
 import (
@@ -57,7 +57,7 @@ type Dev struct {
 	mu    sync.Mutex
 	nets  map[string]*net
 	slots map[device.RequestID]*sample
-	found map[device.RequestID][]device.ExitResult // prepared but not yet admitted
+	found map[device.RequestID][]device.ExitResult // results that are prepared, for requests not yet admitted
 }
 
 // span is a cell of the latency table.
@@ -75,10 +75,10 @@ type sample struct {
 	net *net
 	in  []int16
 	key key
-	mem []byte // the slot; nil if memo or found is used
+	mem []byte // the slot; nil if memo or found has the results
 	// found is the prepared result at every exit.
 	found []device.ExitResult
-	done  int // segments computed in mem
+	done  int // number of segments computed in mem
 }
 
 // New makes a soft device of a design.
@@ -149,7 +149,7 @@ func (d *Dev) Load(_ context.Context, a device.Artefact) error {
 	return nil
 }
 
-// law returns the cycle law's counts for one start.
+// law returns the counts of one start by the cycle law.
 func law(b *bundle.Bundle, first, last, batch int) device.Stats {
 	s := device.Stats{Starts: 1}
 	for l := first; l <= last; l++ {
@@ -333,7 +333,7 @@ func (d *Dev) segment(s *sample, seg, batch int) (device.ExitResult, error) {
 		}
 		return exits[seg], nil
 	}
-	// A launch that starts over after a reset needs the original input.
+	// A launch that starts again after a reset needs the original input.
 	if seg == 0 {
 		s.done = 0
 	}
@@ -372,7 +372,7 @@ func (d *Dev) Unload(_ context.Context, network string) error {
 	return nil
 }
 
-// Slot is the memory of a request's slot for comparisons, nil if there is none or the memo is used.
+// Slot is the memory of a request's slot, for comparisons. It is nil if there is none or if the memo is used.
 func (d *Dev) Slot(id device.RequestID) []byte {
 	d.mu.Lock()
 	defer d.mu.Unlock()

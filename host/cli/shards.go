@@ -201,7 +201,8 @@ prints is what one process prints (host/shard/README.md has what differs). Resul
 version or RTL are refused, and so are truncated, duplicate and missing ones.
 
 Example:
-  dse sweep --network mobilenetv2 --board zc706 --shard 1-64/64 --resume shards; dse merge shards --out best.json`
+  dse sweep --network mobilenetv2 --board zc706 --shard 1-64/64 --resume shards; dse merge shards --out best.json
+  sluice verify --n 200 --shard 1-2/2 --resume shards; sluice merge shards`
 }
 
 // Run runs the command of the question with the results of its shards.

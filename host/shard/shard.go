@@ -24,7 +24,7 @@ const Most = 100_000
 
 // Errors.
 var (
-	ErrRange    = errors.New("expected I/N or I-J/N with 1 <= I <= J <= N <= 100000")
+	ErrRange    = errors.New("expected I/N or I-J/N with 1 <= I <= J <= N <= 100000, or 0/N for the question alone")
 	ErrQuestion = errors.New("results of another question")
 	ErrResult   = errors.New("no valid result")
 	ErrMissing  = errors.New("missing results")

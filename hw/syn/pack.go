@@ -148,8 +148,21 @@ func PackOutputs(doc []byte, top string) (out []byte, packed int, err error) {
 	return out, packed, nil
 }
 
+// stays tells whether Vivado would have to leave a register where it is.
+func (c *packCell) stays() bool {
+	for name, v := range c.Parameters {
+		if strings.HasSuffix(name, "_INVERTED") && strings.Contains(string(v), "1") {
+			return true
+		}
+	}
+	return strings.Contains(string(c.Attributes), `"keep"`) || strings.Contains(strings.ToLower(string(c.Attributes)), `"dont_touch"`)
+}
+
 // pack puts the registers behind an output into it, if they are all that reads it and move together.
 func (c *packCell) pack(o output, cells map[string]*packCell, uses map[int32]int, registers map[int32]string) bool {
+	if bytes.Equal(c.Parameters[o.set[0]], o.on) { // it has one
+		return false
+	}
 	var behind []string // by bit that is read
 	var with *packCell
 	for _, port := range o.data {
@@ -159,7 +172,7 @@ func (c *packCell) pack(o output, cells map[string]*packCell, uses map[int32]int
 			}
 			name := registers[n]
 			f := cells[name]
-			if f == nil || uses[n] > 2 || f.Connections["R"][0] != zero || strings.Contains(string(f.Parameters["INIT"]), "1") ||
+			if f == nil || uses[n] > 2 || f.stays() || f.Connections["R"][0] != zero || strings.Contains(string(f.Parameters["INIT"]), "1") ||
 				!slices.Equal(f.Connections["C"], c.Connections[o.clock]) || with != nil && !slices.Equal(f.Connections["CE"], with.Connections["CE"]) {
 				return false
 			}

@@ -37,6 +37,9 @@ func TestPackOutputs(t *testing.T) {
 		{"a reset", "RAMB36E1", `"RAM_MODE": "TDP"`, tdp, moves, `"C": [2], "CE": [3], "R": [7]`, ""},
 		{"read beside it", "RAMB36E1", `"RAM_MODE": "TDP"`, tdp + `, "DIADI": [4]`, moves, moves, ""},
 		{"no register", "RAMB36E1", `"RAM_MODE": "TDP"`, strings.Replace(tdp, "6, ", "8, ", 1), moves, moves, ""},
+		{"has its register", "RAMB36E1", `"RAM_MODE": "TDP", "DOB_REG": "00000000000000000000000000000001"`, tdp, moves, moves, ""},
+		{"an input inverted", "RAMB36E1", `"RAM_MODE": "TDP"`, tdp, moves + `, "D": [4], "Q": [8]}, "parameters": {"IS_D_INVERTED": "1"}, "x": {"A": [2]`, moves, ""},
+		{"kept", "RAMB36E1", `"RAM_MODE": "TDP"`, tdp, moves + `, "D": [4], "Q": [8]}, "attributes": {"keep": "1"}, "x": {"A": [2]`, moves, ""},
 		{"no memory", "LUT1", ``, tdp, moves, moves, ""},
 	} {
 		text, n, err := PackOutputs(memory(c.kind, c.params, c.ports, c.first, c.second), "t")

@@ -133,7 +133,7 @@ func (e *Env) Unread(choices ...Choice) error {
 	return Errorf(Usage, "%s", strings.Join(all, "; "))
 }
 
-// Header holds the keys of every JSON document.
+// Header holds the keys that all JSON documents have in common.
 type Header struct {
 	Schema  string `json:"schema"`
 	Version string `json:"version"`

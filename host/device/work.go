@@ -42,10 +42,8 @@ type Work struct {
 	Artefact Artefact // Load: nil for a device that needs none. Network, if set, is its name (As)
 	Units    Units    // Reset: the failed partition; zero: the whole device
 
-	// Expect is the expected time in ns, according to a table; 0: unknown. Fixed: in virtual time the work takes exactly
-	// Expect. It is set for devices that do not state a time, and for runs by the table's clock.
-	Expect Time
-	Fixed  bool
+	Expect Time // the expected time in ns, according to a table; 0: unknown
+	Fixed  bool // in virtual time the work takes exactly Expect: a run by the table's clock
 	// Limit is the time in ns on the device's own clock after which the work counts as hung (ErrHang), if the device
 	// can detect that; 0: no limit. The real time that a simulator takes does not count.
 	Limit Time

@@ -132,7 +132,7 @@ func (b *batched) partial(p *sim.Part, upTo int) partial {
 	return partial{upTo, v}
 }
 
-// job is an item on the GPU with the flows to which its kernels belong.
+// job is one launch in a GPU stream, with the flow to which each of its kernels belongs.
 type job struct {
 	sim.Item
 	flows []*flow

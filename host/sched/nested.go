@@ -3,7 +3,7 @@
 
 package sched
 
-// Nested is both as one policy. The outer policy sees everything and should answer only with Assign, Drop,
+// Nested makes one policy of an outer policy and one inner policy for each device. The outer policy sees everything and should answer only with Assign, Drop,
 // LoadNetwork, Unload, MakePlan, Advise, SetTheta and Wait. An inner policy sees a state with only its device
 // (Devices[0]), whose queue holds the requests that were assigned to it, and answers as if nothing else existed.
 type Nested struct {

@@ -149,7 +149,7 @@ func (d *Dev) Load(_ context.Context, a device.Artefact) error {
 	return nil
 }
 
-// law returns the counts of one start by the cycle law.
+// law computes, by the cycle law, what one start of the NPU for a batch counts: MACs, cycles and bytes of layers first..last.
 func law(b *bundle.Bundle, first, last, batch int) device.Stats {
 	s := device.Stats{Starts: 1}
 	for l := first; l <= last; l++ {

@@ -52,8 +52,8 @@ type Config struct {
 	Least int64 // number of bytes that must remain; 0: four full packets
 }
 
-// largest is the size of a full packet on Ethernet, in bytes. Skip and Least count bytes, since an interface may merge
-// packets. A full packet of a connection is its largest packet, but not larger than this.
+// largest is the size of a full packet on Ethernet, in bytes. An interface may merge packets into larger ones. So a connection's
+// full packet is its largest packet, but at most this, and Config.Skip and Config.Least count bytes, not packets.
 const largest = 1514
 
 // Transfer is the transfer of one request.

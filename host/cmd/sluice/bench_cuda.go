@@ -461,8 +461,8 @@ func (a *appender) Write(text []byte) (n int, err error) {
 	return a.f.Write(text)
 }
 
-// kept reads the runs of a folder or an archive. If a command was killed, its runs are in its journal; if it was killed at
-// its very end, they may be in both files. It returns the runs that it could read, together with an error about the rest.
+// kept reads the runs of a folder or an archive. The runs of a killed command are in its journal (JournalFile) and, if it was
+// killed at its very end, perhaps in RawFile as well. It returns the runs that it could read, together with an error about the rest.
 func kept(dir string) (all []*bench.Raw, err error) {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) { // the archive is made at the end; before that the folder has the runs
 		dir = strings.TrimSuffix(dir, archived)

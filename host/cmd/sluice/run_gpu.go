@@ -21,7 +21,7 @@ import (
 	"github.com/sluice-npu/sluice/host/report"
 )
 
-// gpuSim is the prefix of such a device's name.
+// gpuSim is the prefix of a simulated GPU's name: --device gpu-sim:NAME.
 const gpuSim = "gpu-sim:"
 
 // gpuDevices lists the devices that are real GPUs.

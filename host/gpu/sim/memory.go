@@ -6,8 +6,8 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/kernel"
 )
 
-// Memory is the DRAM of one run. It keeps a checksum in place of the bytes, one for every byte range that no span of
-// the program divides. A kernel that ends writes a checksum of itself and of its input. A killed kernel writes a value
+// Memory is the DRAM of one run. It keeps no bytes, only checksums: the ends of the program's spans cut the memory into
+// ranges, and each range has one. So a kernel reads or writes a range whole or not at all. A kernel that ends writes a checksum of itself and of its input. A killed kernel writes a value
 // that occurs only once. So if the checksums are equal to those of an undisturbed run, every byte was computed in the
 // same way.
 type Memory struct {

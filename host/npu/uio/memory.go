@@ -33,8 +33,8 @@ type memory struct {
 // its store buffer, which only the kernel's barrier drains, not a DSB of this process.
 var outer = runtime.GOARCH == "arm"
 
-// openMemory maps the memory of this project's kernel module (boards/kernel/sluice_dma.c). If the module is missing, it maps
-// that of u-dma-buf with the same name.
+// openMemory maps the memory called o.Memory: that of this project's kernel module (boards/kernel/sluice_dma.c). If the module
+// has none and there is no outer cache, it maps that of u-dma-buf.
 func openMemory(o Opts) (*memory, error) {
 	ours := filepath.Join(o.Sys, "class", "misc", o.Memory)
 	if _, err := os.Stat(ours); err == nil {

@@ -381,30 +381,32 @@ const stepped = 1 << 20
 // latency fills in the table. The driver starts one segment at a time. The cycles are the machine's where that is quick, else the law's.
 func (c *compiler) latency() error {
 	exits := c.b.Network.Exits
-	var law [abi.BMax + 1][]int64
-	all := int64(0)
-	for batch := 1; batch <= abi.BMax; batch++ {
-		for _, e := range exits {
-			cycles, err := cost.Segment(c.d, c.b.Layers, c.b.FBCB, e.First, e.Last, batch)
-			if err != nil {
-				return fmt.Errorf("exit %q has no layers of its own: %w", e.Name, err)
+	by := func(count func(first, last, batch int) (int64, error)) (cycles [abi.BMax + 1][]int64, sum int64, err error) {
+		for batch := 1; batch <= abi.BMax; batch++ {
+			for _, e := range exits {
+				n, err := count(e.First, e.Last, batch)
+				if err != nil {
+					return cycles, 0, fmt.Errorf("exit %q: %w", e.Name, err)
+				}
+				cycles[batch], sum = append(cycles[batch], n), sum+n
 			}
-			law[batch] = append(law[batch], cycles)
-			all += cycles
 		}
+		return cycles, sum, nil
+	}
+	cycles, sum, err := by(func(first, last, batch int) (int64, error) {
+		return cost.Segment(c.d, c.b.Layers, c.b.FBCB, first, last, batch)
+	})
+	if err == nil && sum <= stepped {
+		cycles, _, err = by(func(first, last, batch int) (int64, error) {
+			r, err := machine.Segment(context.Background(), c.d, c.b.Layers, c.b.FBCB, first, last, batch)
+			return r.Cycles, err
+		})
+	}
+	if err != nil {
+		return err
 	}
 	for batch := 1; batch <= abi.BMax; batch++ {
-		segment := law[batch]
-		for i, e := range exits {
-			if all > stepped {
-				break
-			}
-			r, err := machine.Segment(context.Background(), c.d, c.b.Layers, c.b.FBCB, e.First, e.Last, batch)
-			if err != nil {
-				return err
-			}
-			segment[i] = r.Cycles
-		}
+		segment := cycles[batch]
 		for first := range exits {
 			sum := int64(0)
 			for last := first; last < len(exits); last++ {

@@ -1,6 +1,6 @@
 // Package cost holds the one law of cycles: how long a layer takes on a design, from its
-// descriptor's geometry, the batch and its FBCB entry, and the sums over segments that make the
-// latency table. Search, mapping, compiler, soft device and reports all call it; counters of the RTL say
+// descriptor's geometry, the batch and its FBCB entry, and the sums over segments that make a
+// long latency table (dse/machine makes short ones). Search, mapping, compiler, soft device and reports all call it; counters of the RTL say
 // how far off it is (`dse validate`).
 //
 // # The model

@@ -21,7 +21,7 @@ for arg in "$@"; do
     *) echo "usage: hw/syn/overheads.sh [--store] [CONFIG-FAMILY-MODULE...]" >&2; exit 2 ;;
   esac
 done
-if ((${#runs[@]} == 0)); then runs=(zc706-xc7-pe_array small-xc7-npu_top zcu104-xcup-pe_array); fi
+if ((${#runs[@]} == 0)); then runs=(zc706-xc7-pe_array zcu104-xcup-pe_array); fi
 variants=build/syn/configs
 mkdir -p "$variants" "$results"
 

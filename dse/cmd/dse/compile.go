@@ -241,7 +241,7 @@ func (d *compileDoc) print(w io.Writer) error {
 	fmt.Fprintf(w, "%s: %s on %s <%d, %d, %d>, bundle %s, ABI %s\n", d.Out, s.Network, s.Design, s.TR, s.TP, s.TC, s.BundleHash, s.ABIHash)
 	fmt.Fprintf(w, "%d layers, %.3f M MACs, %d bytes of weights, slots of %d bytes\n", s.Layers, float64(s.MACs)/1e6, s.WeightBytes, s.SlotBytes)
 	fmt.Fprintf(w, "calibration: %s\n", d.Calibration)
-	fmt.Fprintln(w, "exit             layers    M MACs     batch 1     batch 8   (from the input, ms, estimated by the law)")
+	fmt.Fprintln(w, "exit             layers    M MACs     batch 1     batch 8   (from the input, ms, estimated)")
 	for _, x := range s.Exits {
 		fmt.Fprintf(w, "%-16s %3d..%-3d %9.3f %11.3f %11.3f\n", x.Name, x.First, x.Last, float64(x.MACs)/1e6,
 			float64(x.LatencyNS[0])/1e6, float64(x.LatencyNS[len(x.LatencyNS)-1])/1e6)

@@ -53,7 +53,7 @@ type versionCmd struct{}
 func (*versionCmd) Run(e *cli.Env) error { return cli.About("dse").Print(e.Stdout, e.JSON) }
 
 func newHeader(command string, seed uint64) cli.Header {
-	return cli.NewHeader("sluice-dse-"+command+"/1", seed, "estimated") // cycles come from the law
+	return cli.NewHeader("sluice-dse-"+command+"/1", seed, "estimated") // cycles come from the law or the machine
 }
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }

@@ -99,7 +99,7 @@ func (c *benchRatesCmd) Run(e *cli.Env) error {
 		c.Workers = 1
 	}
 	set, done := e.Progress("bench rates", len(rates)*len(seeds)*len(c.Policy))
-	label := "estimated" // the bundle's table comes from the law of cycles
+	label := "estimated" // the bundle's table comes from the law of cycles or the machine
 	var first sync.Once
 	open := func(ctx context.Context) (device.Blocking, error) {
 		dev, err := c.openDevice(ctx, c.Device, p, memo)

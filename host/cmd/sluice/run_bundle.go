@@ -239,7 +239,7 @@ func (r *bundleRun) open() (err error) {
 		r.point.Now, r.doc.Clock = r.now, "real"
 	}
 	if r.point.Clock == engine.Table {
-		r.doc.Label = "estimated" // the bundle's table comes from the law of cycles
+		r.doc.Label = "estimated" // the bundle's table comes from the law of cycles or the machine
 	}
 	return nil
 }

@@ -42,7 +42,7 @@ func (e *Env) Shard(text, dir string) (run *shard.Run, over bool, err error) {
 		run, err = e.merged.open(e)
 		return run, false, err
 	}
-	if text == "" {
+	if text == "" && !e.Has("shard") {
 		return nil, false, nil
 	}
 	r, err := shard.ParseRange(text)
@@ -57,7 +57,16 @@ func (e *Env) Shard(text, dir string) (run *shard.Run, over bool, err error) {
 	if errors.Is(err, shard.ErrRange) {
 		return nil, false, Errorf(Usage, "--shard %s: %w (--resume DIR)", text, err)
 	}
-	return run, over, err
+	if err != nil || over || dir == "" || len(run.Left()) == 1 {
+		return run, over, err
+	}
+	args := e.args
+	for _, i := range run.Left() { // one after the other, so that an interrupted process keeps what it has done
+		if err := e.again(append(slices.Clip(args), fmt.Sprintf("--shard=%d/%d", i, r.N)), nil); err != nil {
+			return nil, false, err
+		}
+	}
+	return nil, true, nil
 }
 
 // question returns the question of the command line, in which hashes of content stand for files. Copies of the files are kept

@@ -1,11 +1,76 @@
 package cli
 
 import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/sluice-npu/sluice/host/shard"
 )
+
+// sumCommands is a program whose command has four units, and fails at one of them.
+type sumCommands struct {
+	Sum   sumCmd   `cmd:""`
+	Merge MergeCmd `cmd:""`
+}
+
+type sumCmd struct {
+	Shards
+	Fail int `shard:"here" default:"-1"`
+}
+
+func (c *sumCmd) Run(e *Env) error {
+	r, over, err := c.Begin(e)
+	if err != nil || over {
+		return err
+	}
+	for _, err := range shard.Units(r, "all", 4, func(u int) (int, error) {
+		if u == c.Fail {
+			return 0, errors.New("out of memory")
+		}
+		return u, nil
+	}) {
+		if err != nil {
+			return err
+		}
+	}
+	_, err = r.Finish()
+	return err
+}
+
+// An interrupted range keeps the shards before the interruption; an empty --shard is none.
+func TestRange(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "shards")
+	var log bytes.Buffer
+	call := func(args ...string) int {
+		log.Reset()
+		return Program{Name: "prog", Commands: &sumCommands{}, Setup: func(*Env) {}}.Main(context.Background(), args, io.Discard, &log)
+	}
+	for _, c := range []struct {
+		args    []string
+		code, n int
+	}{
+		{[]string{"--shard", ""}, Usage, 0},
+		{[]string{"--shard", "", "--resume", dir}, Usage, 0},
+		{[]string{"--shard", "+1/+1"}, Usage, 0},
+		{[]string{"--fail=2", "--shard", "1-4/4", "--resume", dir}, Input, 2},
+		{[]string{"--resume", dir, "--shard=2-4/4"}, OK, 4},
+	} {
+		code := call(append([]string{"sum"}, c.args...)...)
+		names, err := filepath.Glob(filepath.Join(dir, "0*"))
+		if code != c.code || len(names) != c.n || err != nil {
+			t.Errorf("%v: code %d, %v, %v: %s", c.args, code, names, err, log.String())
+		}
+	}
+	if code := call("merge", dir); code != OK {
+		t.Errorf("%d: %s", code, log.String())
+	}
+}
 
 // A file is its content, alone and in a list; one whose name the list cannot have is refused, not taken by its name.
 func TestInputs(t *testing.T) {

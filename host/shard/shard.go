@@ -3,6 +3,7 @@
 package shard
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -41,12 +42,15 @@ func ParseRange(text string) (Range, error) {
 	if !more {
 		last = first
 	}
-	var r Range
-	var errs [3]error
-	r.First, errs[0] = strconv.Atoi(first)
-	r.Last, errs[1] = strconv.Atoi(last)
-	r.N, errs[2] = strconv.Atoi(of)
-	if errors.Join(errs[:]...) != nil || r.First < min(r.Last, 1) || r.Last < r.First || r.N < max(r.Last, 1) || r.N > Most {
+	number := func(text string) int {
+		n, err := strconv.ParseUint(text, 10, 31) // no sign
+		if err != nil {
+			return -1
+		}
+		return int(n)
+	}
+	r := Range{number(first), number(last), number(of)}
+	if r.First < 0 || r.First < min(r.Last, 1) || r.Last < r.First || r.N < max(r.Last, 1) || r.N > Most {
 		return Range{}, fmt.Errorf("%w, not %q", ErrRange, text)
 	}
 	return r, nil
@@ -151,15 +155,15 @@ func Begin(dir string, q Question, r Range) (run *Run, done bool, err error) {
 		if err != nil || n != r.N || run.mine[i] == nil {
 			continue
 		}
-		switch _, err := Read(dir, name, &q); {
-		case errors.Is(err, ErrQuestion):
-			return nil, false, err
-		case err != nil: // incomplete: the shard is run again
-			if err := os.Remove(filepath.Join(dir, name)); err != nil {
-				return nil, false, err
-			}
-		default:
+		_, err = Read(dir, name, &q)
+		if errors.Is(err, ErrResult) { // incomplete: the shard is run again
+			err = cmp.Or(os.Remove(filepath.Join(dir, name)), os.ErrNotExist)
+		}
+		switch {
+		case err == nil:
 			delete(run.mine, i)
+		case !errors.Is(err, os.ErrNotExist): // it may be whole; another process of this shard may have removed it
+			return nil, false, err
 		}
 	}
 	return run, len(run.mine) == 0, nil
@@ -277,12 +281,15 @@ func (r *Run) Made(what string, id func() string) {
 	}
 }
 
+// Left returns the shards that this process computes.
+func (r *Run) Left() []int { return slices.Sorted(maps.Keys(r.mine)) }
+
 // Finish writes the results of this process. over reports that the command has nothing more to do or print.
 func (r *Run) Finish() (over bool, err error) {
 	if r == nil || r.given != nil || r.dir == "" {
 		return false, nil
 	}
-	for _, i := range slices.Sorted(maps.Keys(r.mine)) {
+	for _, i := range r.Left() {
 		if _, err := r.mine[i].Write(r.dir); err != nil {
 			return true, err
 		}
@@ -300,13 +307,11 @@ func Units[T any](r *Run, stage string, n int, one func(unit int) (T, error)) it
 			r.next += n
 		}
 		for u := range n {
-			var of *Result
-			if r != nil && r.given == nil {
-				if of = r.mine[1+(base+u)%r.Question.Shards]; of == nil {
-					continue
-				}
+			i := 1 + (base+u)%r.Of()
+			if r != nil && r.given == nil && r.mine[i] == nil {
+				continue
 			}
-			got, err := unit(r, of, Key{stage, u}, one)
+			got, err := unit(r, i, Key{stage, u}, one)
 			if !yield(got, err) || err != nil {
 				return
 			}
@@ -314,12 +319,12 @@ func Units[T any](r *Run, stage string, n int, one func(unit int) (T, error)) it
 	}
 }
 
-func unit[T any](r *Run, of *Result, key Key, one func(int) (T, error)) (out T, err error) {
+func unit[T any](r *Run, i int, key Key, one func(int) (T, error)) (out T, err error) {
 	var text json.RawMessage
 	if r != nil && r.given != nil {
 		var ok bool
 		if text, ok = r.given.units[key]; !ok {
-			return out, fmt.Errorf("%s: %w: unit %v is in none", r.dir, ErrMissing, key)
+			return out, fmt.Errorf("%s: %w: unit %v is missing; delete the file and run shard %d again", filepath.Join(r.dir, r.given.from[i-1]), ErrResult, key, i)
 		}
 	} else {
 		v, err := one(key.Unit)
@@ -330,8 +335,8 @@ func unit[T any](r *Run, of *Result, key Key, one func(int) (T, error)) (out T, 
 			return out, fmt.Errorf("unit %v: %w", key, err)
 		}
 	}
-	if of != nil {
-		of.Units = append(of.Units, Unit{key, text})
+	if r != nil && r.given == nil {
+		r.mine[i].Units = append(r.mine[i].Units, Unit{key, text})
 	}
 	if err := strict(text, &out); err != nil {
 		return out, fmt.Errorf("unit %v: %w: %w", key, ErrResult, err)

@@ -173,6 +173,55 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// Merge names the file that lacks a unit.
+func TestLacking(t *testing.T) {
+	dir, q := t.TempDir(), question(2)
+	var names [2]string
+	for i := range names {
+		var err error
+		if names[i], err = (&Result{Question: q, Shard: i + 1, Units: []Unit{{Key{"a", i}, []byte("0")}}[:1-i]}).Write(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := Merge(dir, q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lacks := false
+	for v, err := range Units(r, "a", 2, func(int) (int, error) { return 1, nil }) {
+		if v != 0 || err != nil && !strings.Contains(err.Error(), names[1]+": no valid result: unit a/1 is missing; delete the file and run shard 2 again") {
+			t.Errorf("%d, %v", v, err)
+		}
+		lacks = lacks || err != nil
+	}
+	if !lacks {
+		t.Error("no unit is missing")
+	}
+}
+
+// A result that cannot be read now is kept.
+func TestKept(t *testing.T) {
+	if os.Getuid() == 0 {
+		t.Skip("root reads all files")
+	}
+	dir := t.TempDir()
+	do(t, dir, "1/3")
+	names, err := list(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, names[0])
+	if err := os.Chmod(path, 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := Begin(dir, question(3), Range{1, 1, 3}); !errors.Is(err, os.ErrPermission) {
+		t.Errorf("%v", err)
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Error(err)
+	}
+}
+
 // other puts a changed copy of the first result beside it, or in its place if it is another question's.
 func other(t *testing.T, dir string, change func(*Result)) string {
 	t.Helper()
@@ -202,7 +251,7 @@ func other(t *testing.T, dir string, change func(*Result)) string {
 func TestRange(t *testing.T) {
 	for text, want := range map[string]Range{
 		"1/1": {1, 1, 1}, "2-5/9": {2, 5, 9}, "100000/100000": {Most, Most, Most}, "0/7": {0, 0, 7},
-		"": {}, "0-1/1": {}, "-1/1": {}, "0/0": {}, "2/1": {}, "3-2/5": {}, "1/100001": {}, "1": {}, "a/b": {}, "1-/3": {}, "1/2/3": {},
+		"": {}, "0-1/1": {}, "-1/1": {}, "+1/+1": {}, "1/+1": {}, "0/0": {}, "2/1": {}, "3-2/5": {}, "1/100001": {}, "1": {}, "a/b": {}, "1-/3": {}, "1/2/3": {},
 	} {
 		if got, err := ParseRange(text); got != want || (err == nil) != (want != Range{}) {
 			t.Errorf("%q: %v, %v; expected %v", text, got, err, want)

@@ -46,7 +46,7 @@ func (s *Script) Slurm() string {
 #SBATCH --cpus-per-task=%d
 #SBATCH --mem=%dG
 #SBATCH --requeue
-# Shards that have a result end at once: submit it again to resume. Then: %s merge %s
+# Shards that have a result end at once: submit it again to resume, then merge the folder.
 status=0
 for ((shard = (SLURM_ARRAY_TASK_ID - 1) * %d / %d + 1; shard <= SLURM_ARRAY_TASK_ID * %d / %d; shard++)); do
   for try in $(seq %d); do
@@ -58,7 +58,7 @@ for ((shard = (SLURM_ARRAY_TASK_ID - 1) * %d / %d + 1; shard <= SLURM_ARRAY_TASK
   status=1
 done
 exit $status
-`, short(s.Question), tasks, s.Cores, s.Memory, s.Program, files.Quoted(s.Dir), n, tasks, n, tasks, s.Retries, s.line("$shard"))
+`, short(s.Question), tasks, s.Cores, s.Memory, n, tasks, n, tasks, s.Retries, s.line("$shard"))
 }
 
 // Kubernetes returns the manifest of an indexed Job.

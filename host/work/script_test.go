@@ -45,6 +45,16 @@ esac
 			t.Errorf("task %d: %v: %s", task, err, out)
 		}
 	}
+	s, ran := script(t, 1, "true"), filepath.Join(dir, "ran")
+	s.Dir = "/a\ntouch " + ran + "\n"
+	cmd := exec.Command("bash", "-c", s.Slurm())
+	cmd.Env = append(os.Environ(), "SLURM_ARRAY_TASK_ID=1")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+	if _, err := os.Stat(ran); err == nil {
+		t.Error("a folder's name is run")
+	}
 	out, err := os.ReadFile(said)
 	if err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -71,6 +72,26 @@ func Serve(listen, token, dir string) (*server.Server, error) {
 	return s, nil
 }
 
+// Lock keeps other hubs out of a folder until the file is closed or the process ends.
+func Lock(dir string) (*os.File, error) {
+	f, err := lock(filepath.Join(dir, ".lock"))
+	if err != nil {
+		return nil, fmt.Errorf("%s: another hub may have this folder: %w", dir, err)
+	}
+	return f, nil
+}
+
+// URL is where other machines reach a server: this machine's name is in place of an address that stands for all of its own.
+func URL(s *server.Server) (string, error) {
+	at, err := url.Parse(s.ClientURL())
+	if err != nil || !net.ParseIP(at.Hostname()).IsUnspecified() {
+		return s.ClientURL(), err
+	}
+	name, err := os.Hostname()
+	at.Host = net.JoinHostPort(name, at.Port())
+	return at.String(), err
+}
+
 // Run publishes the shards that have no result. It returns when all have one, or when each of the others has failed too
 // often.
 func (h *Hub) Run(ctx context.Context, nc *nats.Conn) error {
@@ -120,6 +141,9 @@ func (h *Hub) Run(ctx context.Context, nc *nats.Conn) error {
 			}
 		case <-tick.C:
 			at, err := consumer.Info(ctx)
+			if errors.Is(err, jetstream.ErrConsumerNotFound) { // another hub of this question has ended
+				return err
+			}
 			if err != nil {
 				h.Log.Warn("the queue does not answer", "error", err)
 				continue
@@ -134,6 +158,9 @@ func (h *Hub) Run(ctx context.Context, nc *nats.Conn) error {
 				idle = 0
 			}
 		}
+	}
+	if err := h.queue.stream.DeleteConsumer(ctx, short(q)); err != nil {
+		h.Log.Warn("workers are still asked", "error", err)
 	}
 	if len(h.failed) == 0 {
 		return nil
@@ -177,8 +204,15 @@ func (h *Hub) again(ctx context.Context) error {
 		if h.failed[i] != "" {
 			continue
 		}
-		if _, err := h.queue.results.GetInfo(ctx, object(&h.q, i)); err == nil {
-			continue // the result exists and will be collected
+		info, err := h.queue.results.GetInfo(ctx, object(&h.q, i))
+		if err == nil { // it could not be read before
+			err = h.collect(ctx, info)
+		}
+		if !errors.Is(err, jetstream.ErrObjectNotFound) {
+			if err != nil {
+				return err
+			}
+			continue
 		}
 		m, err := h.queue.stream.GetLastMsgForSubject(ctx, h.subject(text))
 		switch {
@@ -231,6 +265,10 @@ func (h *Hub) collect(ctx context.Context, info *jetstream.ObjectInfo) error {
 	}
 	if err == nil && r.Shard != i {
 		err = fmt.Errorf("%w: it is of shard %d", shard.ErrResult, r.Shard)
+	}
+	if err != nil && !errors.Is(err, shard.ErrResult) && !errors.Is(err, shard.ErrQuestion) && !errors.Is(err, jetstream.ErrDigestMismatch) {
+		h.Log.Warn("result not read, tried again later", "shard", i, "error", err)
+		return nil
 	}
 	if err != nil {
 		h.refused[i]++

@@ -217,7 +217,7 @@ func (w *Worker) put(ctx context.Context, q *shard.Question, i int) error {
 		return err
 	}
 	for try := 0; ; try++ {
-		once, stop := context.WithTimeout(ctx, 10*time.Second)
+		once, stop := context.WithTimeout(ctx, patience(uint64(len(text))))
 		_, err = w.queue.results.Put(once, jetstream.ObjectMeta{Name: object(q, i), Metadata: map[string]string{nameKey: name}}, bytes.NewReader(text))
 		stop()
 		if err == nil {

@@ -136,8 +136,15 @@ func get(ctx context.Context, from jetstream.ObjectStore, name string, most uint
 	if info.Size > most {
 		return nil, info, fmt.Errorf("%s: %w: %d bytes, at most %d", name, shard.ErrResult, info.Size, most)
 	}
+	ctx, stop := context.WithTimeout(ctx, patience(info.Size))
+	defer stop()
 	text, err := from.GetBytes(ctx, name)
 	return text, info, err
+}
+
+// patience is how long to wait for so many bytes.
+func patience(size uint64) time.Duration {
+	return 10*time.Second + time.Duration(size)*time.Microsecond // 1 MB/s
 }
 
 func hash(texts ...[]byte) string {

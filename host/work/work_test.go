@@ -71,6 +71,11 @@ func TestMain(m *testing.M) {
 }
 
 func hub(ctx context.Context, addr, dir string, log *slog.Logger) error {
+	l, err := Lock(dir)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
 	s, err := Serve(addr, "", filepath.Join(dir, ".hub"))
 	if err != nil {
 		return err
@@ -154,6 +159,9 @@ func TestKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	have(t, dir, 15)
+	if _, err := Lock(dir); err == nil {
+		t.Error("a second hub has the folder")
+	}
 	if err := first.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -252,6 +260,9 @@ func TestLost(t *testing.T) {
 		t.Error(err)
 	}
 	whole(t, dir)
+	if _, err := in.stream.Consumer(ctx, short(&q)); !errors.Is(err, jetstream.ErrConsumerNotFound) {
+		t.Errorf("the question is still there: %v", err)
+	}
 	for i := range shards {
 		if runs[i+1] != 1 {
 			t.Errorf("shard %d was done %d times", i+1, runs[i+1])
@@ -263,6 +274,29 @@ func TestLost(t *testing.T) {
 		if !strings.Contains(said.String(), want) {
 			t.Errorf("%q was not said:\n%s", want, said.String())
 		}
+	}
+}
+
+// A result that the queue does not give in time is neither refused nor deleted, and is collected later.
+func TestLate(t *testing.T) {
+	_, in := served(t)
+	dir, q, ctx := t.TempDir(), asked(), t.Context()
+	name, text, err := (&shard.Result{Question: q, Shard: 3}).Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := in.results.Put(ctx, jetstream.ObjectMeta{Name: object(&q, 3), Metadata: map[string]string{nameKey: name}}, strings.NewReader(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &Hub{Dir: dir, Log: slog.New(slog.DiscardHandler), q: q, queue: in, missing: map[int]bool{3: true}, refused: map[int]int{}}
+	late, stop := context.WithTimeout(ctx, 0)
+	defer stop()
+	if err := h.collect(late, info); err != nil || h.refused[3] != 0 || !h.missing[3] {
+		t.Errorf("%v, %v, %v", err, h.refused, h.missing)
+	}
+	if err := h.again(ctx); err != nil || h.missing[3] {
+		t.Errorf("%v, %v", err, h.missing)
 	}
 }
 
@@ -366,6 +400,18 @@ func TestUnable(t *testing.T) {
 func TestLoopback(t *testing.T) {
 	if _, err := Serve("0.0.0.0:0", "", t.TempDir()); err == nil || !strings.Contains(err.Error(), "expected a loopback address, or a token") {
 		t.Errorf("%v", err)
+	}
+	s, err := Serve("0.0.0.0:0", "secret", t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { s.Shutdown(); s.WaitForShutdown() }()
+	name, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if at, err := URL(s); err != nil || !strings.HasPrefix(at, "nats://"+name+":") {
+		t.Errorf("workers join %s, %v", at, err)
 	}
 }
 

@@ -111,6 +111,11 @@ func (c *workHubCmd) Run(e *cli.Env) error {
 	if err != nil || q == nil {
 		return err
 	}
+	lock, err := work.Lock(c.Resume)
+	if err != nil {
+		return cli.Coded(cli.Usage, err)
+	}
+	defer lock.Close()
 	url, o := c.URL, c.options()
 	if url == "" {
 		s, err := work.Serve(c.Listen, c.Token, filepath.Join(c.Resume, ".hub"))
@@ -119,7 +124,14 @@ func (c *workHubCmd) Run(e *cli.Env) error {
 		}
 		defer func() { s.Shutdown(); s.WaitForShutdown() }()
 		url, o = s.ClientURL(), append(o, nats.InProcessServer(s))
-		fmt.Fprintf(e.Stderr, "workers: sluice work join %s\n", s.ClientURL())
+		at, err := work.URL(s)
+		if err != nil {
+			return err
+		}
+		if c.Token != "" {
+			at += " --token TOKEN"
+		}
+		fmt.Fprintf(e.Stderr, "workers: sluice work join %s\n", at)
 	}
 	nc, err := work.Connect(url, "hub", o...)
 	if err != nil {
@@ -144,13 +156,13 @@ type workJoinCmd struct {
 	Cores  int           `help:"Processors (default: all)."`
 	Memory int           `placeholder:"GIB" help:"Memory."`
 	Dir    string        `default:"out/work" help:"Folder for questions, their inputs and results."`
-	Idle   time.Duration `help:"Leave after so long without work; 0: never."`
+	Idle   time.Duration `help:"Leave after so long without work or without the hub; 0: never."`
 }
 
 func (*workJoinCmd) Help() string {
-	return `Does shards for a hub, one at a time, until it is interrupted; it waits for a hub that is away. The program
-(and dse beside it) has to be of the hub's version and RTL, otherwise the question is left to others. It
-runs sluice and dse alone, and only questions of --shard.
+	return `Does shards for a hub, one at a time, until it is interrupted; it waits for a hub that is away, at most
+--idle. The program (and dse beside it) has to be of the hub's version and RTL, otherwise the question is
+left to others. It runs sluice and dse alone, and only questions of --shard.
 
 Example:
   sluice work join nats://lab7:4222 --token SECRET --has simulator --memory 16`

@@ -163,7 +163,10 @@ func (w *Worker) one(ctx context.Context, info *jetstream.ConsumerInfo, c *campa
 		some = true
 		err = w.do(ctx, m, c, info.Config.AckWait)
 	}
-	return some, errors.Join(err, batch.Error())
+	if ended := batch.Error(); !errors.Is(ended, jetstream.ErrConsumerDeleted) { // else the question was withdrawn, all done
+		err = errors.Join(err, ended)
+	}
+	return some, err
 }
 
 // do computes the shard of a message, stores its result, and then acknowledges the message. If the worker stops reporting

@@ -134,7 +134,7 @@ type Stated struct {
 func (s Stated) String() string {
 	switch {
 	case s.Own:
-		return fmt.Sprintf("nothing of it was counted; random layers are off, on average/at worst, by %v", s.Band)
+		return fmt.Sprintf("nothing of it was counted; random layers and other networks are off, on average/at worst, by at most %v", s.Band)
 	case !s.Counted:
 		return fmt.Sprintf("not counted on this design at this memory; %d starts elsewhere are off, on average/at worst, by %v", s.N, s.Band)
 	case s.Network != "":
@@ -153,9 +153,14 @@ func Of(d configs.Design, network string, own bool) (s Stated, err error) {
 	s.Networks, s.Random, s.Own = b.Layers[0], b.Layers[1], own
 	if own {
 		s.Band = s.Random
-		return s, err
 	}
 	for _, x := range b.Starts { // a network's own stand behind those of all there, and these behind all
+		if own {
+			if x.Config == "" { // no less than what starts of the zoo are off
+				s.Band = Band{max(s.Random.Mean, x.Mean), max(s.Random.Worst, x.Worst)}
+			}
+			continue
+		}
 		here := x.Config == d.Name && x.Bandwidth == d.DRAM.BytesPerCycle && d.DRAM.LatencyCycles == latency
 		if x.Config == "" || here && (x.Network == "" || x.Network == network) {
 			s.StartBand, s.Counted = x, here

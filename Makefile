@@ -163,7 +163,7 @@ test-netlist: build $(BUILD)/.venv
 	@.ci/cache run "syn-pe_array-$$(cat $(SYN_INPUTS) | sha256sum | cut -d' ' -f1)" $(BUILD)/syn/small-xcup-pe_array \
 	  hw/syn/synth.sh small --family xcup --top pe_array
 	@go run ./hw/syn/cmd/synfigures
-	@core=$$(ls $(PICORV32)) && go run ./hw/syn/cmd/timing -core "$$core" -only small
+	@core=$$(ls $(PICORV32)) && go run ./hw/syn/cmd/timing -core "$$core" -only $(TIMED)
 	@cosim=$$(sim/netlist/build.sh small); rm -rf $(BUILD)/vectors/small; \
 	bin/dse vectors --config small --n 12 --seed $(SEED) --out $(BUILD)/vectors/small >/dev/null; \
 	truncate -s 64M $(BUILD)/vectors/dram; \
@@ -184,7 +184,7 @@ test-verify: setup build cosim
 	@mkdir -p out/own && { sed 's/^name: .*/name: v5-post-int8/' hw/configs/v5.yaml; printf 'post: true\ndepthwise: true\ntype: int8\n'; } > out/own/v5-post-int8.yaml && sim/build.sh out/own/v5-post-int8.yaml
 	@bin/sluice verify --config out/own/v5-post-int8.yaml --n 60 --images 0 --oracle 0 --orders 0 --seed $(SEED) --out out/int8
 	@bin/sluice faults --config out/own/v5-post-int8.yaml --n 40 --seed $(SEED) --out out/int8-faults
-	@bin/dse validate --config run --network mobilenetv2 --share 0.06 --longest 20000 --n 24 --seed $(SEED) --bands --out out/validate.json
+	@bin/dse validate --config run --network mobilenetv2 --share 0.06 --longest 20000 --n 24 --seed $(SEED) --bands --machine --out out/validate.json
 	@mkdir -p out/own && sed 's/^name: .*/name: bench-7/' boards/pynq-z2/board.yaml > out/own/bench-7.yaml
 	@bin/dse sweep --network mobilenetv2 --board out/own/bench-7.yaml --max-dsp 80 --tr 64..128 --margin 0.1 --out out/own/sweep.json >/dev/null
 	@bin/dse export --sweep out/own/sweep.json --name bench-7-best --out out/own >/dev/null && sim/build.sh out/own/bench-7-best.yaml --stub
@@ -203,7 +203,7 @@ hls-vitis: setup ## the vendor's flow for the HLS kernel (needs vitis_hls or vit
 
 # Longest paths of small and of units at full size; what is stored of the same RTL is not synthesised again.
 # TIMING=-all: everything anew; TIMING='-tops -all': zcu104's units and whole NPUs too (hours); -store keeps it.
-# CI looks at small, which it has synthesised anyway; nightly at TIMED, units of both boards too, of which it synthesises those whose RTL has changed.
+# CI looks at TIMED, units of both boards and small: it synthesises those whose RTL has changed (small it has anyway).
 TIMED := small,zc706,zcu104
 PICORV32 := $(VENV)/lib/python3*/site-packages/pythondata_cpu_picorv32/verilog/picorv32.v
 .PHONY: timing

@@ -253,6 +253,7 @@ func (b Band) String() string { return fmt.Sprintf("%.1f/%.1f %%", 100*b.Mean, 1
 // Kind is layers that have a band of their own.
 type Kind struct {
 	What   string
+	Random bool
 	Int8   bool
 	Band   Band
 	Layers []Layer
@@ -263,9 +264,9 @@ func Kinds(all []Layer) ([4]Kind, error) {
 	b, err := read()
 	k := [4]Kind{
 		{What: "layers of networks", Band: b.Layers[0]},
-		{What: "random layers", Band: b.Layers[1]},
+		{What: "random layers", Random: true, Band: b.Layers[1]},
 		{What: "layers of networks in int8", Band: b.Int8.Layers[0], Int8: true},
-		{What: "random layers in int8", Band: b.Int8.Layers[1], Int8: true},
+		{What: "random layers in int8", Random: true, Band: b.Int8.Layers[1], Int8: true},
 	}
 	for _, l := range all {
 		i := 0
@@ -284,6 +285,17 @@ func Kinds(all []Layer) ([4]Kind, error) {
 func (k *Kind) Inside() bool {
 	s := Summarise(k.Layers)
 	return s.Mean <= k.Band.Mean && s.Worst <= k.Band.Worst
+}
+
+// Exact counts the layers whose cycles and stalls the machine says as the counters do.
+func (k *Kind) Exact() (n int) {
+	for i := range k.Layers {
+		l := &k.Layers[i]
+		if l.Stepped != nil && l.Stepped.Cycles == l.Cycles && l.Waits(l.Stepped.Stalls) {
+			n++
+		}
+	}
+	return n
 }
 
 // Sources is a hash of what decides about cycles: the RTL that npu_top is made of, comments and spacing aside,

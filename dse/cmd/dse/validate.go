@@ -45,7 +45,7 @@ type validateCmd struct {
 	Starts    bool      `help:"Time whole segments of the networks, one start each, rather than layers alone; no random ones but --random."`
 	Random    int       `placeholder:"N" help:"With --starts: also segments of so many random networks of up to eight layers on each configuration and bandwidth, under any legal FBCB entries."`
 	Require   bool      `help:"Fail where the law is off by more than is meant (3 % or 100 cycles, 1 % on average); without it or --bands status 0 says only that all was counted."`
-	Bands     bool      `help:"Fail where the law is beyond its bands, those of the layers in dse/counted."`
+	Bands     bool      `help:"Fail where the law is beyond its bands, those of the layers in dse/counted; with --machine random layers are held to the machine, every counter, and not to the law's band."`
 	Full      bool      `help:"The build with its MACs (sim/build.sh NAME), slower: the same cycles."`
 	Machine   bool      `help:"Also compare the machine (dse/machine), which steps through the RTL's registers: some 0.3 s a million cycles."`
 	Again     string    `placeholder:"FILE.json" help:"Do not simulate: compare the law of now with the counters that --out wrote to this file."`
@@ -155,7 +155,7 @@ func (c *validateCmd) Run(e *cli.Env) error {
 		return cli.Told(cli.Check)
 	}
 	if c.Bands {
-		return insideBands(e, all)
+		return insideBands(e, all, c.Machine)
 	}
 	return nil
 }
@@ -336,8 +336,9 @@ func (c *validateCmd) again() ([]counted.Layer, error) {
 	return f.Layers, nil
 }
 
-// insideBands fails if the law is outside its bands.
-func insideBands(e *cli.Env, all []counted.Layer) error {
+// insideBands fails if the law is outside its bands. A small sample of random layers says little of a law whose
+// worst ones are rare, so these are held to the machine where there is one: each counter of each layer.
+func insideBands(e *cli.Env, all []counted.Layer, stepped bool) error {
 	kinds, err := counted.Kinds(all)
 	if err != nil {
 		return err
@@ -348,8 +349,15 @@ func insideBands(e *cli.Env, all []counted.Layer) error {
 			continue
 		}
 		s := counted.Summarise(k.Layers)
-		fmt.Fprintf(e.Stderr, "dse: %d %s: mean %.2f %% (band %.2f), worst %.2f %% (band %.2f)\n", s.N, k.What, 100*s.Mean, 100*k.Band.Mean, 100*s.Worst, 100*k.Band.Worst)
-		if !k.Inside() {
+		fmt.Fprintf(e.Stderr, "dse: %d %s: mean %.2f %% (band %.2f), worst %.2f %% (band %.2f)", s.N, k.What, 100*s.Mean, 100*k.Band.Mean, 100*s.Worst, 100*k.Band.Worst)
+		inside := k.Inside()
+		if k.Random && stepped {
+			n := k.Exact()
+			fmt.Fprintf(e.Stderr, "; by the machine %d to the cycle, with every stall", n)
+			inside = n == s.N
+		}
+		fmt.Fprintln(e.Stderr)
+		if !inside {
 			err = cli.Told(cli.Check)
 		}
 	}

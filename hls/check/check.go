@@ -140,13 +140,14 @@ func run(ctx context.Context, stdin []byte, tool string, args ...string) (string
 
 // loop is a loop of the intermediate code.
 type loop struct {
-	f      *function
-	header string
-	blocks map[string]bool
-	depth  int
-	inner  bool // contains other loops
-	src    *sourceLoop
-	known  bool // the number of trips is known when the loop begins
+	f       *function
+	header  string
+	blocks  map[string]bool
+	depth   int
+	inner   bool // contains other loops
+	src     *sourceLoop
+	known   bool // the number of trips is known when the loop begins
+	bounded bool // LLVM finds a bound
 }
 
 // value names the result of an instruction in a function; evolution holds ScalarEvolution's expression of each value.
@@ -177,24 +178,41 @@ func findLoops(ctx context.Context, m *module, src *source, text string, r *Repo
 	if err != nil {
 		return nil, nil, err
 	}
+	loops, seen, err := readLoops(printed, m)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, l := range loops {
+		l.src = l.place(m, src)
+	}
+	// a statement is one loop: an inner loop at the same place gets neither a statement nor a bound of its own
+	var inside []*loop
+	for _, l := range loops {
+		if slices.ContainsFunc(loops, func(outer *loop) bool {
+			return outer != l && outer.f == l.f && outer.src == l.src && outer.blocks[l.header] && !outer.splits(l)
+		}) {
+			inside = append(inside, l)
+		}
+	}
+	for _, l := range inside {
+		l.src = nil
+	}
+	for _, l := range loops {
+		r.loop(l, loops, m)
+	}
+	return loops, seen, nil
+}
+
+// readLoops reads what LLVM printed of the loops and of the values' evolution.
+func readLoops(printed string, m *module) ([]*loop, evolution, error) {
 	seen := evolution{}
 	var f *function // the function whose expressions are being printed
 	defined := ""
 	var loops []*loop
-	bounds := map[*loop]int64{}
 	named := 0 // number of loops whose function is known
 	for line := range strings.SplitSeq(printed, "\n") {
 		if g := loopAtRE.FindStringSubmatch(line); g != nil {
-			l := &loop{blocks: map[string]bool{}}
-			l.depth, _ = strconv.Atoi(g[1])
-			for b := range strings.SplitSeq(g[2], ",") {
-				name, marks, _ := strings.Cut(strings.TrimPrefix(b, "%"), "<")
-				name = strings.Trim(name, `"`)
-				l.blocks[name] = true
-				if strings.Contains(marks, "header>") {
-					l.header = name
-				}
-			}
+			l := loopOf(g[1], g[2])
 			for _, outer := range loops[named:] {
 				outer.inner = outer.inner || outer.blocks[l.header]
 			}
@@ -224,10 +242,8 @@ func findLoops(ctx context.Context, m *module, src *source, text string, r *Repo
 		}
 		if g := scevMaxRE.FindStringSubmatch(line); g != nil {
 			for _, l := range loops {
-				if l.header == g[1] && l.f == loops[named-1].f {
-					if n, err := strconv.ParseInt(g[2], 10, 64); err == nil {
-						bounds[l] = n
-					}
+				if n, err := strconv.ParseInt(g[2], 10, 64); err == nil && l.header == g[1] && l.f == loops[named-1].f {
+					l.bounded = n >= 0 && n < maxTrips
 				}
 			}
 		}
@@ -235,56 +251,59 @@ func findLoops(ctx context.Context, m *module, src *source, text string, r *Repo
 	if named < len(loops) {
 		return nil, nil, fmt.Errorf("%s: %d loops without a function", opt, len(loops)-named)
 	}
-	for _, l := range loops {
-		l.src = l.place(m, src)
-	}
-	// a statement is one loop: an inner loop at the same place gets neither a statement nor a bound of its own
-	var inside []*loop
-	for _, l := range loops {
-		if slices.ContainsFunc(loops, func(outer *loop) bool {
-			return outer != l && outer.f == l.f && outer.src == l.src && outer.blocks[l.header] && !outer.splits(l)
-		}) {
-			inside = append(inside, l)
-		}
-	}
-	for _, l := range inside {
-		l.src = nil
-	}
-	for _, l := range loops {
-		r.Loops++
-		if l.src == nil {
-			r.Problems = append(r.Problems, fmt.Sprintf("%s: the loop at %s has no place in the source%s", l.f.name, l.header, l.near(m)))
-			continue
-		}
-		if !l.leaves() {
-			r.Problems = append(r.Problems, fmt.Sprintf("%v: no bound: nothing leaves the loop", l.src))
-			continue
-		}
-		bound, bounded := bounds[l]
-		switch {
-		case bounded && bound >= 0 && bound < maxTrips:
-			r.ByLLVM++
-		case l.src.Trips != "":
-			r.Stated++
-		default:
-			r.Problems = append(r.Problems, fmt.Sprintf("%v: no bound: ScalarEvolution finds none and no loop_tripcount states one", l.src))
-		}
-		if l.src.Unroll {
-			r.Problems = append(r.Problems, fmt.Sprintf("%v: cannot be unrolled: its trips are not constant", l.src))
-		}
-		if l.src.II > 0 {
-			r.Pipelined++
-			for _, f := range m.reached(l) {
-				if slices.ContainsFunc(loops, func(in *loop) bool { return in.f == f }) {
-					r.Problems = append(r.Problems, fmt.Sprintf("%v: pipelined, and calls %s, which has a loop", l.src, f.name))
-				}
-			}
-			if l.inner {
-				r.Problems = append(r.Problems, fmt.Sprintf("%v: pipelined, with a loop inside that is not unrolled", l.src))
-			}
-		}
-	}
 	return loops, seen, nil
+}
+
+// loopOf reads a loop's depth and its blocks.
+func loopOf(depth, blocks string) *loop {
+	l := &loop{blocks: map[string]bool{}}
+	l.depth, _ = strconv.Atoi(depth)
+	for b := range strings.SplitSeq(blocks, ",") {
+		name, marks, _ := strings.Cut(strings.TrimPrefix(b, "%"), "<")
+		name = strings.Trim(name, `"`)
+		l.blocks[name] = true
+		if strings.Contains(marks, "header>") {
+			l.header = name
+		}
+	}
+	return l
+}
+
+// loop counts a loop, and says what is wrong with it.
+func (r *Report) loop(l *loop, loops []*loop, m *module) {
+	said := func(format string, args ...any) { r.Problems = append(r.Problems, fmt.Sprintf(format, args...)) }
+	r.Loops++
+	if l.src == nil {
+		said("%s: the loop at %s has no place in the source%s", l.f.name, l.header, l.near(m))
+		return
+	}
+	if !l.leaves() {
+		said("%v: no bound: nothing leaves the loop", l.src)
+		return
+	}
+	switch {
+	case l.bounded:
+		r.ByLLVM++
+	case l.src.Trips != "":
+		r.Stated++
+	default:
+		said("%v: no bound: ScalarEvolution finds none and no loop_tripcount states one", l.src)
+	}
+	if l.src.Unroll {
+		said("%v: cannot be unrolled: its trips are not constant", l.src)
+	}
+	if l.src.II == 0 {
+		return
+	}
+	r.Pipelined++
+	for _, f := range m.reached(l) {
+		if slices.ContainsFunc(loops, func(in *loop) bool { return in.f == f }) {
+			said("%v: pipelined, and calls %s, which has a loop", l.src, f.name)
+		}
+	}
+	if l.inner {
+		said("%v: pipelined, with a loop inside that is not unrolled", l.src)
+	}
 }
 
 // place returns the loop statement. It is found by the debug location in the metadata of the loop's latch, or of its

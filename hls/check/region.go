@@ -178,47 +178,7 @@ func structure(src *source, r *Report) {
 	src.partitions(said)
 	bundles := map[string]string{}
 	for _, p := range src.pragmas {
-		var in *definition
-		for _, d := range src.functions {
-			if d.file == p.file && d.first <= p.line && p.line <= d.last {
-				in = d
-			}
-		}
-		if in == nil {
-			said("%s:%d: pragma %s stands in no function", p.file, p.line, p.kind)
-			continue
-		}
-		for _, key := range []string{"variable", "port"} {
-			name := setting(p.text, key)
-			if name != "" && (key != "port" || name != "return") && !in.declares(name) {
-				said("%s:%d: pragma %s: %s has no %s", p.file, p.line, p.kind, in.name, name)
-			}
-		}
-		switch p.kind {
-		case "dataflow":
-			if !strings.Contains(in.body, "SLUICE_REGION") {
-				said("%s:%d: pragma dataflow in %s, which is no dataflow region (SLUICE_REGION): nothing here holds it to one", p.file, p.line, in.name)
-			}
-		case "stable":
-			if !strings.Contains(in.body, "SLUICE_REGION") {
-				said("%s:%d: pragma stable in %s has no effect: it speaks of what the stages of a dataflow region read", p.file, p.line, in.name)
-			}
-		case "inline":
-			if strings.Contains(in.body, "SLUICE_REGION") || stages[in.name] {
-				said("%s:%d: pragma inline in %s, a dataflow region or a stage of one: expected a process of its own", p.file, p.line, in.name)
-			}
-		case "bind_storage":
-			name := setting(p.text, "variable")
-			if fifo := in.stream(name); fifo != (setting(p.text, "type") == "fifo") {
-				said("%s:%d: pragma bind_storage: expected type=fifo of a stream, and of nothing else: %s", p.file, p.line, p.text)
-			}
-		case "bind_op":
-			name, op := setting(p.text, "variable"), setting(p.text, "op")
-			sign := map[string]string{"mul": `\*`, "add": `\+`, "sub": `-`}[op]
-			if !regexp.MustCompile(`\b` + name + `\s*(?:\[[^\]]*\]\s*)*=[^;]*` + sign).MatchString(in.body) {
-				said("%s:%d: pragma bind_op: %s is made by no %s", p.file, p.line, name, op)
-			}
-		}
+		src.pragma(p, stages, said)
 		if b := setting(p.text, "bundle"); b != "" {
 			if other := bundles[b]; other != "" {
 				said("%s:%d: the bundle %s is that of %s too: a port to DRAM has one process", p.file, p.line, b, other)
@@ -245,6 +205,52 @@ func structure(src *source, r *Report) {
 		}
 	}
 	slices.Sort(r.Problems)
+}
+
+// pragma checks that a pragma names what its function has, and stands where it has an effect.
+func (s *source) pragma(p placed, stages map[string]bool, said func(string, ...any)) {
+	var in *definition
+	for _, d := range s.functions {
+		if d.file == p.file && d.first <= p.line && p.line <= d.last {
+			in = d
+		}
+	}
+	if in == nil {
+		said("%s:%d: pragma %s stands in no function", p.file, p.line, p.kind)
+		return
+	}
+	for _, key := range []string{"variable", "port"} {
+		name := setting(p.text, key)
+		if name != "" && (key != "port" || name != "return") && !in.declares(name) {
+			said("%s:%d: pragma %s: %s has no %s", p.file, p.line, p.kind, in.name, name)
+		}
+	}
+	region := strings.Contains(in.body, "SLUICE_REGION")
+	switch p.kind {
+	case "dataflow":
+		if !region {
+			said("%s:%d: pragma dataflow in %s, which is no dataflow region (SLUICE_REGION): nothing here holds it to one", p.file, p.line, in.name)
+		}
+	case "stable":
+		if !region {
+			said("%s:%d: pragma stable in %s has no effect: it speaks of what the stages of a dataflow region read", p.file, p.line, in.name)
+		}
+	case "inline":
+		if region || stages[in.name] {
+			said("%s:%d: pragma inline in %s, a dataflow region or a stage of one: expected a process of its own", p.file, p.line, in.name)
+		}
+	case "bind_storage":
+		name := setting(p.text, "variable")
+		if fifo := in.stream(name); fifo != (setting(p.text, "type") == "fifo") {
+			said("%s:%d: pragma bind_storage: expected type=fifo of a stream, and of nothing else: %s", p.file, p.line, p.text)
+		}
+	case "bind_op":
+		name, op := setting(p.text, "variable"), setting(p.text, "op")
+		sign := map[string]string{"mul": `\*`, "add": `\+`, "sub": `-`}[op]
+		if !regexp.MustCompile(`\b` + name + `\s*(?:\[[^\]]*\]\s*)*=[^;]*` + sign).MatchString(in.body) {
+			said("%s:%d: pragma bind_op: %s is made by no %s", p.file, p.line, name, op)
+		}
+	}
 }
 
 // ports checks that every parameter of the top function, and its start, has exactly one interface pragma: the tool's
@@ -324,108 +330,43 @@ func (d *definition) uses(n int, defs map[string]*definition, depth int) (u use)
 	return u
 }
 
+// A region is a dataflow region: its stages in their order, its channels, and the stages that use each name.
+type region struct {
+	*definition
+	stages                  []stage
+	channels                []string
+	depths                  map[string]string // by stream: what its pragma says
+	readers, writers, users map[string][]int
+}
+
+type stage struct {
+	name string
+	line int
+}
+
 // region checks one dataflow region.
 func (s *source) region(d *definition, defs map[string]*definition, said func(string, ...any)) {
-	type stage struct {
-		name string
-		line int
-	}
-	readers, writers, users := map[string][]int{}, map[string][]int{}, map[string][]int{}
-	var stages []stage
-	channels := map[string]bool{} // the depth, or the declaration of blocks
-	var order []string
-	depths := map[string]string{}
+	r := &region{definition: d, depths: map[string]string{}, readers: map[string][]int{}, writers: map[string][]int{}, users: map[string][]int{}}
 	for _, p := range s.pragmas {
-		if p.kind != "stream" || p.file != d.file || p.line < d.first || p.line > d.last {
-			continue
+		if p.kind == "stream" && p.file == d.file && p.line >= d.first && p.line <= d.last {
+			r.depths[setting(p.text, "variable")] = setting(p.text, "depth")
 		}
-		depths[setting(p.text, "variable")] = setting(p.text, "depth")
 	}
-	for at := 0; at < len(d.body); {
-		end := at
-		for end < len(d.body) && d.body[end] != ';' && d.body[end] != '{' {
-			if d.body[end] == '(' {
-				if to := closing(d.body, end); to > 0 {
-					end = to
-				}
-			}
-			end++
-		}
-		lead := len(d.body[at:end]) - len(strings.TrimLeft(d.body[at:end], " \n"))
-		text := spaceRE.ReplaceAllString(strings.TrimSpace(d.body[at:end]), " ")
-		line := d.line(at + lead)
-		if end < len(d.body) && d.body[end] == '{' {
-			said("%s:%d: a block in the dataflow region %s: expected declarations of channels and SLUICE_STAGE(stage(names)), without a condition or a loop around them: %s", d.file, line, d.name, text)
-			if end = closing(d.body, end); end < 0 {
-				return
-			}
-			at = end + 1
-			continue
-		}
-		at = end + 1
+	if !r.statements(defs, said) {
+		return
+	}
+	for _, c := range r.channels {
+		w, in := r.writers[c], r.readers[c]
 		switch {
-		case text == "" || text == "SLUICE_REGION":
-		case blocksRE.MatchString(text):
-			name := blocksRE.FindStringSubmatch(text)[1]
-			channels[name] = true
-			order = append(order, name)
-		case fifoRE.MatchString(text):
-			g := fifoRE.FindStringSubmatch(text)
-			channels[g[2]] = true
-			order = append(order, g[2])
-			if depths[g[2]] != g[1] {
-				said("%s:%d: %s is as deep as %s in C-simulation and as %q in synthesis (pragma stream)", d.file, line, g[2], g[1], depths[g[2]])
-			}
-			if g[3] != g[2] {
-				said("%s:%d: %s calls itself %s", d.file, line, g[2], g[3])
-			}
-		case stageRE.MatchString(text):
-			g := stageRE.FindStringSubmatch(text)
-			n := len(stages)
-			stages = append(stages, stage{g[1], line})
-			callee := defs[g[1]]
-			if callee == nil {
-				said("%s:%d: there is no function %s", d.file, line, g[1])
-				continue
-			}
-			for i, arg := range list(g[2]) {
-				if i < len(callee.params) && !strings.ContainsAny(callee.params[i].kind, "&*") && !strings.Contains(callee.params[i].kind, "hls::") {
-					continue // a scalar, or a struct of scalars, by value
-				}
-				u := callee.uses(i, defs, 0)
-				if u.reads {
-					readers[arg] = append(readers[arg], n)
-				}
-				if u.writes {
-					writers[arg] = append(writers[arg], n)
-				}
-				users[arg] = append(users[arg], n)
-			}
-		default:
-			said("%s:%d: in the dataflow region %s: expected declarations of channels and SLUICE_STAGE(stage(names)), without a condition or a loop around them: %s", d.file, line, d.name, text)
-		}
-	}
-	names := func(at []int) string {
-		var out []string
-		for _, n := range at {
-			out = append(out, stages[n].name)
-		}
-		if out == nil {
-			return "none"
-		}
-		return strings.Join(out, ", ")
-	}
-	for _, c := range order {
-		switch {
-		case len(writers[c]) != 1 || len(readers[c]) != 1:
-			said("%s:%d: %s: expected one stage that writes it and one that reads it, found %s and %s", d.file, d.first, c, names(writers[c]), names(readers[c]))
-		case writers[c][0] >= readers[c][0]:
-			said("%s:%d: %s: %s reads before %s writes: expected the stages in the order of what flows", d.file, stages[readers[c][0]].line, c, stages[readers[c][0]].name, stages[writers[c][0]].name)
+		case len(w) != 1 || len(in) != 1:
+			said("%s:%d: %s: expected one stage that writes it and one that reads it, found %s and %s", d.file, d.first, c, r.names(w), r.names(in))
+		case w[0] >= in[0]:
+			said("%s:%d: %s: %s reads before %s writes: expected the stages in the order of what flows", d.file, r.stages[in[0]].line, c, r.stages[in[0]].name, r.stages[w[0]].name)
 		}
 	}
 	for _, p := range d.params {
-		if len(users[p.name]) > 1 {
-			said("%s:%d: %s (%s) is used by more than one stage of the region: %s", d.file, d.first, p.name, p.kind, names(users[p.name]))
+		if len(r.users[p.name]) > 1 {
+			said("%s:%d: %s (%s) is used by more than one stage of the region: %s", d.file, d.first, p.name, p.kind, r.names(r.users[p.name]))
 		}
 	}
 	// the caller of the region must pass each memory once
@@ -444,6 +385,88 @@ func (s *source) region(d *definition, defs map[string]*definition, said func(st
 			}
 		}
 	}
+}
+
+// statements reads the region's body. It returns false if a block does not end.
+func (r *region) statements(defs map[string]*definition, said func(string, ...any)) bool {
+	for at := 0; at < len(r.body); {
+		end := at
+		for end < len(r.body) && r.body[end] != ';' && r.body[end] != '{' {
+			if r.body[end] == '(' {
+				if to := closing(r.body, end); to > 0 {
+					end = to
+				}
+			}
+			end++
+		}
+		lead := len(r.body[at:end]) - len(strings.TrimLeft(r.body[at:end], " \n"))
+		text := spaceRE.ReplaceAllString(strings.TrimSpace(r.body[at:end]), " ")
+		line := r.line(at + lead)
+		if end < len(r.body) && r.body[end] == '{' {
+			said("%s:%d: a block in the dataflow region %s: expected declarations of channels and SLUICE_STAGE(stage(names)), without a condition or a loop around them: %s", r.file, line, r.name, text)
+			if end = closing(r.body, end); end < 0 {
+				return false
+			}
+		} else {
+			r.statement(text, line, defs, said)
+		}
+		at = end + 1
+	}
+	return true
+}
+
+// statement reads a channel or a stage.
+func (r *region) statement(text string, line int, defs map[string]*definition, said func(string, ...any)) {
+	switch {
+	case text == "" || text == "SLUICE_REGION":
+	case blocksRE.MatchString(text):
+		r.channels = append(r.channels, blocksRE.FindStringSubmatch(text)[1])
+	case fifoRE.MatchString(text):
+		g := fifoRE.FindStringSubmatch(text)
+		r.channels = append(r.channels, g[2])
+		if r.depths[g[2]] != g[1] {
+			said("%s:%d: %s is as deep as %s in C-simulation and as %q in synthesis (pragma stream)", r.file, line, g[2], g[1], r.depths[g[2]])
+		}
+		if g[3] != g[2] {
+			said("%s:%d: %s calls itself %s", r.file, line, g[2], g[3])
+		}
+	case stageRE.MatchString(text):
+		g := stageRE.FindStringSubmatch(text)
+		n := len(r.stages)
+		r.stages = append(r.stages, stage{g[1], line})
+		callee := defs[g[1]]
+		if callee == nil {
+			said("%s:%d: there is no function %s", r.file, line, g[1])
+			return
+		}
+		for i, arg := range list(g[2]) {
+			if i < len(callee.params) && !strings.ContainsAny(callee.params[i].kind, "&*") && !strings.Contains(callee.params[i].kind, "hls::") {
+				continue // a scalar, or a struct of scalars, by value
+			}
+			u := callee.uses(i, defs, 0)
+			if u.reads {
+				r.readers[arg] = append(r.readers[arg], n)
+			}
+			if u.writes {
+				r.writers[arg] = append(r.writers[arg], n)
+			}
+			r.users[arg] = append(r.users[arg], n)
+		}
+	default:
+		said("%s:%d: in the dataflow region %s: expected declarations of channels and SLUICE_STAGE(stage(names)), without a condition or a loop around them: %s", r.file, line, r.name, text)
+	}
+}
+
+// names lists stages.
+func (r *region) names(at []int) string {
+	if at == nil {
+		return "none"
+	}
+	out := make([]string, len(at))
+	for i, n := range at {
+		out[i] = r.stages[n].name
+	}
+	return strings.Join(out, ", ")
 }
 
 // requests checks a port whose bursts are requested explicitly. A request must be followed by a pipelined loop that

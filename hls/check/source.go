@@ -152,54 +152,10 @@ func (s *source) scan(file string, lines []string) ([]string, error) {
 			s.locks[m[1]] = true
 		}
 		if m := pragmaRE.FindStringSubmatch(line); m != nil {
-			if err := known(m[1], m[2]); err != nil {
+			if err := s.add(placed{file, i + 1, m[1], m[2]}, open, out); err != nil {
 				return nil, fmt.Errorf("%s:%d: %w", file, i+1, err)
 			}
-			s.pragmas = append(s.pragmas, placed{file, i + 1, m[1], m[2]})
-			for _, g := range constantRE.FindAllStringSubmatch(m[2], -1) {
-				s.constants = append(s.constants, constant{file, i + 1, g[1]})
-			}
-			switch m[1] {
-			case "array_partition":
-				if strings.Contains(m[2], "complete") && setting(m[2], "dim") == "0" {
-					s.registers[setting(m[2], "variable")] = true
-				} else if dim, err := strconv.Atoi(setting(m[2], "dim")); err == nil && strings.Contains(m[2], "complete") {
-					name := setting(m[2], "variable")
-					if s.split[name] == nil {
-						s.split[name] = map[int]bool{}
-					}
-					s.split[name][dim] = true
-				}
-			case "dataflow":
-				dataflow = true
-			case "interface":
-				if setting(m[2], "mode") == "m_axi" {
-					s.dram[setting(m[2], "port")] = setting(m[2], "bundle")
-				}
-			case "inline":
-				j := i - 1
-				for j >= 0 && !inlineRE.MatchString(lines[j]) {
-					j--
-				}
-				if j < 0 {
-					return nil, fmt.Errorf("%s:%d: no inline function above", file, i+1)
-				}
-				out[j] = "__attribute__((always_inline)) " + lines[j]
-			case "pipeline", "loop_tripcount", "unroll", "dependence":
-				if open == nil {
-					return nil, fmt.Errorf("%s:%d: %s is not at the head of a loop", file, i+1, m[1])
-				}
-				if err := open.pragma(m[1], m[2]); err != nil {
-					return nil, fmt.Errorf("%s:%d: %w", file, i+1, err)
-				}
-				if m[1] == "loop_tripcount" {
-					open.TripsLine = i + 1
-				}
-				if m[1] == "unroll" {
-					at := open.Line - 1
-					out[at] = loopRE.ReplaceAllString(lines[at], `${1}_Pragma("clang loop unroll(full)") ${2}`)
-				}
-			}
+			dataflow = dataflow || m[1] == "dataflow"
 			continue
 		}
 		code, _, _ := strings.Cut(quotedRE.ReplaceAllString(line, `""`), "//")
@@ -234,6 +190,58 @@ func (s *source) scan(file string, lines []string) ([]string, error) {
 		label = ""
 	}
 	return out, nil
+}
+
+// add notes a pragma, and puts into out what tells the compiler of it; open is the loop at whose head it is.
+func (s *source) add(p placed, open *sourceLoop, out []string) error {
+	if err := known(p.kind, p.text); err != nil {
+		return err
+	}
+	s.pragmas = append(s.pragmas, p)
+	for _, g := range constantRE.FindAllStringSubmatch(p.text, -1) {
+		s.constants = append(s.constants, constant{p.file, p.line, g[1]})
+	}
+	lines := s.text[p.file]
+	switch p.kind {
+	case "array_partition":
+		name := setting(p.text, "variable")
+		if strings.Contains(p.text, "complete") && setting(p.text, "dim") == "0" {
+			s.registers[name] = true
+		} else if dim, err := strconv.Atoi(setting(p.text, "dim")); err == nil && strings.Contains(p.text, "complete") {
+			if s.split[name] == nil {
+				s.split[name] = map[int]bool{}
+			}
+			s.split[name][dim] = true
+		}
+	case "interface":
+		if setting(p.text, "mode") == "m_axi" {
+			s.dram[setting(p.text, "port")] = setting(p.text, "bundle")
+		}
+	case "inline":
+		j := p.line - 2
+		for j >= 0 && !inlineRE.MatchString(lines[j]) {
+			j--
+		}
+		if j < 0 {
+			return fmt.Errorf("no inline function above")
+		}
+		out[j] = "__attribute__((always_inline)) " + lines[j]
+	case "pipeline", "loop_tripcount", "unroll", "dependence":
+		if open == nil {
+			return fmt.Errorf("%s is not at the head of a loop", p.kind)
+		}
+		if err := open.pragma(p.kind, p.text); err != nil {
+			return err
+		}
+		if p.kind == "loop_tripcount" {
+			open.TripsLine = p.line
+		}
+		if p.kind == "unroll" {
+			at := open.Line - 1
+			out[at] = loopRE.ReplaceAllString(lines[at], `${1}_Pragma("clang loop unroll(full)") ${2}`)
+		}
+	}
+	return nil
 }
 
 func (l *sourceLoop) pragma(kind, text string) error {

@@ -97,48 +97,8 @@ func newEqualiser(g *graph.Graph, channels [][]float64) *equaliser {
 			e.class = append(e.class, len(e.class))
 		}
 	}
-	join := func(t graph.TensorID, c int, u graph.TensorID, d int) {
-		e.class[find(e.class, e.first[t]+c)] = find(e.class, e.first[u]+d)
-	}
 	for n := range g.Nodes {
-		node := &g.Nodes[n]
-		at := 0
-		for i, t := range node.Inputs {
-			if node.Op.Passes() {
-				e.group[find(e.group, int(t))] = find(e.group, int(node.Output))
-			}
-			if node.Op == graph.Concat || node.Op == graph.MaxPool || node.Op == graph.AvgPool {
-				for c := range g.Tensors[t].C {
-					join(t, c, node.Output, at+c)
-				}
-				at += g.Tensors[t].C
-			}
-			if in, out := g.Tensors[t].C, g.Tensors[node.Output].C; node.Op == graph.Reshape {
-				for c := range max(in, out) {
-					join(t, c%in, node.Output, c%out)
-				}
-			}
-			if node.Op == graph.Add || node.Op == graph.Mul && i == 0 { // the other factor stays
-				for c := range g.Tensors[t].C {
-					join(t, c, node.Output, c)
-				}
-			}
-		}
-		if node.Residual != graph.None {
-			for c := range g.Tensors[node.Residual].C {
-				join(node.Residual, c, node.Output, c)
-			}
-		}
-		e.clamp[n] = -1
-		for c, x := range channels[node.Output] { // at numbers that all channels have which reach them
-			if !clamped(node) || 2*x <= unclamped(node) {
-				continue
-			}
-			if e.clamp[n] < 0 {
-				e.clamp[n] = c
-			}
-			join(node.Output, c, node.Output, e.clamp[n])
-		}
+		e.joinNode(n)
 	}
 	for i := range e.class {
 		e.class[i] = find(e.class, i)
@@ -158,22 +118,17 @@ func newEqualiser(g *graph.Graph, channels [][]float64) *equaliser {
 			e.live[k] = e.live[k] || channels[t][c] > 0
 		}
 	}
-	fix := func(t graph.TensorID) {
-		for c := range g.Tensors[t].C {
-			e.fixed[e.class[e.first[t]+c]] = true
-		}
-	}
-	fix(g.Input)
+	e.fix(g.Input)
 	for _, x := range g.Exits {
-		fix(x.Tensor)
+		e.fix(x.Tensor)
 	}
 	for n := range g.Nodes {
 		node := &g.Nodes[n]
 		if node.Function != nil {
-			fix(node.Output)
+			e.fix(node.Output)
 		}
 		if node.Op == graph.Mul {
-			fix(node.Inputs[1])
+			e.fix(node.Inputs[1])
 		}
 		if node.Op == graph.Conv {
 			for c := range g.Tensors[node.Inputs[0]].C {
@@ -187,6 +142,60 @@ func newEqualiser(g *graph.Graph, channels [][]float64) *equaliser {
 		}
 	}
 	return e
+}
+
+// fix keeps the channels of a tensor from being scaled.
+func (e *equaliser) fix(t graph.TensorID) {
+	for c := range e.g.Tensors[t].C {
+		e.fixed[e.class[e.first[t]+c]] = true
+	}
+}
+
+func (e *equaliser) join(t graph.TensorID, c int, u graph.TensorID, d int) {
+	e.class[find(e.class, e.first[t]+c)] = find(e.class, e.first[u]+d)
+}
+
+// joinNode joins the channels that node n passes on.
+func (e *equaliser) joinNode(n int) {
+	g := e.g
+	node := &g.Nodes[n]
+	at := 0
+	for i, t := range node.Inputs {
+		if node.Op.Passes() {
+			e.group[find(e.group, int(t))] = find(e.group, int(node.Output))
+		}
+		if node.Op == graph.Concat || node.Op == graph.MaxPool || node.Op == graph.AvgPool {
+			for c := range g.Tensors[t].C {
+				e.join(t, c, node.Output, at+c)
+			}
+			at += g.Tensors[t].C
+		}
+		if in, out := g.Tensors[t].C, g.Tensors[node.Output].C; node.Op == graph.Reshape {
+			for c := range max(in, out) {
+				e.join(t, c%in, node.Output, c%out)
+			}
+		}
+		if node.Op == graph.Add || node.Op == graph.Mul && i == 0 { // the other factor stays
+			for c := range g.Tensors[t].C {
+				e.join(t, c, node.Output, c)
+			}
+		}
+	}
+	if node.Residual != graph.None {
+		for c := range g.Tensors[node.Residual].C {
+			e.join(node.Residual, c, node.Output, c)
+		}
+	}
+	e.clamp[n] = -1
+	for c, x := range e.channels[node.Output] { // at numbers that all channels have which reach them
+		if !clamped(node) || 2*x <= unclamped(node) {
+			continue
+		}
+		if e.clamp[n] < 0 {
+			e.clamp[n] = c
+		}
+		e.join(node.Output, c, node.Output, e.clamp[n])
+	}
 }
 
 // siblings returns the largest |x| in a tensor for each node that produces some of its channels.
@@ -257,30 +266,11 @@ func (e *equaliser) gains() map[int]int {
 	for t := range e.channels {
 		siblings[t] = e.siblings(t)
 	}
-	for class, made := range e.made {
+	for class := range e.made {
 		if e.fixed[class] || len(e.read[class]) == 0 {
 			continue
 		}
-		gain, seen := math.Inf(1), false
-		for _, p := range e.places[class] {
-			x := e.channels[p.tensor][p.channel]
-			if x == 0 {
-				if !e.live[class] { // a dead channel must be scaled too, or its weights would limit the reader's other channels
-					x = siblings[p.tensor][made[0].node]
-				}
-				for _, r := range made { // its bias, which keeps it at zero, must fit into the accumulator
-					if x > 0 || e.live[class] && int(e.g.Nodes[r.node].Output) == p.tensor {
-						x = max(x, math.Abs(float64(e.g.Nodes[r.node].Bias[r.channel])))
-					}
-				}
-			}
-			if x > 0 {
-				gain, seen = min(gain, most[e.group[p.tensor]]/x), true
-			}
-			if n := e.producers[p.tensor]; x > 0 && n >= 0 && e.clamp[n] != class { // the clamp stays out of reach
-				gain = min(gain, unclamped(&e.g.Nodes[n])/x)
-			}
-		}
+		gain, seen := e.room(class, most, siblings)
 		room := gain
 		for _, r := range e.read[class] {
 			if w := e.largest(r); w > 0 {
@@ -332,6 +322,32 @@ func (e *equaliser) gains() map[int]int {
 	}
 	maps.DeleteFunc(gains, func(_, k int) bool { return k < 1 })
 	return gains
+}
+
+// room returns how far a class may be scaled by what its channels hold; ok is false if they hold nothing.
+func (e *equaliser) room(class int, most []float64, siblings []map[int]float64) (gain float64, ok bool) {
+	gain = math.Inf(1)
+	made := e.made[class]
+	for _, p := range e.places[class] {
+		x := e.channels[p.tensor][p.channel]
+		if x == 0 {
+			if !e.live[class] { // a dead channel must be scaled too, or its weights would limit the reader's other channels
+				x = siblings[p.tensor][made[0].node]
+			}
+			for _, r := range made { // its bias, which keeps it at zero, must fit into the accumulator
+				if x > 0 || e.live[class] && int(e.g.Nodes[r.node].Output) == p.tensor {
+					x = max(x, math.Abs(float64(e.g.Nodes[r.node].Bias[r.channel])))
+				}
+			}
+		}
+		if x > 0 {
+			gain, ok = min(gain, most[e.group[p.tensor]]/x), true
+		}
+		if n := e.producers[p.tensor]; x > 0 && n >= 0 && e.clamp[n] != class { // the clamp stays out of reach
+			gain = min(gain, unclamped(&e.g.Nodes[n])/x)
+		}
+	}
+	return gain, ok
 }
 
 // through reports whether a channel of a node is made of its class alone, so that a gain leaves its weights as they are.

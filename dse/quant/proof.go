@@ -147,10 +147,19 @@ func (n *Network) checkLayer(i int) error {
 	if (node.Function != nil) != (l.Curve != nil) {
 		return fmt.Errorf("%w: a function without a curve, or a curve without a function", ErrRange)
 	}
+	if err := n.checkShifts(i); err != nil {
+		return err
+	}
+	return n.Proof(i).refusal()
+}
+
+// checkShifts verifies the shifts of a layer that accumulates: they follow from the fraction bits on both sides.
+func (n *Network) checkShifts(i int) error {
+	node, l := &n.Graph.Nodes[i], &n.Layers[i]
+	acc, out := l.WFrac+n.Frac[node.Inputs[0]], n.Frac[node.Output]
 	if l.Curve != nil {
 		out = l.Mid
 	}
-	acc := l.WFrac + in
 	if l.Shift != acc-out || l.Shift < 0 || l.Shift > MaxShift {
 		return fmt.Errorf("%w: a shift of %d from %d to %d fraction bits, expected 0 .. %d", ErrRange, l.Shift, acc, out, MaxShift)
 	}
@@ -164,7 +173,7 @@ func (n *Network) checkLayer(i int) error {
 				ErrRange, l.ResShift, f, acc, MaxResShift)
 		}
 	}
-	return n.Proof(i).refusal()
+	return nil
 }
 
 func (l *Layer) checkAvg(w graph.Window) error {

@@ -349,26 +349,7 @@ func (r *Recipe) Calibration(g *graph.Graph) (*Calibration, error) {
 func (c *Calibration) Notes(g *graph.Graph, evaluated *images.Set) []string {
 	notes := c.Set.Notes()
 	if !c.Missing {
-		switch same := c.Set.Distinct(); {
-		case c.Images == 1:
-			notes = append(notes, "the ranges come from one image: what other images exceed saturates; calibrate with some dozen, or leave them room (--headroom 4)")
-		case same == 1:
-			notes = append(notes, fmt.Sprintf("the ranges come from %d images that are all the same", c.Images))
-		case 2*same <= c.Images:
-			notes = append(notes, fmt.Sprintf("the ranges come from %d images of which %d differ", c.Images, same))
-		case c.Set.Apart() < alike:
-			notes = append(notes, fmt.Sprintf("the ranges come from %d images that are alike, as of one scene: on average they are no more than %.1f %% of the largest input apart; what unlike ones exceed saturates", c.Images, 100*c.Set.Apart()))
-		case c.Images < few:
-			notes = append(notes, fmt.Sprintf("the ranges come from %d images: what other images exceed saturates; calibrate with some dozen, or leave them room (--headroom 4)", c.Images))
-		}
-	}
-	if blank, grey := c.Set.Dull(); !c.Missing {
-		if 2*blank >= c.Images && c.Images > 1 {
-			notes = append(notes, fmt.Sprintf("%d of the %d images that the ranges come from have one colour throughout, as black ones", blank, c.Images))
-		}
-		if grey == c.Images && blank < c.Images {
-			notes = append(notes, "the ranges come from pictures without colours, the network's input has three channels: what colours exceed saturates")
-		}
+		notes = append(notes, c.imageNotes()...)
 	}
 	if evaluated != nil {
 		notes = append(notes, evaluated.Notes()...)
@@ -376,41 +357,72 @@ func (c *Calibration) Notes(g *graph.Graph, evaluated *images.Set) []string {
 	for _, why := range c.skipped {
 		notes = append(notes, why+": skipped, as calibration left it out; of the others that it left out, those that nothing was measured on were not read")
 	}
-	const named = "; a file of --exits says otherwise (confidence: NAME)"
 	notes = append(notes, severalQuestions(g)...)
-	for i, x := range g.Exits {
-		n, ends := g.Tensors[x.Tensor].C, endsIn(g, x.Tensor)
-		measure := "softmax"
-		if g.ConfidenceOf(i) == graph.Sigmoid || n == 1 {
-			measure = "sigmoid"
-		}
-		switch {
-		case x.Dims != nil && x.Activation != "":
-			notes = append(notes, fmt.Sprintf("exit %s is a map that ends in a %s, which is left to the host: its values are what goes into that, not what the file answers", x.Name, x.Activation))
-		case x.Dims == nil && x.Confidence != graph.NoClass && ends != "":
-			notes = append(notes, fmt.Sprintf("exit %s ends in %s, so its values are no logits: class and confidence are those of the %s of them, and mean nothing of probabilities or a regression; a file of --exits names a tensor before that, or says confidence: none", x.Name, ends, measure))
-			continue
-		}
-		if x.Confidence != "" {
-			continue
-		}
-		switch {
-		case x.Dims != nil:
-			if i+1 < len(g.Exits) {
-				notes = append(notes, fmt.Sprintf("exit %s is a map: it has no class and is never sure, so nothing leaves there", x.Name))
-			}
-		case x.Activation == "HardSigmoid":
-			notes = append(notes, fmt.Sprintf("exit %s ends in a HardSigmoid: its class is the file's, but it is as sure as by a Sigmoid of the same slope%s", x.Name, named))
-		case x.Activation == "Sigmoid" && n > 1:
-			notes = append(notes, fmt.Sprintf("exit %s ends in a Sigmoid of %d labels, as networks do whose labels are no alternatives: it is as sure as of the label that it is least sure of, its class is the likeliest, the others are in its logits%s", x.Name, n, named))
-		case n == 1 && (x.Activation == "Softmax" || x.Activation == "LogSoftmax"):
-			notes = append(notes, fmt.Sprintf("exit %s is a %s of one output, which is always the same: it is taken for the logit of a yes-or-no question (sigmoid: class 1 from 0.5 on)%s", x.Name, x.Activation, named))
-		case n == 1 && x.Activation == "":
-			notes = append(notes, fmt.Sprintf("exit %s has one output: it is taken for the logit of a yes-or-no question (sigmoid: class 1 from 0.5 on), of a regression class and confidence mean nothing%s", x.Name, named))
-		}
+	for i := range g.Exits {
+		notes = append(notes, exitNotes(g, i)...)
 	}
 	slices.Sort(notes)
 	return slices.Compact(notes)
+}
+
+// imageNotes says what the images of the ranges lack.
+func (c *Calibration) imageNotes() (notes []string) {
+	switch same := c.Set.Distinct(); {
+	case c.Images == 1:
+		notes = append(notes, "the ranges come from one image: what other images exceed saturates; calibrate with some dozen, or leave them room (--headroom 4)")
+	case same == 1:
+		notes = append(notes, fmt.Sprintf("the ranges come from %d images that are all the same", c.Images))
+	case 2*same <= c.Images:
+		notes = append(notes, fmt.Sprintf("the ranges come from %d images of which %d differ", c.Images, same))
+	case c.Set.Apart() < alike:
+		notes = append(notes, fmt.Sprintf("the ranges come from %d images that are alike, as of one scene: on average they are no more than %.1f %% of the largest input apart; what unlike ones exceed saturates", c.Images, 100*c.Set.Apart()))
+	case c.Images < few:
+		notes = append(notes, fmt.Sprintf("the ranges come from %d images: what other images exceed saturates; calibrate with some dozen, or leave them room (--headroom 4)", c.Images))
+	}
+	blank, grey := c.Set.Dull()
+	if 2*blank >= c.Images && c.Images > 1 {
+		notes = append(notes, fmt.Sprintf("%d of the %d images that the ranges come from have one colour throughout, as black ones", blank, c.Images))
+	}
+	if grey == c.Images && blank < c.Images {
+		notes = append(notes, "the ranges come from pictures without colours, the network's input has three channels: what colours exceed saturates")
+	}
+	return notes
+}
+
+// exitNotes says what is assumed of an exit.
+func exitNotes(g *graph.Graph, i int) (notes []string) {
+	const named = "; a file of --exits says otherwise (confidence: NAME)"
+	x := &g.Exits[i]
+	n, ends := g.Tensors[x.Tensor].C, endsIn(g, x.Tensor)
+	measure := "softmax"
+	if g.ConfidenceOf(i) == graph.Sigmoid || n == 1 {
+		measure = "sigmoid"
+	}
+	switch {
+	case x.Dims != nil && x.Activation != "":
+		notes = append(notes, fmt.Sprintf("exit %s is a map that ends in a %s, which is left to the host: its values are what goes into that, not what the file answers", x.Name, x.Activation))
+	case x.Dims == nil && x.Confidence != graph.NoClass && ends != "":
+		notes = append(notes, fmt.Sprintf("exit %s ends in %s, so its values are no logits: class and confidence are those of the %s of them, and mean nothing of probabilities or a regression; a file of --exits names a tensor before that, or says confidence: none", x.Name, ends, measure))
+		return notes
+	}
+	if x.Confidence != "" {
+		return notes
+	}
+	switch {
+	case x.Dims != nil:
+		if i+1 < len(g.Exits) {
+			notes = append(notes, fmt.Sprintf("exit %s is a map: it has no class and is never sure, so nothing leaves there", x.Name))
+		}
+	case x.Activation == "HardSigmoid":
+		notes = append(notes, fmt.Sprintf("exit %s ends in a HardSigmoid: its class is the file's, but it is as sure as by a Sigmoid of the same slope%s", x.Name, named))
+	case x.Activation == "Sigmoid" && n > 1:
+		notes = append(notes, fmt.Sprintf("exit %s ends in a Sigmoid of %d labels, as networks do whose labels are no alternatives: it is as sure as of the label that it is least sure of, its class is the likeliest, the others are in its logits%s", x.Name, n, named))
+	case n == 1 && (x.Activation == "Softmax" || x.Activation == "LogSoftmax"):
+		notes = append(notes, fmt.Sprintf("exit %s is a %s of one output, which is always the same: it is taken for the logit of a yes-or-no question (sigmoid: class 1 from 0.5 on)%s", x.Name, x.Activation, named))
+	case n == 1 && x.Activation == "":
+		notes = append(notes, fmt.Sprintf("exit %s has one output: it is taken for the logit of a yes-or-no question (sigmoid: class 1 from 0.5 on), of a regression class and confidence mean nothing%s", x.Name, named))
+	}
+	return notes
 }
 
 // severalQuestions says that exits have different numbers of classes.

@@ -10,9 +10,9 @@ import (
 	"github.com/sluice-npu/sluice/host/experiments/frame"
 )
 
-// The README's tables are what `sluice bench compose` wrote into testdata/summary.json.
-func TestReadme(t *testing.T) {
-	text, err := os.ReadFile("README.md")
+// The tables of RESULTS.md are what `sluice bench compose` wrote into testdata/summary.json.
+func TestResults(t *testing.T) {
+	text, err := os.ReadFile("RESULTS.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +29,7 @@ func TestReadme(t *testing.T) {
 		t.Fatal(err)
 	}
 	if said := fmt.Sprintf("(%d seeds, %d s on the GPU and %d s over links, 95 %% intervals)", len(doc.Seeds), doc.TimeNs/1e9, doc.TimeNs/1e8); !strings.Contains(string(text), said) {
-		t.Errorf("the README does not say %q", said)
+		t.Errorf("RESULTS.md does not say %q", said)
 	}
 	cells := map[[3]string]*frame.Row{}
 	policies := map[string][]string{}
@@ -56,7 +56,7 @@ func TestReadme(t *testing.T) {
 	line := func(cells ...string) {
 		rows++
 		if want := "| " + strings.Join(cells, " | ") + " |\n"; !strings.Contains(string(text), want) {
-			t.Errorf("the README does not have the row\n%s", want)
+			t.Errorf("RESULTS.md does not have the row\n%s", want)
 		}
 	}
 	const gpu = "strait+exits/l4"

@@ -46,7 +46,7 @@ func LatencySVG(w io.Writer, slo int64, runs ...*engine.Result) error {
 		}
 		line.LineStyle = draw.LineStyle{Color: ink, Width: vg.Points(0.8), Dashes: dashes[1]}
 		c.Add(line)
-		c.X.Label.Text += fmt.Sprintf(" (upright: the SLO, %.3g)", x)
+		c.X.Label.Text += fmt.Sprintf(" (vertical line: the SLO, %.3g)", x)
 	}
 	for i, r := range runs {
 		pts := append(all[i], plotter.XY{X: c.X.Max, Y: all[i][len(all[i])-1].Y}) // no further results

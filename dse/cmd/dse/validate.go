@@ -108,8 +108,6 @@ func (c *validateCmd) Run(e *cli.Env) error {
 	if err != nil || over {
 		return err
 	}
-	doc := validateDoc{Header: newHeader("validate", c.Seed)}
-	doc.Label = "simulated"
 	var all []counted.Layer
 	switch {
 	case c.Again != "":
@@ -127,6 +125,13 @@ func (c *validateCmd) Run(e *cli.Env) error {
 	if err != nil {
 		return err
 	}
+	return c.judge(ctx, e, all)
+}
+
+// judge prints how far the estimates are off the counted layers.
+func (c *validateCmd) judge(ctx context.Context, e *cli.Env, all []counted.Layer) error {
+	doc := validateDoc{Header: newHeader("validate", c.Seed)}
+	doc.Label = "simulated"
 	if c.Again == "" {
 		doc.RTL, _ = counted.Sources(".", slices.ContainsFunc(all, func(l counted.Layer) bool { return l.Int8() })) // empty outside the repository
 	}

@@ -167,8 +167,7 @@ func Benches() []Bench {
 			}
 		}
 	}
-	mid := middle()
-	fig7, fig8 := along(fig7Base, fig7Rates...), along(fig8Base, fig8Rates...)
+	mid, fig7, fig8 := middle(), along(fig7Base, fig7Rates...), along(fig8Base, fig8Rates...)
 	plainSerial := []Variant{{Policy: "serial", Mapping: MappingR}} // without Stackable PEs
 	// the baselines, on arrays designed for them (as published) and on fluid's array
 	var theirs []Variant

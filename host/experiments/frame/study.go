@@ -373,8 +373,7 @@ func (s *Study[L]) Run(ctx context.Context, c *Config) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Result{Rows: []Row{}}
-	made := map[string][]L{}
+	r, made := &Result{Rows: []Row{}}, map[string][]L{}
 	labs := func(on string) ([]L, error) {
 		if made[on] == nil {
 			if c.With != nil {
@@ -386,11 +385,10 @@ func (s *Study[L]) Run(ctx context.Context, c *Config) (*Result, error) {
 					return nil, err
 				}
 			}
-			l, err := s.Labs(on, c.With)
-			if err != nil {
+			var err error
+			if made[on], err = s.Labs(on, c.With); err != nil {
 				return nil, err
 			}
-			made[on] = l
 		}
 		return made[on], ctx.Err()
 	}
@@ -424,25 +422,30 @@ func (s *Study[L]) Run(ctx context.Context, c *Config) (*Result, error) {
 		if err != nil {
 			return nil, err
 		}
-		of, err := s.Measures.Sampler(n.Ours, nil)
-		if err != nil {
-			return nil, fmt.Errorf("%w: %s of %s %s: %w", ErrBook, n.Metric, n.Setting, n.Policy, err)
-		}
-		f, err := of.sample(l, s.workers(c))
+		values, err := s.values(c, n, l)
 		if err != nil {
 			return nil, err
 		}
-		r.Rows = n.measured(r.Rows, f.extreme())
+		r.Rows = n.measured(r.Rows, values)
 	}
-	for on := range made {
-		if !c.Vary {
-			break
-		}
-		if err := s.vary(c, on, claims, r.Statements); err != nil {
-			return nil, err
+	if c.Vary {
+		for on := range made {
+			if err := s.vary(c, on, claims, r.Statements); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return r, nil
+}
+
+// values are a number's, by lab.
+func (s *Study[L]) values(c *Config, n *Number, labs []L) ([]float64, error) {
+	of, err := s.Measures.Sampler(n.Ours, nil)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s of %s %s: %w", ErrBook, n.Metric, n.Setting, n.Policy, err)
+	}
+	f, err := of.sample(labs, s.workers(c))
+	return f.extreme(), err
 }
 
 // workers is the number of labs that run at the same time.

@@ -410,11 +410,8 @@ func (s *Study[L]) Run(ctx context.Context, c *Config) (*Result, error) {
 		}
 		r.Statements = append(r.Statements, *st)
 	}
-	for i := range s.Numbers {
+	for i := 0; i < len(s.Numbers) && c.Only == ""; i++ {
 		n := &s.Numbers[i]
-		if c.Only != "" {
-			break
-		}
 		if x := n.Setting + " " + n.Policy; i == 0 || x != s.Numbers[i-1].Setting+" "+s.Numbers[i-1].Policy {
 			c.Say(x)
 		}

@@ -63,6 +63,12 @@ func TestFiles(t *testing.T) {
 	if got, err := os.ReadFile(path); string(got) != "all" {
 		t.Errorf("%q, %v", got, err)
 	}
+	if got, err := Hash(path); got != "5ef5ef0364b6939c4ca61f34b393f7b368d1be8619647aaf83d5b395919ab629" || err != nil {
+		t.Errorf("%s, %v", got, err)
+	}
+	if got, err := Hash(filepath.Dir(path)); err == nil {
+		t.Errorf("a folder has the hash %s", got)
+	}
 }
 
 func TestQuoted(t *testing.T) {

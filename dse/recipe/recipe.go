@@ -8,10 +8,8 @@ package recipe
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -20,6 +18,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/bundle"
 	"github.com/sluice-npu/sluice/dse/compile"
 	"github.com/sluice-npu/sluice/dse/cost"
+	"github.com/sluice-npu/sluice/dse/files"
 	"github.com/sluice-npu/sluice/dse/graph"
 	"github.com/sluice-npu/sluice/dse/images"
 	"github.com/sluice-npu/sluice/dse/lower"
@@ -593,25 +592,11 @@ func (r *Recipe) Meta(i Info) (map[string]string, error) {
 	meta["source"] = "zoo"
 	if r.Own() {
 		meta["source"] = "onnx"
-		if meta["source_sha256"], err = fileHash(r.Network); err != nil {
+		if meta["source_sha256"], err = files.Hash(r.Network); err != nil {
 			return nil, err
 		}
 	}
 	return meta, nil
-}
-
-// fileHash returns the SHA-256 of a file.
-func fileHash(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", fmt.Errorf("hash the network: %w", err)
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", fmt.Errorf("hash the network: %w", err)
-	}
-	return fmt.Sprintf("%x", h.Sum(nil)), nil
 }
 
 // Evaluation opens images, labelled or not, preprocessed for the bundle's network.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/sluice-npu/sluice/dse/files"
 	"github.com/sluice-npu/sluice/host/shard"
 	"github.com/sluice-npu/sluice/hw"
 )
@@ -156,12 +157,17 @@ var revision = sync.OnceValues(func() (string, error) {
 	if r := About("").Revision; r != Unknown && !strings.HasSuffix(r, "modified") {
 		return r, nil
 	}
+	hash, err := ProgramHash()
+	return "program " + hash, err
+})
+
+// ProgramHash returns the SHA-256 of this program's file, which is read once.
+var ProgramHash = sync.OnceValues(func() (string, error) {
 	path, err := os.Executable()
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("hash this program: %w", err)
 	}
-	hash, err := fileHash(path)
-	return "program " + hash, err
+	return files.Hash(path)
 })
 
 // rtl is the hash of the RTL that the program was built with.
@@ -178,19 +184,13 @@ var rtl = sync.OnceValues(func() (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), err
 })
 
-func fileHash(path string) (string, error) {
-	text, err := os.ReadFile(path)
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:]), err
-}
-
 // Simulator identifies a build of sim/build.sh: by the hash of what it was built from or, if that is unknown, by the hash of
 // its file.
 func Simulator(binary string) string {
 	if text, err := os.ReadFile(filepath.Join(filepath.Dir(binary), "hash")); err == nil {
 		return strings.TrimSpace(string(text))
 	}
-	hash, err := fileHash(binary)
+	hash, err := files.Hash(binary)
 	if err != nil {
 		return err.Error()
 	}
@@ -224,10 +224,7 @@ func (c *MergeCmd) Run(e *Env) error {
 		return Errorf(Input, "%s: %w: expected %s merge", c.Dir, shard.ErrQuestion, q.Program)
 	}
 	m := &merging{dir: c.Dir, asked: q}
-	var args []string
-	for _, a := range q.Args {
-		args = append(args, shard.At(c.Dir, a))
-	}
+	args := q.Command(c.Dir)
 	if c.Out != "" {
 		args = append(args, "--out", c.Out)
 	}

@@ -80,6 +80,15 @@ func sum(text []byte) string {
 	return hex.EncodeToString(h[:])
 }
 
+// Command is the command line of a process that answers the question with the inputs of a folder.
+func (q *Question) Command(dir string) []string {
+	words := make([]string, len(q.Args))
+	for i, a := range q.Args {
+		words[i] = At(dir, a)
+	}
+	return words
+}
+
 // Other returns an error that says how another question differs; nil if it does not.
 func (q *Question) Other(o *Question) error {
 	var out []string

@@ -29,8 +29,8 @@ const mostTasks = 1000
 // line is the command line for a shard. i is a shell expression for its number.
 func (s *Script) line(i string) string {
 	words := []string{files.Quoted(s.Program)}
-	for _, a := range s.Question.Args {
-		words = append(words, files.Quoted(shard.At(s.Dir, a)))
+	for _, w := range s.Question.Command(s.Dir) {
+		words = append(words, files.Quoted(w))
 	}
 	return strings.Join(append(words, "--shard", fmt.Sprintf(`"%s/%d"`, i, s.Question.Shards), "--resume", files.Quoted(s.Dir)), " ")
 }

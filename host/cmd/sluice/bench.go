@@ -4,7 +4,6 @@ package main
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -144,7 +143,7 @@ const runsFile = "runs.jsonl"
 
 // store opens the file with the runs of earlier calls. It removes the results of an earlier call, until this call has ended.
 func (c *benchSuiteCmd) store() (*fluid.Store, error) {
-	program, err := program()
+	program, err := cli.ProgramHash()
 	if err != nil {
 		return nil, err
 	}
@@ -196,18 +195,4 @@ func (c *benchSuiteCmd) traces(seed uint64) (map[string][]int64, []string, error
 		names, traces[name] = append(names, name), times
 	}
 	return traces, names, nil
-}
-
-// fileSHA256 identifies a file by its content.
-func fileSHA256(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", fmt.Errorf("hash %s: %w", path, err)
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", fmt.Errorf("hash %s: %w", path, err)
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
 }

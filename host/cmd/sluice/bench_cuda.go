@@ -333,7 +333,7 @@ func revision(known string) string {
 	if known != cli.Unknown {
 		return known
 	}
-	sum, err := program()
+	sum, err := cli.ProgramHash()
 	if err != nil {
 		return known
 	}

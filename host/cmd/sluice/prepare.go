@@ -16,7 +16,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -191,23 +190,13 @@ func contentKey(g *graph.Graph, d configs.Design, meta map[string]string) (strin
 			return "", fmt.Errorf("hash configuration %s: %w", d.Name, err)
 		}
 	}
-	sum, err := program()
+	sum, err := cli.ProgramHash()
 	if err != nil {
 		return "", err
 	}
 	fmt.Fprintf(h, "abi %016x\nprogram %s\n", uint64(abi.Hash), sum)
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
-
-// program is the SHA-256 of this program's file. The file has about ten megabytes, so it is read only once. Files that
-// another program saved are not used.
-var program = sync.OnceValues(func() (string, error) {
-	path, err := os.Executable()
-	if err != nil {
-		return "", fmt.Errorf("hash this program: %w", err)
-	}
-	return fileSHA256(path)
-})
 
 // fashion is the folder of Fashion-MNIST if --data names one, even if it does not exist. It is "" if --data names the user's
 // images.

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluice-npu/sluice/dse/files"
 	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/host/experiments/fluid"
 	"github.com/sluice-npu/sluice/host/experiments/frame"
@@ -258,7 +259,7 @@ func (c *reproduceCmd) given(p *paper, doc *reproducedDoc) (*given, error) {
 		if g.trace, err = load.TraceFile(format, file, c.Seeds[0]); err != nil {
 			return nil, cli.Coded(cli.Input, err)
 		}
-		sum, err := fileSHA256(file)
+		sum, err := files.Hash(file)
 		if err != nil {
 			return nil, cli.Coded(cli.Input, err)
 		}

@@ -190,11 +190,7 @@ func (c *workJoinCmd) Run(e *cli.Env) error {
 
 // runShard computes a shard in a process of its own.
 func runShard(ctx context.Context, dir string, q *shard.Question, i int) error {
-	var args []string
-	for _, a := range q.Args {
-		args = append(args, shard.At(dir, a))
-	}
-	err := runProgram(ctx, io.Discard, q.Program, append(args, "--shard", fmt.Sprintf("%d/%d", i, q.Shards), "--resume", dir))
+	err := runProgram(ctx, io.Discard, q.Program, append(q.Command(dir), "--shard", fmt.Sprintf("%d/%d", i, q.Shards), "--resume", dir))
 	if cli.CodeOf(err) == cli.Tool && err != nil {
 		return fmt.Errorf("%w: %w", work.ErrUnable, err)
 	}

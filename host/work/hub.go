@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -32,11 +33,34 @@ type Hub struct {
 	Log      *slog.Logger
 	Progress func(done int)
 
+	queue *queue
+
+	mu      sync.Mutex // of all below
 	q       shard.Question
-	queue   *queue
 	missing map[int]bool
 	refused map[int]int    // number of invalid results, by shard
 	failed  map[int]string // why
+	workers map[string]*worker
+	copied  map[int]string // shards given out a second time, with the slow worker
+	copies  Copies
+	began   time.Time
+	started map[int]time.Time // shards that a worker has
+	done    int               // shards since the hub began
+	spent   time.Duration     // on these
+}
+
+// Copies counts the shards that were given out a second time since their worker was slow.
+type Copies struct {
+	Given   int `json:"given"`
+	First   int `json:"first"`   // the copy had its result before the slow worker
+	Dropped int `json:"dropped"` // second results
+}
+
+// worker is what the hub knows of a worker.
+type worker struct {
+	shard        int // 0: none
+	since, heard time.Time
+	done         int
 }
 
 // ErrFailed means that some shards have no result.
@@ -99,11 +123,12 @@ func (h *Hub) Run(ctx context.Context, nc *nats.Conn) error {
 	if err != nil {
 		return err
 	}
-	h.q, h.refused, h.failed = *q, map[int]int{}, map[int]string{}
-	if h.missing, err = shard.Lacks(h.Dir, q); err != nil {
+	missing, err := shard.Lacks(h.Dir, q)
+	if err != nil {
 		return err
 	}
-	if h.queue, err = open(ctx, nc, true); err != nil {
+	h.begin(q, missing)
+	if h.queue, err = create(ctx, nc, short(q)); err != nil {
 		return err
 	}
 	if err := h.inputs(ctx); err != nil {
@@ -120,6 +145,11 @@ func (h *Hub) Run(ctx context.Context, nc *nats.Conn) error {
 	if err != nil {
 		return err
 	}
+	told, err := nc.Subscribe(beats+short(q), h.beat)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = told.Unsubscribe() }()
 	watch, err := h.queue.results.Watch(ctx)
 	if err != nil {
 		return err
@@ -151,6 +181,11 @@ func (h *Hub) Run(ctx context.Context, nc *nats.Conn) error {
 			if idle++; at.NumPending > 0 || at.NumAckPending > 0 {
 				idle = 0
 			}
+			if at.NumPending == 0 && at.NumWaiting > 0 {
+				if err := h.copy(ctx); err != nil {
+					return err
+				}
+			}
 			if idle >= 2 {
 				if err := h.again(ctx); err != nil {
 					return err
@@ -159,8 +194,11 @@ func (h *Hub) Run(ctx context.Context, nc *nats.Conn) error {
 			}
 		}
 	}
-	if err := h.queue.stream.DeleteConsumer(ctx, short(q)); err != nil {
-		h.Log.Warn("workers are still asked", "error", err)
+	if err := h.queue.withdraw(ctx, short(q)); err != nil {
+		h.Log.Warn("the question is still at the server", "error", err)
+	}
+	if c := h.copies; c.Given > 0 {
+		h.Log.Info("shards of slow workers were given out twice", "given", c.Given, "first", c.First, "dropped", c.Dropped)
 	}
 	if len(h.failed) == 0 {
 		return nil
@@ -204,7 +242,7 @@ func (h *Hub) again(ctx context.Context) error {
 		if h.failed[i] != "" {
 			continue
 		}
-		info, err := h.queue.results.GetInfo(ctx, object(&h.q, i))
+		info, err := h.queue.results.GetInfo(ctx, text)
 		if err == nil { // it could not be read before
 			err = h.collect(ctx, info)
 		}
@@ -214,18 +252,17 @@ func (h *Hub) again(ctx context.Context) error {
 			}
 			continue
 		}
-		m, err := h.queue.stream.GetLastMsgForSubject(ctx, h.subject(text))
+		_, err = h.queue.stream.GetLastMsgForSubject(ctx, h.subject(text))
 		switch {
 		case err == nil:
-			if err := h.queue.stream.DeleteMsg(ctx, m.Sequence); err != nil { // so that the next hub can publish it again
+			if err := h.queue.stream.Purge(ctx, jetstream.WithPurgeSubject(h.subject(text))); err != nil { // so that the next hub can publish it again
 				return err
 			}
-			h.failed[i] = fmt.Sprintf("given out %d times; %s", h.Retries, h.why(ctx, i))
-			h.Log.Error("shard failed", "shard", i, "why", h.failed[i])
+			h.fail(i, fmt.Sprintf("given out %d times; %s", h.Retries, h.why(ctx, i)))
 		case !errors.Is(err, jetstream.ErrMsgNotFound):
 			return err
 		case h.refused[i] >= h.Retries:
-			h.failed[i] = fmt.Sprintf("%d results were refused", h.refused[i])
+			h.fail(i, fmt.Sprintf("%d results were refused", h.refused[i]))
 		default:
 			if _, err := h.queue.js.Publish(ctx, h.subject(text), nil); err != nil {
 				return fmt.Errorf("publish shard %d: %w", i, err)
@@ -237,7 +274,7 @@ func (h *Hub) again(ctx context.Context) error {
 
 // why returns the last report of a worker about a shard.
 func (h *Hub) why(ctx context.Context, i int) string {
-	e, err := h.queue.reports.Get(ctx, short(&h.q)+"."+strconv.Itoa(i))
+	e, err := h.queue.reports.Get(ctx, strconv.Itoa(i))
 	if err != nil {
 		return "no worker said why: it was killed, or lost its connection"
 	}
@@ -250,10 +287,10 @@ func (h *Hub) why(ctx context.Context, i int) string {
 
 // collect writes a result to the folder, or rejects it.
 func (h *Hub) collect(ctx context.Context, info *jetstream.ObjectInfo) error {
-	id, text, _ := strings.Cut(info.Name, "/")
-	i, err := strconv.Atoi(text)
-	if id != short(&h.q) || err != nil || !h.missing[i] {
-		return nil // it is a result of another question, or the folder has it
+	i, err := strconv.Atoi(info.Name)
+	if err != nil || !h.missing[i] {
+		h.second(i, info.Metadata[workerKey])
+		return nil // it is no result, or the folder has it
 	}
 	body, _, err := get(ctx, h.queue.results, info.Name, shard.MaxResult)
 	if errors.Is(err, jetstream.ErrObjectNotFound) {
@@ -271,14 +308,15 @@ func (h *Hub) collect(ctx context.Context, info *jetstream.ObjectInfo) error {
 		return nil
 	}
 	if err != nil {
+		h.mu.Lock()
 		h.refused[i]++
+		h.mu.Unlock()
 		h.Log.Warn("result refused", "shard", i, "error", err)
 		return h.queue.results.Delete(ctx, info.Name)
 	}
 	if _, err := r.Write(h.Dir); err != nil {
 		return err
 	}
-	delete(h.missing, i)
-	delete(h.failed, i)
+	h.finish(i, info.Metadata[workerKey])
 	return nil
 }

@@ -30,19 +30,24 @@ type Worker struct {
 	// Run computes a shard of a folder's question and leaves the result there. For shard 0 it only checks whether it could.
 	Run func(ctx context.Context, dir string, q *shard.Question, i int) error
 
-	queue  *queue
-	unable map[string]bool // questions, by consumer
+	nc     *nats.Conn
+	queue  *queue            // of the question at hand
+	queues map[string]*queue // by consumer
+	unable map[string]bool   // questions, by consumer
 }
+
+// errOver ends the work on a shard whose result the hub has, from another worker.
+var errOver = errors.New("another worker was first")
 
 // ErrUnable is wrapped by the error of a worker that can compute no shard of a question.
 var ErrUnable = errors.New("this worker cannot do it")
 
 // Join computes shards until the context ends, or until the worker has had no work for Idle.
 func (w *Worker) Join(ctx context.Context, nc *nats.Conn) error {
-	w.unable = map[string]bool{}
+	w.nc, w.unable, w.queues = nc, map[string]bool{}, map[string]*queue{}
 	worked := time.Now()
 	for ctx.Err() == nil {
-		some, err := w.round(ctx, nc)
+		some, err := w.round(ctx)
 		if err != nil && ctx.Err() == nil {
 			w.Log.Debug("no work", "error", err)
 		}
@@ -62,10 +67,9 @@ func (w *Worker) Join(ctx context.Context, nc *nats.Conn) error {
 }
 
 // round computes a shard of each question, as far as this worker can.
-func (w *Worker) round(ctx context.Context, nc *nats.Conn) (some bool, err error) {
+func (w *Worker) round(ctx context.Context) (some bool, err error) {
 	if w.queue == nil {
-		if w.queue, err = open(ctx, nc, false); err != nil {
-			w.queue = nil
+		if w.queue, err = find(ctx, w.nc); err != nil {
 			return false, err
 		}
 	}
@@ -75,6 +79,12 @@ func (w *Worker) round(ctx context.Context, nc *nats.Conn) (some bool, err error
 			continue
 		}
 		c, err := campaignOf(info.Config.Metadata)
+		if err == nil && short(&c.Question) != info.Name {
+			err = fmt.Errorf("%w: its id is %s", ErrUnable, short(&c.Question))
+		}
+		if err == nil {
+			err = w.turn(ctx, info.Name)
+		}
 		if err == nil {
 			err = w.able(ctx, &c)
 		}
@@ -92,6 +102,19 @@ func (w *Worker) round(ctx context.Context, nc *nats.Conn) (some bool, err error
 		}
 	}
 	return some, all.Err()
+}
+
+// turn takes up the queue of a question.
+func (w *Worker) turn(ctx context.Context, question string) error {
+	if w.queues[question] == nil {
+		q, err := w.queue.stores(ctx, question)
+		if err != nil {
+			return err
+		}
+		w.queues[question] = q
+	}
+	w.queue = w.queues[question]
+	return nil
 }
 
 // dir is the folder of a question.
@@ -176,11 +199,11 @@ func (w *Worker) do(ctx context.Context, m jetstream.Msg, c *campaign, wait time
 	if err != nil {
 		return errors.Join(err, m.TermWithReason(err.Error()))
 	}
-	if _, err := w.queue.results.GetInfo(ctx, object(&c.Question, i)); err == nil {
-		return m.DoubleAck(ctx) // another worker, which had been taken for lost, has stored the result
+	if _, err := w.queue.results.GetInfo(ctx, strconv.Itoa(i)); err == nil || !w.wanted(ctx, &c.Question, i) {
+		return m.DoubleAck(ctx) // another worker, which had been taken for lost or was faster, has stored the result
 	}
-	living, stop := context.WithCancel(ctx)
-	defer stop()
+	living, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
 	go func() {
 		for {
 			select {
@@ -188,16 +211,23 @@ func (w *Worker) do(ctx context.Context, m jetstream.Msg, c *campaign, wait time
 				return
 			case <-time.After(wait / 3):
 				_ = m.InProgress() // if this report fails, the next one may succeed
+				if !w.wanted(living, &c.Question, i) {
+					stop(errOver)
+				}
 			}
 		}
 	}()
 	w.Log.Info("shard", "question", short(&c.Question), "shard", i)
-	err = w.Run(ctx, w.dir(&c.Question), &c.Question, i)
+	err = w.Run(living, w.dir(&c.Question), &c.Question, i)
 	if err == nil {
-		err = w.put(ctx, &c.Question, i)
+		err = w.put(living, &c.Question, i)
 	}
 	if ctx.Err() != nil {
 		return errors.Join(ctx.Err(), m.Nak()) // hand the shard to another worker at once
+	}
+	if err != nil && (errors.Is(context.Cause(living), errOver) || !w.wanted(ctx, &c.Question, i)) {
+		w.Log.Info("shard given up", "question", short(&c.Question), "shard", i, "why", errOver)
+		return m.Term()
 	}
 	if err != nil {
 		if errors.Is(err, ErrUnable) { // no try: others get it as if it were new
@@ -207,10 +237,25 @@ func (w *Worker) do(ctx context.Context, m jetstream.Msg, c *campaign, wait time
 			}
 		}
 		text, _ := json.Marshal(report{w.Name, err.Error()}) // two strings
-		_, told := w.queue.reports.Put(ctx, short(&c.Question)+"."+strconv.Itoa(i), text)
+		_, told := w.queue.reports.Put(ctx, strconv.Itoa(i), text)
 		return errors.Join(err, told, m.NakWithDelay(time.Second))
 	}
-	return m.DoubleAck(ctx)
+	if err := m.DoubleAck(ctx); err != nil && w.wanted(ctx, &c.Question, i) {
+		return err
+	}
+	return nil
+}
+
+// wanted tells the hub that this worker has a shard, and returns false if its result is there or its question was withdrawn.
+func (w *Worker) wanted(ctx context.Context, q *shard.Question, i int) bool {
+	text, _ := json.Marshal(beat{w.Name, i}) // a string and a number
+	once, stop := context.WithTimeout(ctx, 2*time.Second)
+	defer stop()
+	if m, err := w.nc.RequestWithContext(once, beats+short(q), text); err == nil {
+		return string(m.Data) != over
+	}
+	_, err := w.queue.stream.Consumer(ctx, short(q)) // the hub is away, or has ended
+	return !errors.Is(err, jetstream.ErrConsumerNotFound)
 }
 
 // put stores the result of a shard. If the hub cannot be reached, it tries again.
@@ -221,7 +266,7 @@ func (w *Worker) put(ctx context.Context, q *shard.Question, i int) error {
 	}
 	for try := 0; ; try++ {
 		once, stop := context.WithTimeout(ctx, patience(uint64(len(text))))
-		_, err = w.queue.results.Put(once, jetstream.ObjectMeta{Name: object(q, i), Metadata: map[string]string{nameKey: name}}, bytes.NewReader(text))
+		_, err = w.queue.results.Put(once, jetstream.ObjectMeta{Name: strconv.Itoa(i), Metadata: map[string]string{nameKey: name, workerKey: w.Name}}, bytes.NewReader(text))
 		stop()
 		if err == nil {
 			return os.Remove(filepath.Join(w.dir(q), name))

@@ -23,12 +23,23 @@ import (
 // Names in JetStream.
 const (
 	streamName = "SHARDS"
-	subject    = "shard." // shard.QUESTION.I
-	resultsIn  = "results"
-	inputsIn   = "inputs"
-	reportsIn  = "reports"
+	subject    = "shard."   // shard.QUESTION.I
+	beats      = "working." // working.QUESTION: a worker has a shard; the hub answers over if it has the result
+	resultsIn  = "results-" // results-QUESTION, as the next two
+	inputsIn   = "inputs-"
+	reportsIn  = "reports-"
 	nameKey    = "name" // metadata of an object: the name of the result
+	workerKey  = "worker"
 )
+
+// over is the answer to a worker whose shard has a result.
+const over = "over"
+
+// beat is a worker's message that it works on a shard.
+type beat struct {
+	Worker string `json:"worker"`
+	Shard  int    `json:"shard"`
+}
 
 // short is an abbreviated id of a question, for names of limited length.
 func short(q *shard.Question) string { return q.ID()[:16] }
@@ -74,7 +85,7 @@ type report struct {
 	Why    string `json:"why"`
 }
 
-// queue has those parts of JetStream that hub and worker use.
+// queue has those parts of JetStream that hub and worker use: the stream of all questions, and the stores of one.
 type queue struct {
 	js      jetstream.JetStream
 	stream  jetstream.Stream
@@ -83,31 +94,61 @@ type queue struct {
 	reports jetstream.KeyValue
 }
 
-// open connects to the queue. The hub creates it.
-func open(ctx context.Context, nc *nats.Conn, hub bool) (*queue, error) {
+// create makes the queue of a question.
+func create(ctx context.Context, nc *nats.Conn, question string) (*queue, error) {
 	js, err := jetstream.New(nc)
 	if err != nil {
 		return nil, err
 	}
 	q := &queue{js: js}
 	var errs [4]error
-	if hub {
-		q.stream, errs[0] = js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
-			Name: streamName, Subjects: []string{subject + ">"}, Retention: jetstream.WorkQueuePolicy,
-		})
-		q.results, errs[1] = js.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{Bucket: resultsIn})
-		q.inputs, errs[2] = js.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{Bucket: inputsIn})
-		q.reports, errs[3] = js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: reportsIn})
-	} else {
-		q.stream, errs[0] = js.Stream(ctx, streamName)
-		q.results, errs[1] = js.ObjectStore(ctx, resultsIn)
-		q.inputs, errs[2] = js.ObjectStore(ctx, inputsIn)
-		q.reports, errs[3] = js.KeyValue(ctx, reportsIn)
+	q.stream, errs[0] = js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
+		Name: streamName, Subjects: []string{subject + ">"}, Retention: jetstream.WorkQueuePolicy,
+	})
+	q.results, errs[1] = js.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{Bucket: resultsIn + question})
+	q.inputs, errs[2] = js.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{Bucket: inputsIn + question})
+	q.reports, errs[3] = js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: reportsIn + question})
+	return q, opened(errs[:])
+}
+
+// find returns the queue of all questions, without stores.
+func find(ctx context.Context, nc *nats.Conn) (*queue, error) {
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return nil, err
 	}
-	if err := errors.Join(errs[:]...); err != nil {
-		return nil, fmt.Errorf("JetStream of the hub: %w", err)
+	s, err := js.Stream(ctx, streamName)
+	if err != nil {
+		return nil, opened([]error{err})
 	}
-	return q, nil
+	return &queue{js: js, stream: s}, nil
+}
+
+// stores returns the queue with the stores of a question.
+func (q queue) stores(ctx context.Context, question string) (*queue, error) {
+	var errs [3]error
+	q.results, errs[0] = q.js.ObjectStore(ctx, resultsIn+question)
+	q.inputs, errs[1] = q.js.ObjectStore(ctx, inputsIn+question)
+	q.reports, errs[2] = q.js.KeyValue(ctx, reportsIn+question)
+	return &q, opened(errs[:])
+}
+
+func opened(errs []error) error {
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("JetStream of the hub: %w", err)
+	}
+	return nil
+}
+
+// withdraw removes a question and all that is stored of it. Workers are not asked any more once its consumer is gone.
+func (q *queue) withdraw(ctx context.Context, question string) error {
+	return errors.Join(
+		q.stream.DeleteConsumer(ctx, question),
+		q.stream.Purge(ctx, jetstream.WithPurgeSubject(subject+question+".>")),
+		q.js.DeleteObjectStore(ctx, resultsIn+question),
+		q.js.DeleteObjectStore(ctx, inputsIn+question),
+		q.js.DeleteKeyValue(ctx, reportsIn+question),
+	)
 }
 
 // Connect connects to a hub, and connects again whenever the connection is lost.
@@ -123,9 +164,6 @@ func shardOf(subj string, shards int) (int, error) {
 	}
 	return i, nil
 }
-
-// object is the name of the object that has a shard's result.
-func object(q *shard.Question, i int) string { return fmt.Sprintf("%s/%d", short(q), i) }
 
 // get reads an object, of at most a given size.
 func get(ctx context.Context, from jetstream.ObjectStore, name string, most uint64) ([]byte, *jetstream.ObjectInfo, error) {

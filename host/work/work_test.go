@@ -8,10 +8,13 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -192,7 +195,8 @@ func served(t *testing.T) (*nats.Conn, *queue) {
 		t.Fatal(err)
 	}
 	t.Cleanup(nc.Close)
-	q, err := open(t.Context(), nc, true)
+	asked := asked()
+	q, err := create(t.Context(), nc, short(&asked))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,7 +211,7 @@ func TestLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	put := func(i int, name string, text []byte) {
-		if _, err := in.results.Put(ctx, jetstream.ObjectMeta{Name: object(&q, i), Metadata: map[string]string{nameKey: name}}, strings.NewReader(string(text))); err != nil {
+		if _, err := in.results.Put(ctx, jetstream.ObjectMeta{Name: strconv.Itoa(i), Metadata: map[string]string{nameKey: name}}, strings.NewReader(string(text))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -255,6 +259,14 @@ func TestLost(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
+	for bucket := range in.js.StreamNames(ctx).Name() {
+		if bucket != streamName {
+			t.Errorf("%s is still there", bucket)
+		}
+	}
+	if info, err := in.stream.Info(ctx); err != nil || info.State.Msgs != 0 {
+		t.Errorf("messages are still there: %+v, %v", info, err)
+	}
 	stop()
 	if err := <-left; err != nil {
 		t.Error(err)
@@ -285,7 +297,7 @@ func TestLate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	info, err := in.results.Put(ctx, jetstream.ObjectMeta{Name: object(&q, 3), Metadata: map[string]string{nameKey: name}}, strings.NewReader(string(text)))
+	info, err := in.results.Put(ctx, jetstream.ObjectMeta{Name: "3", Metadata: map[string]string{nameKey: name}}, strings.NewReader(string(text)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -297,6 +309,13 @@ func TestLate(t *testing.T) {
 	}
 	if err := h.again(ctx); err != nil || h.missing[3] {
 		t.Errorf("%v, %v", err, h.missing)
+	}
+	if err := h.collect(ctx, info); err != nil || h.copies.Dropped != 0 {
+		t.Errorf("%v, %+v", err, h.copies)
+	}
+	h.copied = map[int]string{3: "slow"}
+	if err := h.collect(ctx, info); err != nil || h.copies.Dropped != 1 {
+		t.Errorf("a second result: %v, %+v", err, h.copies)
 	}
 }
 
@@ -393,6 +412,85 @@ func TestUnable(t *testing.T) {
 	h := &Hub{Dir: dir, Retries: 2, Ack: 2 * time.Second, Log: log, Progress: func(int) {}}
 	if err := h.Run(t.Context(), nc); err != nil || len(lacks) != cap(lacks) {
 		t.Errorf("%d workers lacked a tool: %v", len(lacks), err)
+	}
+}
+
+// A worker hangs and says all the time that it works: another one takes a copy of its shard, and the first is stopped.
+func TestSlow(t *testing.T) {
+	nc, _ := served(t)
+	dir, q := t.TempDir(), asked()
+	q.Shards = 6
+	if err := shard.Settle(dir, q); err != nil {
+		t.Fatal(err)
+	}
+	log := slog.New(slog.DiscardHandler)
+	live, stop := context.WithCancel(t.Context())
+	var left sync.WaitGroup
+	defer left.Wait()
+	defer stop()
+	hangs, stopped := make(chan int, q.Shards), make(chan error, q.Shards)
+	join := func(name string, run func(context.Context, string, *shard.Question, int) error) {
+		w := &Worker{Name: name, Dir: t.TempDir(), Log: log, Run: run}
+		left.Go(func() {
+			if err := w.Join(live, nc); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	join("slow", func(ctx context.Context, _ string, _ *shard.Question, i int) error {
+		if i == 0 {
+			return nil
+		}
+		hangs <- i
+		<-ctx.Done()
+		stopped <- ctx.Err()
+		return ctx.Err()
+	})
+	h := &Hub{Dir: dir, Retries: 1, Ack: time.Second, Log: log, Progress: func(int) {}}
+	page := httptest.NewServer(h.Page())
+	defer page.Close()
+	get := func(path string) string {
+		r, err := http.Get(page.URL + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Body.Close()
+		text, err := io.ReadAll(r.Body)
+		if err != nil || r.StatusCode != http.StatusOK {
+			t.Errorf("%s: %s, %v", path, r.Status, err)
+		}
+		return string(text)
+	}
+	if text := get("/"); !strings.Contains(text, "0 of 0 shards") {
+		t.Error(text)
+	}
+	done := make(chan error)
+	go func() {
+		once, stop := context.WithTimeout(t.Context(), 2*time.Minute)
+		defer stop()
+		done <- h.Run(once, nc)
+	}()
+	slow := <-hangs
+	var s Status
+	if err := json.Unmarshal([]byte(get("/status.json")), &s); err != nil || s.Shards != 6 || s.Done != 0 || len(s.Workers) != 1 || s.Workers[0].Shard != slow {
+		t.Errorf("%+v, %v", s, err)
+	}
+	join("<quick>", square)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if err := <-stopped; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	s = *h.Status()
+	if s.Copies != (Copies{Given: 1, First: 1}) || s.Done != 6 || s.Minute <= 0 || s.Left != 0 || len(s.Workers) != 2 || s.Workers[0].Name != "<quick>" || s.Workers[0].Done != 6 || s.Workers[1].Done != 0 {
+		t.Errorf("%+v", s)
+	}
+	if text := get("/"); !strings.Contains(text, "6 of 6 shards") || !strings.Contains(text, "&lt;quick&gt;") || strings.Contains(text, "<quick>") {
+		t.Error(text)
+	}
+	if len(hangs) != 0 {
+		t.Errorf("the slow worker had another shard: %d", <-hangs)
 	}
 }
 

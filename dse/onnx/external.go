@@ -4,8 +4,13 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path"
+	"path/filepath"
+	"slices"
 	"strconv"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/sluice-npu/sluice/dse/onnx/onnxpb"
 )
@@ -13,6 +18,58 @@ import (
 // PyTorch's exporter keeps the weights in a file of its own beside the model (NAME.onnx.data). What a
 // tensor says of its place there is as untrusted as the rest: the file must lie in the model's folder,
 // links out of it included, and the bytes read count against the limit of the model's own.
+
+// Outside returns the files that hold data of a model, relative to its folder, each once.
+func Outside(file string) (names []string, err error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	m, err := read(f, &Options{})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	root, err := os.OpenRoot(filepath.Dir(file))
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	tensors(m.ProtoReflect(), func(t *onnxpb.TensorProto) {
+		for _, x := range t.GetExternalData() {
+			if name := path.Clean(x.GetValue()); x.GetKey() == "location" && !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	})
+	for _, name := range names {
+		if _, err := root.Stat(name); err != nil { // it may be above the folder
+			return nil, fmt.Errorf("%s: %w: %w", file, ErrExternal, err)
+		}
+	}
+	return names, nil
+}
+
+// tensors calls see with all tensors of a message, in graphs inside graphs too.
+func tensors(m protoreflect.Message, see func(*onnxpb.TensorProto)) {
+	if t, ok := m.Interface().(*onnxpb.TensorProto); ok {
+		see(t)
+		return
+	}
+	fields := m.Descriptor().Fields()
+	for i := range fields.Len() {
+		f := fields.Get(i)
+		switch {
+		case f.Message() == nil || f.IsMap() || !m.Has(f):
+		case f.IsList():
+			for l, k := m.Get(f).List(), 0; k < l.Len(); k++ {
+				tensors(l.Get(k).Message(), see)
+			}
+		default:
+			tensors(m.Get(f).Message(), see)
+		}
+	}
+}
 
 // outside opens files that hold data of tensors, each once.
 type outside struct {

@@ -2,7 +2,6 @@ package shard
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/sluice-npu/sluice/dse/files"
+	"github.com/sluice-npu/sluice/dse/onnx"
 )
 
 // MaxInput is the size of the largest input in bytes.
@@ -21,39 +21,74 @@ const inputFolder = "input"
 
 var reference = regexp.MustCompile(`input:([0-9a-f]{64})/([^/\\,=]+)`)
 
-// Beside is the suffix of the file with an ONNX file's weights. The file is in the same folder.
-const Beside = ".data"
+// List is the name of the file that lists an input's parts: the file on the command line, and the files that have the weights of
+// an ONNX file. It is as sha256sum writes it.
+const List = ".sha256"
 
-// Input returns a reference to a file: the hash of its content and of the weights in the file beside it, and its name. If dir
-// is not "", it keeps copies there for merge and for other machines.
-func Input(dir, path string) (ref string, err error) {
-	h := sha256.New()
-	paths := []string{path}
-	if _, err := os.Stat(path + Beside); err == nil {
-		paths = append(paths, path+Beside)
+// Part is a file of an input.
+type Part struct {
+	Hash string // SHA-256 of its content
+	Name string // in the input's folder
+}
+
+var line = regexp.MustCompile(`^([0-9a-f]{64})  (.+)$`)
+
+// Parts reads the list of an input. It accepts any text, and returns an error for one that is not the input's.
+func Parts(ref string, list []byte) (parts []Part, err error) {
+	m := reference.FindStringSubmatch(ref)
+	if m == nil || m[0] != ref || sum(list) != m[1] {
+		return nil, fmt.Errorf("%w: the list of %.200q has the hash %s", ErrResult, ref, sum(list))
 	}
-	for _, p := range paths {
-		if err := copyTo(h, p); err != nil {
+	for text := range strings.Lines(string(list)) {
+		p := line.FindStringSubmatch(strings.TrimSuffix(text, "\n"))
+		if p == nil || !filepath.IsLocal(p[2]) || strings.Contains(p[2], `\`) || len(parts) == 0 && p[2] != m[2] {
+			return nil, fmt.Errorf("%w: the list of %s has the line %.200q", ErrResult, ref, text)
+		}
+		parts = append(parts, Part{p[1], p[2]})
+	}
+	if len(parts) == 0 {
+		return nil, fmt.Errorf("%w: the list of %s is empty", ErrResult, ref)
+	}
+	return parts, nil
+}
+
+// Input returns a reference to a file: the hash of its list, and its name. If dir is not "", it keeps copies there for merge and
+// for other machines.
+func Input(dir, path string) (ref string, err error) {
+	paths := map[string]string{filepath.Base(path): path}
+	names := []string{filepath.Base(path)}
+	if strings.HasSuffix(path, ".onnx") {
+		more, err := onnx.Outside(path)
+		if err != nil {
 			return "", err
 		}
+		for _, name := range more {
+			paths[name] = filepath.Join(filepath.Dir(path), name)
+		}
+		names = append(names, more...)
 	}
-	ref = "input:" + hex.EncodeToString(h.Sum(nil)) + "/" + filepath.Base(path)
+	var list strings.Builder
+	for _, name := range names {
+		h := sha256.New()
+		if err := copyTo(h, paths[name]); err != nil {
+			return "", err
+		}
+		fmt.Fprintf(&list, "%x  %s\n", h.Sum(nil), name)
+	}
+	ref = "input:" + sum([]byte(list.String())) + "/" + names[0]
 	if reference.FindString(ref) != ref {
 		return "", fmt.Errorf("%s: expected a name without comma, backslash and equals sign", path)
 	}
-	if dir == "" {
-		return ref, nil
+	if _, err := Parts(ref, []byte(list.String())); err != nil || dir == "" {
+		return ref, err
 	}
 	to := filepath.Dir(At(dir, ref))
-	if err := os.MkdirAll(to, 0o777); err != nil {
-		return "", err
-	}
-	for _, p := range paths {
-		if err := keep(p, filepath.Join(to, filepath.Base(p))); err != nil {
+	for _, name := range names {
+		if err := keep(paths[name], filepath.Join(to, name)); err != nil {
 			return "", err
 		}
 	}
-	return ref, nil
+	return ref, files.Write(filepath.Join(to, List), []byte(list.String()))
 }
 
 func copyTo(w io.Writer, path string) error {
@@ -72,6 +107,9 @@ func copyTo(w io.Writer, path string) error {
 func keep(path, to string) error {
 	if _, err := os.Stat(to); err == nil {
 		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(to), 0o777); err != nil {
+		return err
 	}
 	out, err := files.New(to)
 	if err != nil {

@@ -1,11 +1,19 @@
 package shard
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/sluice-npu/sluice/dse/files"
+	"github.com/sluice-npu/sluice/dse/onnx"
+	"github.com/sluice-npu/sluice/dse/onnx/onnxpb"
 )
 
 func question(shards int) Question {
@@ -259,28 +267,71 @@ func TestRange(t *testing.T) {
 	}
 }
 
-// A reference stays in its folder.
+// An input is a file and the files that have its weights, wherever they are in its folder; a reference stays in its own.
 func TestInput(t *testing.T) {
-	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "a.onnx")
-	for _, name := range []string{file, file + ".data"} {
-		if err := os.WriteFile(name, []byte("x"), 0o600); err != nil {
+	dir, from := t.TempDir(), t.TempDir()
+	write := func(name string, text []byte) string {
+		path := filepath.Join(from, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, text, 0o600)); err != nil {
 			t.Fatal(err)
 		}
+		return path
 	}
-	ref, err := Input(dir, file)
+	model := func(places ...string) string {
+		inner, g := &onnxpb.GraphProto{}, &onnxpb.GraphProto{} // the first one's tensor is in a branch
+		for i, p := range places {
+			in := []*onnxpb.GraphProto{inner, g}[min(i, 1)]
+			in.Initializer = append(in.Initializer, &onnxpb.TensorProto{ExternalData: []*onnxpb.StringStringEntryProto{{Key: proto.String("location"), Value: &p}}})
+		}
+		g.Node = []*onnxpb.NodeProto{{Attribute: []*onnxpb.AttributeProto{{G: inner}}}}
+		text, err := proto.Marshal(&onnxpb.ModelProto{Graph: g})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return write("a.onnx", text)
+	}
+	write("a.onnx.data", []byte("of nobody"))
+	write("weights/one.bin", []byte("x"))
+	write("two", []byte("y"))
+	path := model("weights/one.bin", "./two", "two")
+	ref, err := Input(dir, path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, end := range []string{"", ".data"} {
-		if text, err := os.ReadFile(At(dir, ref) + end); err != nil || string(text) != "x" {
-			t.Errorf("%s%s: %q, %v", ref, end, text, err)
-		}
-	}
-	if err := os.WriteFile(file+".data", []byte("y"), 0o600); err != nil {
+	to := filepath.Dir(At(dir, ref))
+	list, err := os.ReadFile(filepath.Join(to, List))
+	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err := Input("", file); err != nil || again == ref {
-		t.Errorf("other weights beside it: %s, %v", again, err)
+	parts, err := Parts(ref, list)
+	if err != nil || len(parts) != 3 {
+		t.Fatalf("%v, %v", parts, err)
+	}
+	for i, name := range []string{"a.onnx", "weights/one.bin", "two"} {
+		h, err := files.Hash(filepath.Join(to, name))
+		if err != nil || parts[i] != (Part{h, name}) {
+			t.Errorf("%s: %v, %v", name, parts[i], err)
+		}
+	}
+	if again, err := Input(t.TempDir(), At(dir, ref)); err != nil || again != ref {
+		t.Errorf("the copy is %s, %v", again, err)
+	}
+	write("two", []byte("z"))
+	if again, err := Input("", path); err != nil || again == ref {
+		t.Errorf("other weights: %s, %v", again, err)
+	}
+	for _, bad := range []string{"none", "../a", "/etc/passwd"} {
+		if ref, err := Input(t.TempDir(), model(bad)); !errors.Is(err, onnx.ErrExternal) {
+			t.Errorf("weights in %s: %s, %v", bad, ref, err)
+		}
+	}
+	for _, bad := range []string{"", "a", strings.Repeat("0", 64) + "  b\n", strings.Repeat("0", 64) + "  a\n" + strings.Repeat("0", 64) + "  ../b\n"} {
+		if got, err := Parts("input:"+sum([]byte(bad))+"/a", []byte(bad)); !errors.Is(err, ErrResult) {
+			t.Errorf("%q: %v, %v", bad, got, err)
+		}
+	}
+	if _, err := Parts(ref, list[1:]); !errors.Is(err, ErrResult) {
+		t.Error(err)
 	}
 	for _, bad := range []string{"a,b", "a=b"} {
 		path := filepath.Join(t.TempDir(), bad)
@@ -324,6 +375,60 @@ func FuzzDecode(f *testing.F) {
 		}
 		if two, err := Decode(name, again, &q); err != nil || len(two.Units) != len(r.Units) {
 			t.Fatalf("%v, %v", two, err)
+		}
+	})
+}
+
+// What comes in place of an input's list is read or refused, and nothing that it names is outside the input's folder.
+func FuzzParts(f *testing.F) {
+	f.Add("a", strings.Repeat("0", 64)+"  a\n"+strings.Repeat("1", 64)+"  weights/b\n")
+	f.Add("a", "")
+	f.Fuzz(func(t *testing.T, name, list string) {
+		ref := "input:" + sum([]byte(list)) + "/" + name
+		parts, err := Parts(ref, []byte(list))
+		if err != nil {
+			if !errors.Is(err, ErrResult) {
+				t.Fatalf("%v names no fault", err)
+			}
+			return
+		}
+		dir := filepath.Dir(At("dir", ref))
+		for _, p := range parts {
+			if in, err := filepath.Rel(dir, filepath.Join(dir, p.Name)); err != nil || !filepath.IsLocal(in) || len(p.Hash) != 64 {
+				t.Errorf("%+v, %v", p, err)
+			}
+		}
+		if parts[0].Name != name || !strings.HasPrefix(dir, filepath.Join("dir", inputFolder)+string(filepath.Separator)) {
+			t.Errorf("%q is in %s", name, dir)
+		}
+	})
+}
+
+// What comes in place of a question is read or refused; its inputs are in the folder.
+func FuzzQuestion(f *testing.F) {
+	text, err := json.Marshal(question(3))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(text)
+	f.Add(bytes.Replace(text, []byte("--seed=1"), []byte("--board=input:"+strings.Repeat("0", 64)+"/a"), 1))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, questionFile), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		q, err := Asked(dir)
+		if err != nil {
+			return
+		}
+		if err := q.Other(q); err != nil || len(q.Command(dir)) != len(q.Args) {
+			t.Errorf("%v, %q", err, q.Command(dir))
+		}
+		for _, ref := range q.Inputs() {
+			at := At(dir, ref)
+			if in, err := filepath.Rel(filepath.Join(dir, inputFolder), at); at != ref && (err != nil || !filepath.IsLocal(in)) {
+				t.Errorf("%s is %s", ref, at)
+			}
 		}
 	})
 }

@@ -215,19 +215,23 @@ func (h *Hub) subject(i string) string { return subject + short(&h.q) + "." + i 
 // inputs publishes the files of the question.
 func (h *Hub) inputs(ctx context.Context) error {
 	for _, ref := range h.q.Inputs() {
-		paths, err := filepath.Glob(filepath.Join(filepath.Dir(shard.At(h.Dir, ref)), "*"))
+		dir := filepath.Dir(shard.At(h.Dir, ref))
+		list, err := os.ReadFile(filepath.Join(dir, shard.List))
 		if err != nil {
 			return err
 		}
-		for _, path := range paths {
-			f, err := os.Open(path)
+		parts, err := shard.Parts(ref, list)
+		if err != nil {
+			return err
+		}
+		for _, p := range append(parts, shard.Part{Name: shard.List}) {
+			f, err := os.Open(filepath.Join(dir, p.Name))
 			if err != nil {
 				return err
 			}
-			name := filepath.Base(filepath.Dir(path)) + "/" + filepath.Base(path)
-			_, err = h.queue.inputs.Put(ctx, jetstream.ObjectMeta{Name: name}, f)
+			_, err = h.queue.inputs.Put(ctx, jetstream.ObjectMeta{Name: filepath.Base(dir) + "/" + p.Name}, f)
 			if err := errors.Join(err, f.Close()); err != nil {
-				return fmt.Errorf("publish %s: %w", path, err)
+				return fmt.Errorf("publish %s: %w", f.Name(), err)
 			}
 		}
 	}

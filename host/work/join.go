@@ -3,6 +3,7 @@ package work
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -143,33 +143,37 @@ func (w *Worker) able(ctx context.Context, c *campaign) error {
 	return files.Write(filepath.Join(dir, ".able"), nil)
 }
 
-// fetch gets an input and the weights beside it from the hub.
+// fetch gets an input from the hub.
 func (w *Worker) fetch(ctx context.Context, dir, ref string) error {
 	path := shard.At(dir, ref)
 	if path == ref {
 		return fmt.Errorf("%w: the input %q", ErrUnable, ref)
 	}
-	name := strings.TrimPrefix(ref, "input:")
-	text, _, err := get(ctx, w.queue.inputs, name, shard.MaxInput)
+	to := filepath.Dir(path)
+	list, _, err := get(ctx, w.queue.inputs, filepath.Base(to)+"/"+shard.List, 1<<20)
 	if err != nil {
 		return err
 	}
-	beside, _, err := get(ctx, w.queue.inputs, name+shard.Beside, shard.MaxInput)
-	if err != nil && !errors.Is(err, jetstream.ErrObjectNotFound) {
-		return err
+	parts, err := shard.Parts(ref, list)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrUnable, err)
 	}
-	if h := hash(text, beside); !strings.HasPrefix(name, h+"/") {
-		return fmt.Errorf("%w: the input %s has the hash %s", ErrUnable, ref, h)
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
-		return err
-	}
-	if beside != nil {
-		if err := files.Write(path+shard.Beside, beside); err != nil {
+	for _, p := range parts {
+		text, _, err := get(ctx, w.queue.inputs, filepath.Base(to)+"/"+p.Name, shard.MaxInput)
+		if err != nil {
+			return err
+		}
+		if h := fmt.Sprintf("%x", sha256.Sum256(text)); h != p.Hash {
+			return fmt.Errorf("%w: %s of the input %s has the hash %s", ErrUnable, p.Name, ref, h)
+		}
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(to, p.Name)), 0o777); err != nil {
+			return err
+		}
+		if err := files.Write(filepath.Join(to, p.Name), text); err != nil {
 			return err
 		}
 	}
-	return files.Write(path, text)
+	return nil
 }
 
 // one computes a shard of a question, if one is waiting.

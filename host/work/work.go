@@ -4,8 +4,6 @@ package work
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -183,12 +181,4 @@ func get(ctx context.Context, from jetstream.ObjectStore, name string, most uint
 // patience is how long to wait for so many bytes.
 func patience(size uint64) time.Duration {
 	return 10*time.Second + time.Duration(size)*time.Microsecond // 1 MB/s
-}
-
-func hash(texts ...[]byte) string {
-	h := sha256.New()
-	for _, t := range texts {
-		h.Write(t)
-	}
-	return hex.EncodeToString(h.Sum(nil))
 }

@@ -494,6 +494,38 @@ func TestSlow(t *testing.T) {
 	}
 }
 
+// Inputs come to the workers as they are; one that was altered on the way is left.
+func TestInputs(t *testing.T) {
+	nc, in := served(t)
+	dir, q, ctx := t.TempDir(), asked(), t.Context()
+	file := filepath.Join(t.TempDir(), "a.yaml")
+	if err := os.WriteFile(file, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ref, err := shard.Input(dir, file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q.Args = append(q.Args, "--board="+ref)
+	h := &Hub{Dir: dir, q: q, queue: in}
+	if err := h.inputs(ctx); err != nil {
+		t.Fatal(err)
+	}
+	w := &Worker{Name: "w", Dir: t.TempDir(), nc: nc, queue: in}
+	if err := w.fetch(ctx, w.Dir, ref); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(shard.At(w.Dir, ref)); string(text) != "x" {
+		t.Errorf("%q, %v", text, err)
+	}
+	if _, err := in.inputs.PutString(ctx, strings.TrimPrefix(ref, "input:"), "y"); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.fetch(ctx, t.TempDir(), ref); !errors.Is(err, ErrUnable) || !strings.Contains(err.Error(), "a.yaml of the input") {
+		t.Errorf("an altered input: %v", err)
+	}
+}
+
 // A server that others reach wants a token.
 func TestLoopback(t *testing.T) {
 	if _, err := Serve("0.0.0.0:0", "", t.TempDir()); err == nil || !strings.Contains(err.Error(), "expected a loopback address, or a token") {

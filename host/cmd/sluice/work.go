@@ -10,6 +10,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"net/http"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -88,6 +91,7 @@ type workHubCmd struct {
 	Memory  int           `placeholder:"GIB" help:"Memory that workers need."`
 	Retries int           `default:"3" help:"How often a shard is given out before it has failed."`
 	Ack     time.Duration `default:"30s" help:"A worker that is not heard of for so long has lost its shard."`
+	Page    string        `default:"127.0.0.1:0" help:"Where a page shows the progress, on a loopback address; none: nowhere."`
 	asked
 }
 
@@ -139,14 +143,37 @@ func (c *workHubCmd) Run(e *cli.Env) error {
 	}
 	defer nc.Close()
 	set, done := e.Progress("shards", c.Shards)
-	h := work.Hub{Dir: c.Resume, Needs: work.Needs{Tools: c.Needs, Cores: c.Cores, Memory: c.Memory}, Retries: c.Retries, Ack: c.Ack, Log: e.Log, Progress: set}
-	err = h.Run(e.Ctx, nc)
+	h := &work.Hub{Dir: c.Resume, Needs: work.Needs{Tools: c.Needs, Cores: c.Cores, Memory: c.Memory}, Retries: c.Retries, Ack: c.Ack, Log: e.Log, Progress: set}
+	close, err := c.serve(e, h)
+	if err == nil {
+		defer close()
+		err = h.Run(e.Ctx, nc)
+	}
 	done()
 	if err != nil {
 		return cli.Coded(cli.Check, err)
 	}
 	_, err = fmt.Fprintf(e.Stdout, "%d shards are done; %s merge %s\n", c.Shards, q.Program, c.Resume)
 	return err
+}
+
+// serve begins to serve the page, until close is called.
+func (c *workHubCmd) serve(e *cli.Env, h *work.Hub) (close func() error, err error) {
+	if c.Page == "none" {
+		return func() error { return nil }, nil
+	}
+	at, err := netip.ParseAddrPort(c.Page)
+	if err != nil || !at.Addr().IsLoopback() {
+		return nil, cli.Errorf(cli.Usage, "--page %s: expected a loopback address with a port, or none", c.Page)
+	}
+	l, err := net.Listen("tcp", c.Page)
+	if err != nil {
+		return nil, cli.Coded(cli.Usage, err)
+	}
+	s := &http.Server{Handler: h.Page(), ReadHeaderTimeout: 10 * time.Second}
+	go func() { _ = s.Serve(l) }() // until it is closed
+	fmt.Fprintf(e.Stderr, "progress: http://%s/\n", l.Addr())
+	return s.Close, nil
 }
 
 type workJoinCmd struct {

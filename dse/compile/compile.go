@@ -32,6 +32,7 @@ type Options struct {
 	Mapping mapping.Options   // what the FBCB may name; the zero value is mapping.RTL()
 	Device  string            // of the latency table; empty: the design's name
 	Meta    map[string]string // goes into the bundle
+	Stepped int64             // cycles, by the law and of all batches together, up to which the machine makes the latency table; else the law does
 }
 
 // Compile lowers q to a bundle for design d of int16. Errors name the layer, what it needs, and what is available.
@@ -375,10 +376,7 @@ func (c *compiler) describe() {
 	}
 }
 
-// stepped is the cycles, by the law and of all batches together, up to which the machine makes the latency table: a third of a second.
-const stepped = 1 << 20
-
-// latency fills in the table. The driver starts one segment at a time. The cycles are the machine's where that is quick, else the law's.
+// latency fills in the table. The driver starts one segment at a time.
 func (c *compiler) latency() error {
 	exits := c.b.Network.Exits
 	by := func(count func(first, last, batch int) (int64, error)) (cycles [abi.BMax + 1][]int64, sum int64, err error) {
@@ -396,7 +394,7 @@ func (c *compiler) latency() error {
 	cycles, sum, err := by(func(first, last, batch int) (int64, error) {
 		return cost.Segment(c.d, c.b.Layers, c.b.FBCB, first, last, batch)
 	})
-	if err == nil && sum <= stepped {
+	if err == nil && sum <= c.o.Stepped {
 		cycles, _, err = by(func(first, last, batch int) (int64, error) {
 			r, err := machine.Segment(context.Background(), c.d, c.b.Layers, c.b.FBCB, first, last, batch)
 			return r.Cycles, err

@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/cost"
 	"github.com/sluice-npu/sluice/dse/graph"
 	"github.com/sluice-npu/sluice/dse/lower"
+	"github.com/sluice-npu/sluice/dse/machine"
 	"github.com/sluice-npu/sluice/dse/mapping"
 	"github.com/sluice-npu/sluice/dse/quant"
 	"github.com/sluice-npu/sluice/dse/zoo"
@@ -364,4 +365,58 @@ func TestZoo(t *testing.T) {
 			}
 		}
 	}
+}
+
+// The law makes the latency table, and the machine where the law's cycles of all starts together are no more than Stepped.
+func TestStepped(t *testing.T) {
+	g, err := zoo.Load("tiny", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, err := quant.Quantise(g, [][]float32{make([]float32, g.Tensors[g.Input].Elems())}, quant.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := design(t, "run")
+	law, sum := map[[2]int]int64{}, int64(0) // by segment and batch, ns
+	table := func(stepped int64, by func(b *bundle.Bundle, first, last, batch int) (int64, error)) {
+		t.Helper()
+		b, err := Compile(q, d, Options{Stepped: stepped})
+		if err != nil {
+			t.Fatal(err)
+		}
+		moved := 0
+		for _, l := range b.Latency {
+			if l.First != l.Last {
+				continue
+			}
+			x := b.Network.Exits[l.First]
+			cycles, err := by(b, x.First, x.Last, l.Batch)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := cost.Nanoseconds(d, cycles)
+			if l.P50 != want {
+				t.Errorf("Stepped %d: segment %d at B = %d takes %d ns, expected %d", stepped, l.First, l.Batch, l.P50, want)
+			}
+			at := [2]int{l.First, l.Batch}
+			if stepped == 0 {
+				law[at], sum = want, sum+cycles
+			} else if want != law[at] {
+				moved++
+			}
+		}
+		if stepped > 0 && stepped >= sum && moved == 0 {
+			t.Error("law and machine say the same of every segment: the test distinguishes nothing")
+		}
+	}
+	byLaw := func(b *bundle.Bundle, first, last, batch int) (int64, error) {
+		return cost.Segment(d, b.Layers, b.FBCB, first, last, batch)
+	}
+	table(0, byLaw)
+	table(sum-1, byLaw)
+	table(sum, func(b *bundle.Bundle, first, last, batch int) (int64, error) {
+		r, err := machine.Segment(t.Context(), d, b.Layers, b.FBCB, first, last, batch)
+		return r.Cycles, err
+	})
 }

@@ -509,13 +509,16 @@ func (r *Recipe) MakeFrom(g *graph.Graph, c *Calibration, d configs.Design) (*bu
 	return r.MakeOf(q, c, d)
 }
 
+// stepped is the cycles of a latency table that the machine makes in a third of a second.
+const stepped = 1 << 20
+
 // MakeInt8 is MakeFrom with the network already in int8, as the design is.
 func (r *Recipe) MakeInt8(n *quant.Int8, c *Calibration, d configs.Design) (*bundle.Bundle, error) {
 	meta, err := r.Meta(c.Info)
 	if err != nil {
 		return nil, err
 	}
-	return compile.Int8(n, d, compile.Options{Meta: meta})
+	return compile.Int8(n, d, compile.Options{Meta: meta, Stepped: stepped})
 }
 
 // own and left are the calibration's images, and those of the folder that it left out; of these nothing depends on a single one.
@@ -569,7 +572,7 @@ func (r *Recipe) MakeOf(q *quant.Network, c *Calibration, d configs.Design) (*bu
 	if err != nil {
 		return nil, err
 	}
-	return compile.Compile(q, d, compile.Options{Meta: meta})
+	return compile.Compile(q, d, compile.Options{Meta: meta, Stepped: stepped})
 }
 
 // Meta returns the bundle's record of its provenance.

@@ -122,7 +122,7 @@ func (c *constant) readable() bool {
 }
 
 func (c *constant) errType() error {
-	return fmt.Errorf("tensor %q: %w %d; supported are 1 (float), 10 (float16), 11 (double), 16 (bfloat16) and integers", c.name, ErrType, c.kind)
+	return fmt.Errorf("tensor %q: %w %d; supported are 1 (float), 10 (float16), 11 (double), 16 (bfloat16) and integers of 8, 32 and 64 bits", c.name, ErrType, c.kind)
 }
 
 func (c *constant) absent() bool {

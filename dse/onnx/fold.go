@@ -797,8 +797,8 @@ func (c *call) dequantize() error {
 	if err := c.attr.done(); err != nil {
 		return err
 	}
-	if !whole(x.kind) || whole(scale.kind) || zero != nil && !whole(zero.kind) {
-		return fmt.Errorf("tensor %q: %w %d, expected 2 (uint8), 3 (int8) or 6 (int32) with a scale of floats", c.input(0), ErrType, x.kind)
+	if !whole(x.kind) || whole(scale.kind) || zero != nil && zero.kind != x.kind {
+		return fmt.Errorf("tensor %q: %w %d, expected 2 (uint8), 3 (int8) or 6 (int32) with zero points of the same type and a scale of floats", c.input(0), ErrType, x.kind)
 	}
 	of := func(int) int { return 0 }
 	if len(scale.real) != 1 {

@@ -3,6 +3,7 @@ package quant
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/sluice-npu/sluice/dse/graph"
 	"github.com/sluice-npu/sluice/hw/abi"
@@ -466,6 +467,17 @@ func (l *Layer8) convolution(node *graph.Node, in Codes) {
 			return true
 		}
 		if step := fileStep(node, c); step > 0 && !l.Wide && onSteps(w, step, q) && fits(step) {
+			for halvable(q) && between(float64(b)/(in.Step*step)) { // narrow weights leave the bias coarse steps
+				for k := range q {
+					q[k] *= 2
+				}
+				if step /= 2; !fits(step) {
+					for k := range q {
+						q[k] /= 2
+					}
+					break
+				}
+			}
 			continue
 		}
 		if node.Steps != nil {
@@ -505,6 +517,16 @@ func onSteps(w []float32, step float64, q []int16) bool {
 		q[k] = int16(code)
 	}
 	return true
+}
+
+// halvable tells codes that have one in half a step too.
+func halvable(q []int16) bool {
+	return !slices.ContainsFunc(q, func(v int16) bool { return max(v, -v) > math.MaxInt8/2 })
+}
+
+// between tells a bias that is no code of the sum, beyond what float32 leaves of one.
+func between(bias float64) bool {
+	return math.Abs(bias-math.RoundToEven(bias)) > 1e-3+1e-6*math.Abs(bias)
 }
 
 func fileStep(node *graph.Node, c int) float64 {

@@ -106,6 +106,27 @@ func TestInt8StepGrows(t *testing.T) {
 	}
 }
 
+// Codes that leave room are of finer steps where the bias lies between those of the file: coarse ones would round it to whole codes
+// of the output.
+func TestInt8NarrowWeights(t *testing.T) {
+	for _, c := range []struct {
+		bias   float64
+		code   int16
+		coarse int // times that the file's step is the one taken
+	}{{0.3, 64, 64}, {1.5, 1, 1}} {
+		b := newPlan(1, 1, 1)
+		x := b.conv(0, 1, 1, false, graph.None, all(0), all(0))
+		n := &b.g.Nodes[0]
+		n.Weights[0], n.Bias[0], n.Steps = 1, float32(c.bias), []float64{1}
+		g := b.head(x)
+		g.Scales = map[graph.TensorID]graph.Scale{g.Input: {Step: 0.5}}
+		l := inInt8(t, g, nil, []float32{1}).Layers[0]
+		if got := float64(l.Bias[0]) * 0.5 * l.Steps[0]; l.Weights[0] != c.code || l.Steps[0]*float64(c.coarse) != 1 || l.Anew != 0 || math.Abs(got-c.bias) > 1./256 {
+			t.Errorf("a weight of one step and a bias of %v: code %d of step %v, bias %v; expected code %d", c.bias, l.Weights[0], l.Steps[0], got, c.code)
+		}
+	}
+}
+
 // A convolution that its residual all but cancels is larger than the sum by more than 16 bits have beyond the output's.
 func TestInt8Cancels(t *testing.T) {
 	b := newPlan(1, 1, 4)

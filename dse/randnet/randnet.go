@@ -135,13 +135,17 @@ func New(seed uint64, d configs.Design, o Options) (*Net, error) {
 func Input(rng *rand.Rand, b *bundle.Bundle) []int16 {
 	n := b.Network.InH * b.Network.InW * b.Network.InC
 	image := make([]int16, n)
+	extremes := []int16{math.MinInt16, math.MaxInt16, -1, 0, 1}
+	if b.Design.Int8() {
+		extremes = []int16{math.MinInt8, math.MaxInt8, -1, 0, 1}
+	}
 	mode := rng.IntN(4)
 	for i := range image {
 		switch mode {
 		case 0:
 			image[i] = int16(rng.IntN(201) - 100)
 		case 1:
-			image[i] = []int16{math.MinInt16, math.MaxInt16, -1, 0, 1}[rng.IntN(5)]
+			image[i] = extremes[rng.IntN(len(extremes))]
 		default:
 			image[i] = int16(rng.Uint32())
 		}

@@ -1,6 +1,7 @@
 package randnet
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -133,5 +134,24 @@ func TestWant(t *testing.T) {
 func TestFractionsStayInRange(t *testing.T) {
 	if _, err := New(369844289544, design(t, "v13x"), Built()); err != nil {
 		t.Error(err)
+	}
+}
+
+// Some inputs consist of the ends of the design's type and what is next to 0.
+func TestInputOfExtremes(t *testing.T) {
+	for name, ends := range map[string][]int16{"run": {math.MinInt16, math.MaxInt16}, "run-int8": {math.MinInt8, math.MaxInt8}} {
+		net, err := New(1, design(t, name), All())
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := false
+		for seed := range uint64(40) {
+			x := Input(rand.New(rand.NewPCG(seed, 1)), net.Bundle)
+			between := slices.ContainsFunc(x, func(v int16) bool { return max(v, -v) > 1 && !slices.Contains(ends, v) })
+			found = found || !between && slices.Contains(x, ends[0]) && slices.Contains(x, ends[1])
+		}
+		if !found {
+			t.Errorf("%s: no input of %v and what is next to 0", name, ends)
+		}
 	}
 }

@@ -21,8 +21,9 @@ func largest(channels [][]float64) []float64 {
 	return ranges
 }
 
-// calibrate runs n images (H x W x C each) through the graph in float32, and returns the largest |x| by tensor and channel, and what
-// is in front of functions by node. It does not depend on the number of workers. Images are requested one at a time.
+// calibrate runs n images (H x W x C each) through the graph in float32. It returns the largest |x| by tensor and
+// channel, and by node the distribution of the input of its function. The result does not depend on the number of
+// workers. Images are requested one at a time.
 func calibrate(g *graph.Graph, n int, image func(i int) ([]float32, error), o Options) ([][]float64, []*spread, error) {
 	o = o.defaults()
 	if n < 1 {
@@ -86,7 +87,7 @@ func calibrate(g *graph.Graph, n int, image func(i int) ([]float32, error), o Op
 	return ranges, front[0], nil
 }
 
-// fronts are empty spreads by node, of those that have a function.
+// fronts returns an empty spread for each node that has a function, by node.
 func fronts(g *graph.Graph) []*spread {
 	f := make([]*spread, len(g.Nodes))
 	for i := range g.Nodes {
@@ -97,7 +98,8 @@ func fronts(g *graph.Graph) []*spread {
 	return f
 }
 
-// newSpread is an empty spread, and what errors of node n's function count for: products with what it is of.
+// newSpread returns an empty spread for the function of node n. It also finds out whether products read the function's
+// result: then errors are weighted by the other factor.
 func newSpread(g *graph.Graph, n int) *spread {
 	node := &g.Nodes[n]
 	s := &spread{f: node.Function}
@@ -125,8 +127,8 @@ func newSpread(g *graph.Graph, n int) *spread {
 	return s
 }
 
-// parallel hands out n images to workers, each with a runner of its own: start makes a worker, of which what it returns
-// takes an image.
+// parallel distributes n images over workers, each with its own runner. start makes a worker and returns the function
+// that processes an image.
 func parallel(g *graph.Graph, workers, n int, start func(w int, r *graph.Runner) func(i int) error) error {
 	first, err := graph.NewRunner(g)
 	if err != nil {
@@ -174,7 +176,7 @@ func Workers(g *graph.Graph, want, n int) int {
 	return max(1, min(want, n, int(min(workersBytes/bytes, 1<<30))))
 }
 
-// finite refuses what image i brought in front of functions where it is infinite or none.
+// finite returns an error if image i gave a function an infinite input or a NaN.
 func finite(g *graph.Graph, front []*spread, i int) error {
 	for n, s := range front {
 		if s != nil && !(s.hi-s.lo < math.Inf(1)) {

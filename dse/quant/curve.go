@@ -9,16 +9,16 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// spread is what calibration sees in front of a node's function.
+// spread is the distribution of the inputs of a node's function, as seen in calibration.
 type spread struct {
 	f      *graph.Function
 	lo, hi float64
-	signed [2]histogram // of the magnitudes below zero, and of those above
-	gate   bool         // the function multiplies what it is of
-	norm   bool         // it multiplies what it is a norm of
+	signed [2]histogram // of the magnitudes of negative inputs, and of positive ones
+	gate   bool         // the result multiplies the function's own input, as in x * sigmoid(x)
+	norm   bool         // the result multiplies the map whose norm the input is
 }
 
-// weight is how much a point matters beside another.
+// weight is the weight of the error at point x.
 func (s *spread) weight(x float64) float64 {
 	switch {
 	case s.gate:
@@ -29,7 +29,7 @@ func (s *spread) weight(x float64) float64 {
 	return 1
 }
 
-// least is about the least value above zero.
+// least is approximately the smallest positive input.
 func (s *spread) least() float64 {
 	b := max(slices.IndexFunc(s.signed[1][:], func(n int64) bool { return n > 0 }), 0)
 	return float64(math.Float32frombits(uint32(b) << coarse))
@@ -61,29 +61,29 @@ func (s *spread) merge(o *spread) {
 func (s *spread) largest() float64 { return max(-s.lo, s.hi) }
 
 const (
-	// Values that calibration has not seen weigh this share of those that it has, spread evenly over all that 16 bits
-	// hold, and ten times as much where the headroom allows for them.
+	// Inputs that did not occur in calibration have this total weight, relative to those that did. It is spread evenly
+	// over the 16-bit range, and is ten times as large within the headroom.
 	priorShare = 0.001
 	priorNear  = 10
-	priorEvery = 64 // of the integers
-	// A point of a gate weighs as the square of what it multiplies, and this much in addition.
+	priorEvery = 64 // one point for so many integers
+	// The weight of a gate's point is the square of the other factor, plus this.
 	gateLeast = 0.001
-	// One of a norm weighs so that errors count as shares of the function's value; one below this share of the largest, which no
-	// norm can tell from zero, as that.
+	// The weights of a norm's points make errors relative to the function's value. Inputs below this share of the largest
+	// cannot be told from zero; they get the weight of this share.
 	normLeast = 1e-6
-	// plainer is the share of what calibration saw as which each of the values below its least counts.
+	// plainer is the weight of each input below the smallest one seen, as a share of all that was seen.
 	plainer = 0.0005
-	// tailSteps is how far from the line that it approaches, in steps of the output, a function may end for the line to
-	// stand for it. A line that suits better what calibration saw may end farther away: tailMost steps.
+	// A function's asymptote replaces it in the last segment if the two differ by at most tailSteps steps of the output
+	// at the end. A line that fits the calibrated inputs better may differ by tailMost steps.
 	tailSteps = 4
 	tailMost  = 512
-	// curveStarts limits the places that are tried for the first segment, for each width; they are not further apart than
-	// curveOverlap segments, so that no function between two of them is missed.
+	// curveStarts limits the positions of the first segment that are tried for each width. They are at most curveOverlap
+	// segments apart, so that no function between two of them is missed.
 	curveStarts  = 128
 	curveOverlap = 8
 )
 
-// sums are those of weighted points, from which the line with the least square error follows.
+// sums are sums over weighted points, from which least squares gives the line.
 type sums struct{ w, x, y, xx, xy, yy float64 }
 
 func (s sums) plus(w, x, y float64) sums {
@@ -94,7 +94,7 @@ func (s sums) minus(o sums) sums {
 	return sums{s.w - o.w, s.x - o.x, s.y - o.y, s.xx - o.xx, s.xy - o.xy, s.yy - o.yy}
 }
 
-// line is y = slope x + offset; off is its square error.
+// line returns the line y = slope x + offset, and its square error off.
 func (s sums) line() (slope, offset float64) {
 	if d := s.w*s.xx - s.x*s.x; d > 1e-12*s.w*s.xx {
 		slope = (s.w*s.xy - s.x*s.y) / d
@@ -107,7 +107,8 @@ func (s sums) off(slope, offset float64) float64 {
 	return max(e, 0)
 }
 
-// fitter finds the curve of a function between two fractions. What is in front of it is multiplied by stretch.
+// fitter finds the curve of a function, from inputs of fraction mid to outputs of fraction out. Inputs are multiplied
+// by stretch.
 type fitter struct {
 	f        *graph.Function
 	stretch  float64
@@ -115,13 +116,13 @@ type fitter struct {
 	norm     bool
 	at       []float64 // points, ascending, in integers of fraction mid
 	before   []sums    // of the points up to each; one more than points
-	index    []int     // by integer, from the least on: the first point that is no less
+	index    []int     // by integer, from the smallest: the first point at or above it
 	weight   float64   // of all points
 	tail     [2]*[2]float64
-	end      [2]float64 // its values at the least and at the greatest integer
+	end      [2]float64 // the function's values at the smallest and at the largest integer
 }
 
-// newFitter prepares to fit what calibration saw; first and last are the integers that may occur, with headroom.
+// newFitter prepares a fit to the calibrated inputs; first and last are the integers that may occur, with headroom.
 func newFitter(f *graph.Function, s *spread, headroom, stretch float64, mid, out int) (t *fitter, first, last int) {
 	t = &fitter{f: f, stretch: stretch, mid: mid, out: out, norm: s.norm}
 	lo := s.lo * headroom
@@ -134,11 +135,11 @@ func newFitter(f *graph.Function, s *spread, headroom, stretch float64, mid, out
 	return t, first, last
 }
 
-// place finds the segments with the least square error over what calibration saw: the first integer, the width and the
-// error.
+// place finds the segments with the least square error over the calibrated inputs. It returns their first integer,
+// their width and the error.
 func (t *fitter) place() (lo, step int, least float64) {
 	least = math.Inf(1)
-	for width := abi.CurveStepMax; width >= 0; width-- { // of equal ones the widest, which covers most
+	for width := abi.CurveStepMax; width >= 0; width-- { // of equally good widths the largest, which covers most
 		const all = math.MaxUint16 + 1
 		window := abi.CurveSegments << width
 		every := 1 << width
@@ -154,9 +155,9 @@ func (t *fitter) place() (lo, step int, least float64) {
 	return lo, step, least
 }
 
-// fit is the curve of 32 segments, from fraction mid to fraction out, with the least square error over what
-// calibration saw. It ends in the lines that the function approaches, or in lines close to them. off is the largest
-// error on the calibrated range with its headroom.
+// fit returns the curve of 32 segments, from fraction mid to fraction out, with the least square error over the
+// calibrated inputs. Its first and last segments are the function's asymptotes, or lines close to them. off is the
+// largest error on the calibrated range with headroom.
 func fit(f *graph.Function, s *spread, headroom, stretch float64, mid, out int) (curve *abi.Curve, off float64, err error) {
 	t, first, last := newFitter(f, s, headroom, stretch, mid, out)
 	lo, step, _ := t.place()
@@ -166,7 +167,7 @@ func fit(f *graph.Function, s *spread, headroom, stretch float64, mid, out int) 
 	return curve, math.Ldexp(t.off(curve, first, last), -out), nil
 }
 
-// off is how far a curve is off at most on a range, in steps of the output.
+// off is the largest error of a curve on a range, in steps of the output.
 func (t *fitter) off(curve *abi.Curve, first, last int) (off float64) {
 	for x := first; x <= last; x++ {
 		y := min(max(t.value(float64(x)), math.MinInt16), math.MaxInt16)
@@ -175,8 +176,8 @@ func (t *fitter) off(curve *abi.Curve, first, last int) (off float64) {
 	return off
 }
 
-// value is the function, in integers of fraction out, of an integer of fraction mid. That of a norm, which may be a
-// thousand where calibration saw nothing, is bounded as the output is.
+// value is the function of an integer of fraction mid, in integers of fraction out. A norm's function may be as large
+// as a thousand where calibration saw no input; it is limited to the output's range.
 func (t *fitter) value(x float64) float64 {
 	y := math.Ldexp(t.f.At(math.Ldexp(x, -t.mid)/t.stretch), t.out)
 	if t.norm {
@@ -185,7 +186,8 @@ func (t *fitter) value(x float64) float64 {
 	return y
 }
 
-// points are those that calibration saw, and a few everywhere; those from first to last may occur.
+// points sets the points of the fit: the calibrated inputs, and a few over the whole range. Integers from first to last
+// may occur.
 func (t *fitter) points(s *spread, first, last int) {
 	seen, weights, count := map[float64]float64{}, 0.0, 0.0
 	for side, sign := range []float64{-1, 1} {
@@ -211,7 +213,7 @@ func (t *fitter) points(s *spread, first, last int) {
 		}
 		seen[float64(x)] += weight
 	}
-	if t.norm { // images to come have pixels a little plainer than those that calibration saw
+	if t.norm { // later images have pixels with a slightly smaller variance than those of calibration
 		for x := max(1, float64(first)); x < math.Ldexp(s.least()*t.stretch, t.mid); x *= 1.1 {
 			seen[math.Round(x)] += max(count, 1) * plainer * s.weight(math.Ldexp(x, -t.mid)/t.stretch)
 		}
@@ -236,7 +238,7 @@ func (t *fitter) points(s *spread, first, last int) {
 	}
 }
 
-// tails are the lines that the function approaches on either side, where it comes that close within 16 bits.
+// tails finds the function's asymptotes on both sides, if the function comes close to them within 16 bits.
 func (t *fitter) tails() {
 	for side, end := range []float64{math.MinInt16, math.MaxInt16} {
 		far := 256 * math.Copysign(1, end)
@@ -250,7 +252,7 @@ func (t *fitter) tails() {
 	}
 }
 
-// segment is segment i's line, and its square error; on tells that it is the line that the function approaches.
+// segment returns the line of segment i and its square error; on means that it is an asymptote.
 func (t *fitter) segment(lo, step, i int) (slope, offset, off float64, on bool) {
 	from, to := float64(lo+i<<step), float64(lo+(i+1)<<step)
 	a, b := t.point(lo+i<<step), t.point(lo+(i+1)<<step)
@@ -264,7 +266,7 @@ func (t *fitter) segment(lo, step, i int) (slope, offset, off float64, on bool) 
 	}
 	seen := t.before[b].minus(t.before[a])
 	few := seen
-	for k := 0; k < 5 && b-a < 3; k++ { // where hardly anything was seen, too
+	for k := 0; k < 5 && b-a < 3; k++ { // points of little weight, if there are too few for a line
 		x := from + float64(k)/4*(to-from)
 		few = few.plus(1e-6*t.weight, x, t.value(x))
 	}
@@ -276,24 +278,24 @@ func (t *fitter) segment(lo, step, i int) (slope, offset, off float64, on bool) 
 	return slope, offset, off, false
 }
 
-// point is the first point that is no less than x.
+// point is the index of the first point at or above x.
 func (t *fitter) point(x int) int { return t.index[min(max(x-math.MinInt16, 0), len(t.index)-1)] }
 
-// error is the square error of the segments from lo on; more than most where it is not less.
+// error is the square error of the segments from lo on. It stops when the error exceeds most.
 func (t *fitter) error(lo, step int, most float64) (sum float64) {
 	for i := 0; i < abi.CurveSegments && sum < most; i++ {
-		_, _, off, _ := t.segment(lo, step, (i+abi.CurveSegments-1)%abi.CurveSegments) // the last first: most are far off there
+		_, _, off, _ := t.segment(lo, step, (i+abi.CurveSegments-1)%abi.CurveSegments) // the last segment first: bad positions usually fail there
 		sum += off
 	}
 	return sum
 }
 
-// integers rounds slopes, and offsets so that they make good for it in the middle of their segment.
+// integers rounds the slopes, and chooses offsets that cancel the rounding error in the middle of each segment.
 func (t *fitter) integers(lo, step int) (*abi.Curve, error) {
 	c := &abi.Curve{Lo: int16(lo), Step: uint8(step), Shift: 31}
 	for i := 0; i < abi.CurveSegments; {
 		slope, offset, _, tail := t.segment(lo, step, i)
-		if t.norm { // where calibration saw nothing
+		if t.norm { // where calibration saw nothing, it may be very steep
 			slope = min(max(slope, -math.MaxInt16), math.MaxInt16)
 		}
 		middle := float64(lo+i<<step) + float64(int(1)<<step)/2
@@ -318,17 +320,17 @@ func (t *fitter) integers(lo, step int) (*abi.Curve, error) {
 }
 
 const (
-	// stretches is the number of factors within an octave that what is in front of a function may be multiplied by. One
-	// other than 1 has to bring the square error below stretchGain of what it was, and the largest error to stretchMost
-	// times it at most.
+	// stretches is the number of factors from 1 to 2 that are tried for a function's input. A factor other than 1 must
+	// reduce the square error to stretchGain of that at 1, and may increase the largest error to stretchMost times at
+	// most.
 	stretches   = 8
 	stretchGain = 0.5
 	stretchMost = 1.25
 )
 
-// stretch finds the factor, from 1 to below 2, by which the sums in front of a function are multiplied so that
-// segments, whose width is a power of two there, get the width that suits what calibration saw: one and a half times
-// wider ones are twice as far off. out is about the output's fraction.
+// stretch finds the factor from 1 to below 2 for a function's input. Segments have a width of a power of two, and the
+// factor gives them, in effect, a width between two powers that fits the calibrated inputs: segments 1.5 times as wide
+// have twice the error. out is approximately the output's fraction.
 func stretch(f *graph.Function, s *spread, headroom, lo, hi float64, out int) float64 {
 	best, gain, most := 1.0, 0.0, 0.0
 	for k := range stretches {

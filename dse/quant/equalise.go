@@ -187,7 +187,7 @@ func (e *equaliser) joinNode(n int) {
 		}
 	}
 	e.clamp[n] = -1
-	for c, x := range e.channels[node.Output] { // at numbers that all channels have which reach them
+	for c, x := range e.channels[node.Output] { // the bounds are the same for all channels, so those that reach them are scaled alike
 		if !clamped(node) || 2*x <= unclamped(node) {
 			continue
 		}

@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-npu/sluice/dse/graph"
 )
 
-// Notes name the maps that are rounded to 8 bits though their quantised file does not say so, or says so in several ways:
-// what int8 loses is not the file's alone then. Of a file without codes there are none.
+// Notes names the maps that are rounded to 8 bits although the quantised file gives them no scale, or several scales.
+// Their loss is not part of the file. There are no notes for a file without codes.
 func (n *Int8) Notes() []string {
 	g := n.Graph
 	coded := len(g.Scales) > 1 || len(g.Scales) == 1 && !g.Bytes

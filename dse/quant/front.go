@@ -6,9 +6,9 @@ import (
 	"github.com/sluice-npu/sluice/dse/graph"
 )
 
-// front is the fraction in front of a function, of values multiplied by `by`: it holds what calibration saw, with
-// headroom. Values may saturate where the function, bounded by lo and hi, stays within half a step: what is far out
-// in front of a sigmoid costs the others no bits.
+// front is the fraction of a function's input, for values multiplied by `by`. It holds the calibrated inputs with
+// headroom. Inputs may saturate where the function, limited to lo and hi, changes by less than half a step beyond:
+// very large inputs of a sigmoid then cost the others no bits.
 func (s *spread) front(f *graph.Function, headroom, by, lo, hi, step float64) int {
 	frac := fraction(orOne(s.largest()*headroom*by), maxFrac)
 	for frac < maxFrac {
@@ -21,8 +21,8 @@ func (s *spread) front(f *graph.Function, headroom, by, lo, hi, step float64) in
 	return frac
 }
 
-// flat reports whether a function, bounded by lo and hi, stays within most of its value at from, as far as to. Both
-// have one sign; if to is not beyond from, it does.
+// flat reports whether a function, limited to lo and hi, changes by at most `most` between from and to. Both have the
+// same sign. If to is not beyond from, the answer is true.
 func flat(f *graph.Function, from, to, lo, hi, most float64) bool {
 	const points = 128
 	at := bounded(f.At(from), lo, hi)
@@ -37,17 +37,17 @@ func flat(f *graph.Function, from, to, lo, hi, most float64) bool {
 
 func bounded(x, lo, hi float64) float64 { return min(max(x, lo), hi) }
 
-// Front tells which values in front of a node's function saturate.
+// Front tells which inputs of a node's function saturate.
 type Front struct {
 	f        *graph.Function
 	clamp    [2]float64 // of the network
-	holds    [2]float64 // what the output's scale holds
-	reach    float64    // what 16 bits hold in front of the function
-	safe     float64    // up to which magnitude nothing saturates
-	overstep float64    // difference of a result that is none: a step
+	holds    [2]float64 // range of the output's scale
+	reach    float64    // largest input that 16 bits hold
+	safe     float64    // inputs up to this magnitude do not saturate
+	overstep float64    // smaller differences of a result do not count: a step
 }
 
-// newFront is a Front of 16 bits of a fraction, in front of a node whose output has a step.
+// newFront returns the Front of a node whose function has inputs of 16 bits with a fraction, and outputs with a step.
 func newFront(node *graph.Node, frac int, by, lo, hi, step float64) *Front {
 	f := &Front{
 		f: node.Function, clamp: [2]float64{float64(node.ClampLo), float64(node.ClampHi)}, holds: [2]float64{lo, hi},
@@ -64,7 +64,7 @@ func newFront(node *graph.Node, frac int, by, lo, hi, step float64) *Front {
 	return f
 }
 
-// Front returns what saturates in front of a layer's function and behind it; nil if it has none.
+// Front tells what saturates before and after a layer's function; nil if the layer has none.
 func (n *Network) Front(layer int) *Front {
 	node, l := &n.Graph.Nodes[layer], &n.Layers[layer]
 	if l.Curve == nil {
@@ -74,8 +74,8 @@ func (n *Network) Front(layer int) *Front {
 	return newFront(node, l.Mid, l.Stretch, math.MinInt16*step, math.MaxInt16*step, step)
 }
 
-// Saturates reports whether x is beyond 16 bits in front of the function, or its result beyond the output's scale, and the
-// result is more than a step off because of that. Beyond 16 bits a sigmoid, for one, is as flat as it is before.
+// Saturates reports whether the input x exceeds 16 bits, or the result exceeds the output's scale, so that the result
+// changes by more than a step. A sigmoid's does not change: it is flat there.
 func (f *Front) Saturates(x float64) bool { return math.Abs(x) > f.safe && f.lost(x) }
 
 func (f *Front) lost(x float64) bool {

@@ -9,18 +9,18 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// A network in int8. A map's code q stands for Step * (q - Zero), with one step and one zero point a map; weights are
-// symmetric, with one step an output channel. A layer computes, in integers alone,
+// A network in int8. A map's code q represents Step * (q - Zero), with one step and one zero point per map; weights are
+// symmetric, with one step per output channel. A layer computes, only with integers,
 //
 //	t = rnd((sum w*q + bias[c]) * mul[c], shift[c])
 //
-// where bias holds the layer's bias and what the input's zero point adds (padding reads the zero point), mul has 17
-// bits, and rnd(x, n) is x / 2^n rounded to the nearest integer, of two the even one: ONNX's QuantizeLinear rounds so.
-// Behind it come a residual or second operand (Sum), a curve, the output's zero point and the clamp.
+// where bias contains the layer's bias and the contribution of the input's zero point (padding reads the zero point),
+// mul has 17 bits, and rnd(x, n) is x / 2^n rounded to the nearest integer, ties to even, as in ONNX's QuantizeLinear.
+// Then follow a residual or second operand (Sum), a curve, the output's zero point and the clamp.
 //
-// A wide layer keeps 16 bits in its weights, and in maps that wide layers alone make and read. Nothing else differs.
+// A wide layer has weights of 16 bits, and so have maps that only wide layers write and read. Nothing else differs.
 
-// Codes say how integers stand for a map's values.
+// Codes is the mapping from integers to a map's values.
 type Codes struct {
 	Step float64
 	Zero int
@@ -35,7 +35,7 @@ func (c Codes) Bounds() (lo, hi int) {
 	return math.MinInt8, math.MaxInt8
 }
 
-// holds are the least and the greatest value that codes stand for.
+// holds returns the smallest and the largest value that codes represent.
 func (c Codes) holds() (lo, hi float64) {
 	return c.Value(c.Code(math.Inf(-1))), c.Value(c.Code(math.Inf(1)))
 }
@@ -52,7 +52,7 @@ func (c Codes) Code(x float64) int16 {
 	return int16(min(max(math.RoundToEven(x/c.Step)+float64(c.Zero), float64(lo)), float64(hi)))
 }
 
-// Value is what a code stands for.
+// Value is the value of a code.
 func (c Codes) Value(code int16) float64 { return c.Step * float64(int(code)-c.Zero) }
 
 // Scaling is a factor Mul / 2^Shift, with Mul below 2^17 and Shift at most MaxShift.
@@ -60,7 +60,8 @@ type Scaling = abi.Scaling
 
 const mulBits = 17
 
-// scaling is the nearest factor. One beyond 17 bits takes every code but the zero point to an end, as the largest does.
+// scaling is the nearest factor. A factor beyond 17 bits is replaced by the largest: both saturate every code but the
+// zero point.
 func scaling(f float64) Scaling {
 	f = min(f, 1<<mulBits-1)
 	_, e := math.Frexp(f)
@@ -77,8 +78,9 @@ type Sum struct {
 	Shift uint8
 }
 
-// sumOf is the sum of numbers that reach up to reachA and reachB, where span is more than what holds it. A factor is no
-// larger than takes the sum to an end whatever the other number is. If it is beyond 17 bits, both shrink: they may cancel.
+// sumOf is the sum of numbers with magnitudes up to reachA and reachB; span is larger than the result's range. A factor
+// is limited to what saturates the sum for any other number. If it exceeds 17 bits, both factors shrink, as the two
+// numbers may cancel.
 func sumOf(a, b, reachA, reachB, span float64) *Sum {
 	a, b = min(a, span+2*b*reachB), min(b, span+2*a*reachA) // twice, as factors are rounded
 	if most := float64(1<<mulBits - 1); max(a, b) > most {
@@ -97,11 +99,11 @@ type Layer8 struct {
 	Weights []int16
 	Steps   []float64 // of the weights, by output channel
 	Bias    []int32
-	Anew    int // channels of a quantised file's weights whose codes are not the file's
-	// Scales take the sum to the output's step, or to the sum's or curve's: one an output channel of a Conv; one an
-	// input of a Concat; of an AvgPool one, or one a number of pixels under the window; else one.
+	Anew    int // number of channels whose weights were quantised again, with other codes than the file's
+	// Scales convert the sum to the step of the output, of Sum or of the curve: one per output channel of a Conv; one per
+	// input of a Concat; for an AvgPool one, or one per number of pixels under the window; else one.
 	Scales []Scaling
-	// Sum, of an Add and of a Conv with a residual, whose t saturates at 16 bits before.
+	// Sum is that of an Add, and of a Conv with a residual, whose t first saturates at 16 bits.
 	Sum    *Sum
 	Curve  *abi.Curve // takes 16 bits of fraction Mid, gives the output's code with its zero point
 	Mid    int
@@ -115,7 +117,7 @@ type Int8 struct {
 	Layers []Layer8 // by node
 }
 
-// Bits are those of a layer's weights.
+// Bits is the number of bits of a layer's weights.
 func (n *Int8) Bits(layer int) int {
 	if n.Layers[layer].Wide {
 		return 16
@@ -123,14 +125,14 @@ func (n *Int8) Bits(layer int) int {
 	return 8
 }
 
-// Input is an image in codes.
+// Input converts an image to codes.
 func (n *Int8) Input(dst []int16, x []float32) {
 	for i, v := range x {
 		dst[i] = n.Maps[n.Graph.Input].Code(float64(v))
 	}
 }
 
-// Seen is what images showed of every map of a graph.
+// Seen is the distribution of every map of a graph, as seen in calibration.
 type Seen struct {
 	g     *graph.Graph
 	o     Options
@@ -139,7 +141,8 @@ type Seen struct {
 	part  []float64 // by node: the largest magnitude before its residual is added
 }
 
-// See runs images through a graph. Of a network whose file holds all scales, functions and sums with a residual need them.
+// See runs images through a graph. A network whose file contains all scales needs them only for functions, and for sums
+// with a residual.
 func See(g *graph.Graph, n int, image func(i int) ([]float32, error), o Options) (*Seen, error) {
 	o = o.defaults()
 	seen := make([]*Seen, Workers(g, o.Workers, n))
@@ -194,7 +197,7 @@ func (s *Seen) add(r *graph.Runner, image func(i int) ([]float32, error), i int)
 	return finite(s.g, s.front, i)
 }
 
-// covered is the part of what was seen that codes cover.
+// covered is the part of the calibrated range that codes cover.
 func (s *spread) covered(r Range) (lo, hi float64) {
 	switch {
 	case r.Percentile > 0:
@@ -210,7 +213,7 @@ func (s *spread) covered(r Range) (lo, hi float64) {
 	return s.lo, s.hi
 }
 
-// leastError tries shares of both ends for the least squared error of 255 steps.
+// leastError shrinks both ends of the range to get the smallest square error with 255 steps.
 func (s *spread) leastError() (lo, hi float64) {
 	type bin struct {
 		x float64
@@ -248,10 +251,10 @@ func (s *spread) leastError() (lo, hi float64) {
 	return lo, hi
 }
 
-// single is a step as a quantised file holds it.
+// single rounds a step to float32, as in a quantised file.
 func single(step float64) float64 { return max(float64(float32(step)), math.SmallestNonzeroFloat32) }
 
-// codesOf are the codes that cover a range, zero exactly.
+// codesOf returns the codes that cover a range and represent zero exactly.
 func codesOf(lo, hi float64, wide bool) Codes {
 	lo, hi = min(lo, 0), max(hi, 0)
 	switch {
@@ -264,7 +267,8 @@ func codesOf(lo, hi float64, wide bool) Codes {
 	return Codes{Step: step, Zero: int(math.Round(math.MinInt8 - lo/step))}
 }
 
-// Network is the graph in int8, with these nodes wide; nil is none. The file's own scales are kept, except of wide maps.
+// Network returns the graph in int8, with these nodes wide (nil: none). It keeps the file's own scales, except those of
+// wide maps.
 func (s *Seen) Network(wide []bool) (*Int8, error) {
 	if wide == nil {
 		wide = make([]bool, len(s.g.Nodes))
@@ -279,17 +283,18 @@ func (s *Seen) Network(wide []bool) (*Int8, error) {
 	return n, nil
 }
 
-// Computes tells nodes that multiply or add, which can be wide or not; pools and concatenations take what they get.
+// Computes reports whether a node multiplies or adds. Such a node can be wide or not; pools and concatenations are as
+// wide as their inputs.
 func Computes(op graph.Op) bool { return op == graph.Conv || op == graph.Add || op == graph.Mul }
 
 // codes chooses every map's codes.
 func (s *Seen) codes(wide []bool) []Codes {
 	g := s.g
-	group := make([]int, len(g.Tensors)) // maps that share codes, as what joins or pools them computes nothing
+	group := make([]int, len(g.Tensors)) // maps share codes if a pool or a concatenation connects them
 	for t := range group {
 		group[t] = t
 	}
-	// A map is wide where wide layers make and read it, and no other that computes.
+	// A map is wide if all layers that write or read it and compute are wide.
 	narrow, broad := make([]bool, len(g.Tensors)), make([]bool, len(g.Tensors))
 	for i := range g.Nodes {
 		node := &g.Nodes[i]
@@ -323,7 +328,7 @@ func (s *Seen) codes(wide []bool) []Codes {
 		lo[k], hi[k] = min(lo[k], a*s.o.Headroom), max(hi[k], b*s.o.Headroom)
 		small[k], large[k] = small[k] || narrow[t], large[k] || broad[t]
 	}
-	for i := range g.Nodes { // what a clamp bounds needs no more
+	for i := range g.Nodes { // codes need not exceed a clamp's bounds
 		node := &g.Nodes[i]
 		if k := find(group, int(node.Output)); group[node.Output] == k && !node.Op.Passes() && alone(group, k) {
 			lo[k], hi[k] = max(lo[k], float64(node.ClampLo)), min(hi[k], float64(node.ClampHi))
@@ -340,7 +345,7 @@ func (s *Seen) codes(wide []bool) []Codes {
 	return out
 }
 
-// alone tells a group of one map.
+// alone reports whether a group has only one map.
 func alone(group []int, k int) bool {
 	n := 0
 	for t := range group {
@@ -352,10 +357,10 @@ func alone(group []int, k int) bool {
 }
 
 const (
-	// A Conv's t in front of a residual has 16 bits: so many steps finer than the output's 8, and so many coarser than
-	// 16, or as much coarser as it takes for what calibration saw to fit so many times.
+	// A Conv's t before a residual has 16 bits. Its step is midFiner times finer than the output's 8 bits, midCoarser times
+	// coarser than the output's 16 bits, or coarser if the calibrated range must fit midFits times.
 	midFiner, midCoarser, midFits = 64, 4, 2
-	curveBits                     = 7  // fraction of a code in which a curve is fitted
+	curveBits                     = 7  // fraction bits of a code when a curve is fitted
 	maxCurveShift                 = 31 // CURVE_SHIFT
 )
 
@@ -420,7 +425,7 @@ func (s *Seen) build(n *Int8, i int) error {
 	return nil
 }
 
-// Front returns what saturates in front of a layer's function and behind it; nil if it has none.
+// Front tells what saturates before and after a layer's function; nil if the layer has none.
 func (n *Int8) Front(i int) *Front {
 	node, out := &n.Graph.Nodes[i], n.Maps[n.Graph.Nodes[i].Output]
 	if n.Layers[i].Curve == nil {
@@ -430,7 +435,7 @@ func (n *Int8) Front(i int) *Front {
 	return newFront(node, n.Layers[i].Mid, 1, lo, hi, out.Step)
 }
 
-// coarsen drops bits of a curve's result.
+// coarsen removes low bits of a curve's result.
 func coarsen(c *abi.Curve, bits int) {
 	c.Shift += uint8(bits)
 	for ; c.Shift > maxCurveShift; c.Shift-- {
@@ -441,9 +446,9 @@ func coarsen(c *abi.Curve, bits int) {
 	}
 }
 
-// convolution makes integers of weights and bias: with the file's steps where it has some, else with the largest weight
-// of each output channel as 127. A step grows until the sum fits the accumulator for any input, and the bias with what the
-// zero point adds 32 bits.
+// convolution quantises weights and bias: with the file's steps if it has some, else with 127 for the largest weight of
+// each output channel. A step grows until the sum fits the accumulator for any input, and the bias with the zero point's
+// contribution fits 32 bits.
 func (l *Layer8) convolution(node *graph.Node, in Codes) {
 	most, limit := float64(math.MaxInt8), float64(math.MaxInt32)
 	if l.Wide {
@@ -506,8 +511,8 @@ func (l *Layer8) convolution(node *graph.Node, in Codes) {
 	}
 }
 
-// onSteps writes the codes of weights if they lie on steps. -128 is none: two weights of one multiplier may not have it
-// (hw/INT8.md).
+// onSteps writes the codes of weights if all weights are multiples of the step. It rejects -128, which two weights of one
+// multiplier must not have (hw/INT8.md).
 func onSteps(w []float32, step float64, q []int16) bool {
 	for k, v := range w {
 		code := math.Round(float64(v) / step)

@@ -18,7 +18,7 @@ const (
 	LossBound = 0.005
 
 	measureMACs = 8e9 // limit for the MACs of a measurement, so that it takes seconds
-	measureMost = 16  // images, and of a network with which they take a second
+	measureMost = 16  // images; also for a network that takes a second for them
 	measureFast = 64
 	fastMACs    = 1e9
 )
@@ -35,36 +35,37 @@ type Kept struct {
 	// channel. Lossy is the number of channels beyond LossBound.
 	Error float64 `json:"error"`
 	Lossy []int   `json:"lossy_channels,omitempty"`
-	// Function is what the layer's curve stands for, Curve how far it is off at most, as a share of the tensor's
-	// largest value.
+	// Function is the function that the layer's curve replaces. Curve is the curve's largest error, as a share of the
+	// tensor's largest value.
 	Function string  `json:"function,omitempty"`
 	Curve    float64 `json:"curve_error,omitempty"`
-	// Norm is for which pixels the function of a norm holds.
+	// Norm is the validity range of a norm's function.
 	Norm *Norm `json:"norm,omitempty"`
 
-	gate bool // of the function
+	gate bool // as in spread
 }
 
 // Loss compares a network in integers with the same network in floats, layer by layer, on some images.
 type Loss struct {
 	Images int                `json:"images"`
-	Unseen int                `json:"unseen"` // of these, none that is equal to one of the calibration's
+	Unseen int                `json:"unseen"` // how many of these differ from all calibration images
 	Layers []Kept             `json:"bits_kept"`
 	Exits  map[string]float64 `json:"exits"` // largest difference of a logit, as a share of the largest logit
-	// Saturated is the share of a tensor's elements that exceed its scale, or what holds the sums in front of its
-	// function (Front), by tensor; tensors without such elements are left out.
+	// Saturated is the share of a tensor's elements that exceed its scale, or whose input of the function exceeds 16 bits
+	// (Front), by tensor. Tensors without such elements are left out.
 	Saturated map[string]float64 `json:"saturated"`
 }
 
-// Images are count images. Of those that Unreadable is called for, if it is not nil, Drawn takes others.
+// Images is a number of images. Drawn replaces unreadable ones by others, and calls Unreadable, unless it is nil, for
+// each.
 type Images struct {
 	Count      int
 	Image      func(i int) ([]float32, error)
 	Unreadable func(err error)
 }
 
-// Drawn are up to most of them, drawn at random, but always the same: of equal ones one, none that seen is true of (nil: all are
-// taken), and those in besides only where there are no others.
+// Drawn returns up to most of the images, at random but always the same ones. Of equal images it takes one, and none for
+// which seen is true (nil: all qualify). It takes those in besides only if there are no others.
 func (m Images) Drawn(most int, besides []int, seen func(x []float32) bool) (drawn []int, err error) {
 	had := map[uint64]bool{}
 	for k, i := range slices.Concat(besides, rand.New(rand.NewPCG(uint64(m.Count), 1)).Perm(m.Count)) {
@@ -94,8 +95,9 @@ func (m Images) Drawn(most int, besides []int, seen func(x []float32) bool) (dra
 	return append(drawn, besides[:min(most-len(drawn), len(besides))]...), nil
 }
 
-// Beside are up to most of a calibration's images and of those that it left out, at least one of each, a half of each where there are
-// as many: an error on either says something of images to come. The first unseen of them are left out, and seen is true of none.
+// Beside returns up to most images: some of calibration and some that it left out, as both tell about later images. It
+// takes at least one of each kind, and half of each if there are enough. The first `unseen` of the result are those left
+// out; seen is false for all of them.
 func (m Images) Beside(left Images, most int, besides []int, seen func(x []float32) bool) (both Images, unseen int, err error) {
 	if left.Count > 0 {
 		most = max(most, 2)
@@ -117,14 +119,14 @@ func (m Images) Beside(left Images, most int, besides []int, seen func(x []float
 	}}, unseen, nil
 }
 
-// quick is how many images, from least on, take a short time.
+// quick is the number of images that can be run in a short time, but not fewer than least.
 func quick(g *graph.Graph, least int) int {
 	return max(least, min(measureMost, int(measureMACs/float64(max(g.TotalMACs(), 1)))))
 }
 
-// Measure runs some of the calibration's images, and of those that it left out, through the network in integers and in floats: as many
-// as take a short time. Those that the network's form was chosen by are taken where there are few others. seen is true of images that
-// calibration saw.
+// Measure runs some images of calibration, and some that it left out, through the network in integers and in floats: as
+// many as can be run in a short time. It uses images that chose the network's form only if there are few others. seen
+// reports whether calibration used an image.
 func (n *Network) Measure(own, left Images, seen func(x []float32) bool, o Options) (*Loss, error) {
 	g := n.Graph
 	both, unseen, err := own.Beside(left, max(quick(g, 1), min(measureFast, int(fastMACs/float64(max(g.TotalMACs(), 1))))), n.chosen, seen)

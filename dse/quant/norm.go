@@ -10,31 +10,32 @@ import (
 )
 
 const (
-	// One norm does for variances up to a factor of near apart, for which 32 segments are enough, whose least has coarseSteps steps
-	// of the squares' scale.
+	// A single norm is enough if the variances differ by at most the factor near, which 32 segments can represent, and the
+	// smallest is at least coarseSteps steps of the squares' scale.
 	near        = 8
 	coarseSteps = 128
-	// firstOff is by what factor the first of two norms may be off.
+	// firstOff is the factor by which the first of two norms may be wrong.
 	firstOff = 2
-	// plain is by what factor deviations of images to come may be below the least that calibration saw, where 32 segments
-	// are enough for that: they hold a first norm for magnitudes that lie up to a factor of span apart.
+	// plain is the factor by which deviations of later images may be below the smallest calibrated one, if 32 segments are
+	// enough: they represent a first norm for magnitudes that differ by at most the factor span.
 	plain = 16
 	span  = 300
-	// negligible is the share of the least variance that an epsilon needs to be kept: it is 256 times as large in the plainest
-	// places.
+	// negligible: an epsilon below this share of the smallest variance is dropped. Its share is 256 times as large where
+	// the deviation is smallest.
 	negligible = 1e-5
-	moreLayers = 6 // of a norm that is taken twice
-	// unseenBy is by what factor variances of images to come may be above the largest that calibration saw.
+	moreLayers = 6 // additional layers of a norm that is taken twice
+	// unseenBy is the factor by which variances of later images may exceed the largest calibrated one.
 	unseenBy = 4
-	// anywhere is beyond all values.
+	// anywhere is larger than all values.
 	anywhere = 1e6
 )
 
-// normaliseTwice changes norms of layers whose variances lie so far apart that the smallest ones are a few steps of
-// the squares' scale: a photograph's plain and textured places. A first norm multiplies by r = 1 / sqrt(m^2 + epsilon), where m is
-// the mean of the magnitudes, which lie less far apart than squares. A second one divides by the root of
-// mean((x r)^2) + epsilon r^2, which is near one: what r is off is a factor for all channels of a pixel, and is taken away. Every map that the norm multiplies is multiplied by both. If one
-// norm does everywhere, the result is g itself. (A ConvNeXt of five blocks with weights of a seed: 2.0 % off with one norm each.)
+// normaliseTwice splits norms over channels whose variances differ too much: the smallest are then only a few steps of
+// the squares' scale. Photographs have such smooth and textured places. A first norm multiplies by
+// r = 1 / sqrt(m^2 + epsilon), where m is the mean of the magnitudes, which differ less than squares. A second norm
+// divides by the root of mean((x r)^2) + epsilon r^2, which is near one. An error of r is one factor for all channels of
+// a pixel, so the second norm removes it. Each map that the norm multiplies is multiplied by both. If one norm is
+// enough everywhere, the result is g itself. (A ConvNeXt of five blocks with random weights: 2.0 % error with single norms.)
 func normaliseTwice(g *graph.Graph, channels [][]float64, front []*spread, o Options) (*graph.Graph, error) {
 	o = o.defaults()
 	twice := *g
@@ -43,7 +44,7 @@ func normaliseTwice(g *graph.Graph, channels [][]float64, front []*spread, o Opt
 	step := func(i int) float64 {
 		return math.Ldexp(1, -fraction(orOne(slices.Max(channels[g.Nodes[i].Inputs[0]])*o.Headroom), maxFrac))
 	}
-	var coarse, wide []int // nodes, by why one norm does not do
+	var coarse, wide []int // nodes, by why one norm is not enough
 	for i := range g.Nodes {
 		if front[i] == nil || !front[i].norm || front[i].least() == 0 || meanOf(&g.Nodes[i]) == 0 {
 			continue
@@ -56,7 +57,7 @@ func normaliseTwice(g *graph.Graph, channels [][]float64, front []*spread, o Opt
 		}
 	}
 	for k, i := range slices.Concat(coarse, wide) {
-		room := abi.LMax * 4 / 5 // layers: a compiler, which copies maps and splits sums, needs some too
+		room := abi.LMax * 4 / 5 // layers: the compiler needs the rest to copy maps and split sums
 		if k < len(coarse) {
 			room = abi.LMax * 9 / 10
 		}
@@ -81,7 +82,7 @@ func normaliseTwice(g *graph.Graph, channels [][]float64, front []*spread, o Opt
 			root.Weights = slices.Repeat([]float32{1 / float32(c)}, c*c)
 			twice.Nodes[i].Weights = root.Weights
 		}
-		// then adds a node that computes a map like another's.
+		// then adds a node whose output has the shape of another's.
 		then := func(n graph.Node, like graph.Node, suffix string, u graph.Unseen, in ...graph.TensorID) graph.TensorID {
 			t := g.Tensors[like.Output]
 			t.Name += suffix
@@ -101,7 +102,7 @@ func normaliseTwice(g *graph.Graph, channels [][]float64, front []*spread, o Opt
 		mean.Function = &graph.Function{Name: "Pow", Alpha: -0.5, Of: []*graph.Function{{Name: "Line", Alpha: 1, Beta: epsilon, Of: []*graph.Function{{Name: "Mul", Of: []*graph.Function{own, own}}}}}}
 		most = mean.Function.At(0)
 		r := then(mean, root, " (first)", graph.Unseen{Front: [2]float64{low, seen}, Most: most}, m)
-		first := map[graph.TensorID]graph.TensorID{} // what products take, by the first norm
+		first := map[graph.TensorID]graph.TensorID{} // by a product's input: the same after the first norm
 		for _, p := range products {
 			in := slices.Clone(twice.Nodes[p].Inputs)
 			k := slices.IndexFunc(in, func(t graph.TensorID) bool { return t != root.Output })
@@ -143,21 +144,22 @@ func normaliseTwice(g *graph.Graph, channels [][]float64, front []*spread, o Opt
 	return &twice, twice.Arrange()
 }
 
-// Norm is for which pixels a norm over channels holds, by their deviation (without a mean, their root mean square).
+// Norm is the validity range of a norm over channels, by the standard deviation of a pixel (without a mean: its root
+// mean square).
 type Norm struct {
-	Holds float64 `json:"holds"` // from here on what the norm multiplies by is normOff off at most
-	Seen  float64 `json:"seen"`  // the least that calibration saw
+	Holds float64 `json:"holds"` // from here on the norm's factor is wrong by at most normOff
+	Seen  float64 `json:"seen"`  // the smallest in calibration
 }
 
 const (
-	// normOff is the share that Norm allows a norm to be off.
+	// normOff is the relative error that Norm allows.
 	normOff = 0.02
-	// fewSteps is how many steps of what a norm is of leave it within that, as they are rounded to a half.
+	// fewSteps is the number of steps of a norm's input from which on rounding, by half a step, stays within normOff.
 	fewSteps = 16
 )
 
-// holds is for which pixels the function of a built layer does; nil if it is no norm's. Of one that is taken twice, the first has to
-// leave the second what that was made for.
+// holds returns the validity range of a built layer's norm; nil if its function is not a norm. If the norm is taken
+// twice, the first must keep its result within the range that the second was made for.
 func (s *solver) holds(n int, l *Layer) *Norm {
 	node, front := &s.g.Nodes[n], s.o.front[n]
 	u := node.Unseen
@@ -172,7 +174,7 @@ func (s *solver) holds(n int, l *Layer) *Norm {
 	at := func(x int) float64 { return math.Ldexp(float64(x), -l.Mid) / l.Stretch }
 	number := func(v float64) int { return int(saturate(math.Ldexp(v*l.Stretch, l.Mid))) }
 	x, last := number(front.hi), min(number(least), 1)
-	for ; x > last; x-- { // from the largest on, as there may be gaps in what calibration saw
+	for ; x > last; x-- { // from the largest down, as calibration may have gaps
 		got, want := math.Ldexp(float64(l.Curve.At(int16(x))), -s.of(node.Output)), is.at(math.Pow(at(x), power))
 		if !(got <= (1+off)*want && got >= want/(1+off)) {
 			break
@@ -180,12 +182,12 @@ func (s *solver) holds(n int, l *Layer) *Norm {
 	}
 	times := orOne(meanOf(node))
 	variance := func(x float64) float64 { return math.Pow(x, power) }
-	rounded := variance(math.Ldexp(fewSteps, -s.of(node.Inputs[0]))) - is.epsilon/times // which an epsilon hides
+	rounded := variance(math.Ldexp(fewSteps, -s.of(node.Inputs[0]))) - is.epsilon/times // an epsilon hides smaller ones
 	return &Norm{Holds: math.Sqrt(max(variance(at(x))/times, rounded)), Seen: math.Sqrt(variance(least) / times)}
 }
 
-// Norms says for which images a network's norms hold, where that is less than a tenth of the least deviation that calibration saw; else it
-// is "".
+// Norms names the norms whose validity range begins less than a factor of ten below the smallest calibrated deviation;
+// "" if there are none.
 func (n *Network) Norms() string {
 	worst, least, count := -1, 0.0, 0
 	for i := range n.Layers {
@@ -207,7 +209,7 @@ func (n *Network) Norms() string {
 	return text + ". Images with plainer places need some in calibration"
 }
 
-// root is k / Sqrt(x + epsilon), or k / Sqrt(Max(x, epsilon)).
+// root is the function k / Sqrt(x + epsilon), or k / Sqrt(Max(x, epsilon)).
 type root struct {
 	k, epsilon float64
 	clips      bool
@@ -220,7 +222,7 @@ func (r root) at(x float64) float64 {
 	return r.k / math.Sqrt(x+r.epsilon)
 }
 
-// rootOf is what a function is; false where it is no root, for some x up to most.
+// rootOf returns a function as a root; false if it differs from every root for some x up to most.
 func rootOf(f *graph.Function, most float64) (r root, ok bool) {
 	const far = 100
 	ratio := math.Pow(f.At(0)/f.At(far), 2)
@@ -233,7 +235,8 @@ func rootOf(f *graph.Function, most float64) (r root, ok bool) {
 	return r, false
 }
 
-// meanOf is how many times the mean of all channels, as their sum is, a node is, and nothing else but a function of it; 0 if it is none.
+// meanOf returns the factor between a node's sum and the mean of all input channels. It is 0 if the node computes
+// anything other than a function of that mean.
 func meanOf(n *graph.Node) float64 {
 	c := len(n.Bias)
 	if n.Op != graph.Conv || n.Groups != 1 || len(n.Weights) != c*c || n.Residual != graph.None || !(n.Weights[0] > 0) ||
@@ -244,8 +247,8 @@ func meanOf(n *graph.Node) float64 {
 	return float64(n.Weights[0]) * float64(c)
 }
 
-// nearer is that of two forms of a network which is nearer to its floats on a few images: a norm that is taken twice loses
-// its epsilon, which may be what it is about.
+// nearer returns the one of two forms of a network that has the smaller error on a few images. A norm that is taken
+// twice loses its epsilon, which matters for some networks.
 func nearer(g *graph.Graph, n int, image func(i int) ([]float32, error), once, twice *Network) (*Network, error) {
 	runner, err := graph.NewRunner(g)
 	if err != nil {
@@ -257,7 +260,7 @@ func nearer(g *graph.Graph, n int, image func(i int) ([]float32, error), once, t
 	if err != nil {
 		return nil, err
 	}
-	chosen = chosen[:(len(chosen)+1)/2] // the others are left to be measured on
+	chosen = chosen[:(len(chosen)+1)/2] // Measure uses the others
 	once.chosen, twice.chosen = chosen, chosen
 	for _, k := range chosen {
 		x, err := image(k)
@@ -274,7 +277,7 @@ func nearer(g *graph.Graph, n int, image func(i int) ([]float32, error), once, t
 			integer := q.Run(in)
 			for e, exit := range g.Exits {
 				t, sum, most := q.Graph.Exits[e].Tensor, 0.0, 0.0
-				for k, v := range float[exit.Tensor] { // in the mean: one pixel says little of images to come
+				for k, v := range float[exit.Tensor] { // the mean: a single pixel says little about other images
 					sum, most = sum+math.Pow(float64(v)-q.Value(t, integer[t][k]), 2), max(most, math.Abs(float64(v)))
 				}
 				off[i] += sum / orOne(most*most*float64(len(integer[t])))
@@ -287,7 +290,7 @@ func nearer(g *graph.Graph, n int, image func(i int) ([]float32, error), once, t
 	return twice, nil
 }
 
-// productsOf are the nodes that read a tensor, if all are products.
+// productsOf returns the nodes that read a tensor, if all of them are products.
 func productsOf(g *graph.Graph, t graph.TensorID) (nodes []int) {
 	for i := range g.Nodes {
 		if r := &g.Nodes[i]; r.Residual == t || slices.Contains(r.Inputs, t) {
@@ -300,7 +303,7 @@ func productsOf(g *graph.Graph, t graph.TensorID) (nodes []int) {
 	return nodes
 }
 
-// expect widens what calibration saw by what nodes say of images to come.
+// expect extends the calibrated inputs by those that nodes expect of later images.
 func expect(g *graph.Graph, channels [][]float64, front []*spread) {
 	for i, s := range front {
 		u := g.Nodes[i].Unseen
@@ -320,8 +323,8 @@ func expect(g *graph.Graph, channels [][]float64, front []*spread) {
 			count += n
 		}
 		const (
-			each    = 16      // points to an octave, as many together as were seen
-			between = 1. / 16 // as much weighs one where calibration may have left gaps
+			each    = 16      // points per octave; together they weigh as much as all calibrated inputs
+			between = 1. / 16 // weight of a point that fills a gap of calibration
 		)
 		octaves := max(1, math.Log2(u.Front[1]/u.Front[0]))
 		for v := u.Front[0]; v <= s.hi; v *= math.Exp2(1. / each) {

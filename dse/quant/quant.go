@@ -32,14 +32,14 @@ type Layer struct {
 	ResShift         int     // rs >= 0: residual to accumulator
 	ClampLo, ClampHi int16   // on the output's scale; -32768 and 32767 where there is no clamp
 
-	// Curve is the node's function, from fraction Mid (to which Shift leads then) to the output's; nil if it has none.
-	// Weights and biases are multiplied by Stretch, and the curve takes that back. CurveError is how far the curve is from
-	// the function at most, on the calibrated range with its headroom.
+	// Curve is the node's function, from fraction Mid (the fraction after Shift) to the output's; nil if it has none.
+	// Weights and biases are multiplied by Stretch, which the curve compensates. CurveError is the curve's largest error
+	// on the calibrated range with headroom.
 	Curve      *abi.Curve
 	Mid        int
 	Stretch    float64
 	CurveError float64
-	Norm       *Norm // of a norm's function; nil of others
+	Norm       *Norm // for a norm's function; else nil
 
 	// Average pool: M = round(2^S / n), scaled to the output's fraction. If the divisor differs at the borders,
 	// AvgTable[t] is M for a window that covers t pixels without padding (0 <= t <= KH * KW; zero if t does not
@@ -117,9 +117,9 @@ func (n *Network) sum(layer int) int {
 // Network is a quantised graph.
 type Network struct {
 	Graph  *graph.Graph
-	Of     *graph.Graph // what Graph computes nearly; nil: Graph computes what was imported
+	Of     *graph.Graph // the graph that Graph approximates; nil: Graph is exact
 	Frac   []int        // fraction bits, by tensor; the inputs and the output of a Concat share one
 	Layers []Layer      // by node
 
-	chosen []int // calibration images that its form was chosen by
+	chosen []int // calibration images that decided between two forms of the network
 }

@@ -52,7 +52,7 @@ type Options struct {
 	Workers int
 
 	parts map[string]part // by node's name: layers that compute a part of a longer sum
-	front []*spread       // by node: what its function is applied to
+	front []*spread       // by node: the inputs of its function
 }
 
 func (o Options) defaults() Options {
@@ -171,12 +171,12 @@ func QuantiseRanges(g *graph.Graph, ranges []float64, o Options) (*Network, erro
 type solver struct {
 	g     *graph.Graph
 	o     Options
-	nodes []graph.Node // of g; weights and biases in front of some functions are stretched
+	nodes []graph.Node // of g; weights and biases of some with a function are stretched
 	by    []float64    // by node: how much
 	group []int        // tensors of one group share a fraction
 	frac  []int        // by group
 	wfrac []int        // by node, once known
-	mid   []int        // by node: fraction in front of its function
+	mid   []int        // by node: fraction of its function's input
 	known []key        // the arguments for which wfrac was computed
 }
 
@@ -233,7 +233,7 @@ func newSolver(g *graph.Graph, ranges []float64, o Options) *solver {
 	return s
 }
 
-// orOne is a bound, of a tensor that is always zero in calibration any.
+// orOne is the bound, or one for a tensor that is always zero in calibration: any bound would do.
 func orOne(bound float64) float64 {
 	if bound == 0 {
 		return 1
@@ -241,8 +241,8 @@ func orOne(bound float64) float64 {
 	return bound
 }
 
-// bound is the largest magnitude of a node's function on all that 16 bits hold in front of it. One saturates by a step
-// rather than halving the scale.
+// bound is the largest magnitude of a node's function for inputs of 16 bits. A value of exactly one may saturate by a
+// step, so that the scale need not be halved.
 func (s *solver) bound(n int) float64 {
 	const every = 64
 	most := 0.0
@@ -252,7 +252,7 @@ func (s *solver) bound(n int) float64 {
 	return most * math.MaxInt16 / (math.MaxInt16 + 1)
 }
 
-// stretch multiplies a convolution's weights and biases by what suits its function best.
+// stretch multiplies a convolution's weights and biases by the factor that gives the best curve.
 func (s *solver) stretch(n int, lo, hi float64, out int) {
 	node := &s.nodes[n]
 	s.by[n] = stretch(node.Function, s.o.front[n], s.o.Headroom, lo, hi, out)
@@ -288,7 +288,7 @@ func fraction(x float64, most int) int {
 
 func (s *solver) of(t graph.TensorID) int { return s.frac[s.group[t]] }
 
-// sum is the fraction to which a node's sums are shifted: its output's, or that in front of its function.
+// sum is the fraction to which a node's sums are shifted: the output's, or that of its function's input.
 func (s *solver) sum(n int) int {
 	if s.g.Nodes[n].Function != nil {
 		return s.mid[n]

@@ -81,7 +81,7 @@ func (h *histogram) within(r Range, most float64, headroom float64) float64 {
 	return most
 }
 
-// leastError halves the range as long as finer steps gain more than saturation loses.
+// leastError halves the range as long as finer steps reduce the error by more than saturation adds.
 func (h *histogram) leastError(most, headroom float64) float64 {
 	best, least := most, math.Inf(1)
 	for k := range 8 {

@@ -7,11 +7,11 @@ import (
 	"github.com/sluice-npu/sluice/dse/onnx/onnxpb"
 )
 
-// attributes hands out a node's attributes and remembers which nobody asked for.
+// attributes reads a node's attributes and records which were not read.
 type attributes struct {
 	byName map[string]*onnxpb.AttributeProto
 	op     string
-	err    error // the first that went wrong
+	err    error // the first error
 }
 
 func newAttributes(n *onnxpb.NodeProto) (*attributes, error) {
@@ -68,7 +68,7 @@ func (a *attributes) string(name, absent string) string {
 	return absent
 }
 
-// ints gives a list, nil where it is absent.
+// ints returns a list; nil if it is absent.
 func (a *attributes) ints(name string) []int64 {
 	if p := a.take(name, onnxpb.AttributeProto_INTS); p != nil {
 		return append([]int64{}, p.GetInts()...)
@@ -76,7 +76,7 @@ func (a *attributes) ints(name string) []int64 {
 	return nil
 }
 
-// sizes gives a list of n numbers from least to maxDim, or n times absent.
+// sizes returns a list of n numbers from least to maxDim, or n times absent if there is no list.
 func (a *attributes) sizes(name string, n int, least int64, absent int) []int {
 	list := a.ints(name)
 	sizes := make([]int, n)
@@ -100,14 +100,14 @@ func (a *attributes) sizes(name string, n int, least int64, absent int) []int {
 	return sizes
 }
 
-// only takes an integer attribute of which one value alone is supported.
+// only checks an integer attribute for which a single value is supported.
 func (a *attributes) only(name string, want int64) {
 	if got := a.int(name, want); got != want {
 		a.fail("attribute %q: %w: %d, only %d is supported", name, ErrAttribute, got, want)
 	}
 }
 
-// done gives the first error, or names attributes that nothing has read.
+// done returns the first error, or an error that names attributes which were not read.
 func (a *attributes) done() error {
 	if a.err != nil {
 		return a.err

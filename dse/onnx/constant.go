@@ -23,20 +23,20 @@ const (
 	typeBFloat16 = 16
 )
 
-// constant is a tensor whose values the file gives: an initializer, a Constant node, or what is
-// computed from shapes.
+// constant is a tensor whose values are known: an initializer, a Constant node, or the result of operations on
+// constants and shapes.
 type constant struct {
 	name  string
 	dims  []int
 	elems int
 	kind  int32
-	ints  []int64             // of whole kinds
+	ints  []int64             // values of integer types
 	proto *onnxpb.TensorProto // floats are decoded when they are used
 	float []float32
 }
 
-// newConstant checks a tensor's type, size and amount of data, which may lie outside the file. Seeded
-// says that data may be absent.
+// newConstant checks a tensor's type, size and amount of data, which may be in another file. seeded allows missing
+// data.
 func newConstant(name string, t *onnxpb.TensorProto, seeded bool, o *outside) (*constant, error) {
 	c := &constant{name: name, elems: 1, kind: t.GetDataType(), proto: t}
 	for i, d := range t.GetDims() {
@@ -52,7 +52,7 @@ func newConstant(name string, t *onnxpb.TensorProto, seeded bool, o *outside) (*
 	}
 	width, listed := stored(t)
 	if width == 0 {
-		return c, nil // of a type that nothing reads, which is an error where something would
+		return c, nil // of an unsupported type: an error only if its values are read
 	}
 	if t.GetDataLocation() == onnxpb.TensorProto_EXTERNAL || len(t.GetExternalData()) > 0 {
 		if listed > 0 || len(t.GetRawData()) > 0 {
@@ -84,7 +84,8 @@ func newConstant(name string, t *onnxpb.TensorProto, seeded bool, o *outside) (*
 	return c, nil
 }
 
-// stored is the width of an element in raw data, in bytes, and how many elements are listed; 0 for a type that nothing reads.
+// stored returns the bytes of an element in raw data, and the number of elements in the typed list; 0 for an
+// unsupported type.
 func stored(t *onnxpb.TensorProto) (width, listed int) {
 	switch t.GetDataType() {
 	case typeFloat:
@@ -116,7 +117,7 @@ func (c *constant) readInts(t *onnxpb.TensorProto, width int) {
 	}
 }
 
-// readable tells whether the numbers can be read.
+// readable reports whether the type is supported.
 func (c *constant) readable() bool {
 	return whole(c.kind) || c.kind == typeFloat || c.kind == typeFloat16 || c.kind == typeDouble || c.kind == typeBFloat16
 }
@@ -131,7 +132,7 @@ func (c *constant) absent() bool {
 		len(t.GetInt32Data())+len(t.GetDoubleData()) == 0
 }
 
-// floats decodes the values; a double is rounded to float32. There may be infinities, not NaNs.
+// floats decodes the values; doubles are rounded to float32. Infinities are allowed, NaNs are not.
 func (c *constant) floats() ([]float32, error) {
 	if c.float != nil {
 		return c.float, nil
@@ -170,7 +171,7 @@ func (c *constant) floats() ([]float32, error) {
 	return values, nil
 }
 
-// finite refuses infinities among a constant's values, for those who have no use for them.
+// finite returns an error if a value is infinite.
 func (c *constant) finite(values []float32) error {
 	for i, v := range values {
 		if math.IsInf(float64(v), 0) {
@@ -180,7 +181,7 @@ func (c *constant) finite(values []float32) error {
 	return nil
 }
 
-// half widens a number of 16 bits: IEEE 754's, or the upper half of a float.
+// half converts 16 bits to a float: an IEEE 754 half, or a bfloat16.
 func (c *constant) half(h uint16) float32 {
 	if c.kind == typeBFloat16 {
 		return math.Float32frombits(uint32(h) << 16)
@@ -188,7 +189,7 @@ func (c *constant) half(h uint16) float32 {
 	return float16(h)
 }
 
-// float16 widens an IEEE 754 half.
+// float16 converts an IEEE 754 half.
 func float16(h uint16) float32 {
 	exponent, fraction := int(h>>10&31), float64(h&1023)
 	v := math.Ldexp(fraction, -24)
@@ -206,7 +207,7 @@ func float16(h uint16) float32 {
 	return float32(v)
 }
 
-// role says what a weight is for, which decides how it is drawn where a model has none.
+// role is the purpose of a weight. It decides the distribution of random weights, for a model without weights.
 type role int
 
 const (
@@ -217,10 +218,10 @@ const (
 	variance             // a normalisation's variance: one
 )
 
-// surveyed is how many values of a tensor a survey draws; the others repeat them.
+// surveyed is the number of random values that a survey draws for a tensor; the others repeat them.
 const surveyed = 4093
 
-// draw makes values up from the seed and the tensor's name.
+// draw returns random values, which depend on the seed and the tensor's name.
 func (c *constant) draw(o Options, r role, fanIn int) []float32 {
 	h := fnv.New64a()
 	h.Write([]byte(c.name))

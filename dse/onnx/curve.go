@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-npu/sluice/dse/graph"
 )
 
-// curves are operators that are a function of each element, and how their attributes are read. Only designs with post
-// run them.
+// curves maps operators that apply a function to each element to the reader of their attributes. Only designs with the
+// post stage can run them.
 var curves = map[string]func(a *attributes) *graph.Function{
 	"Celu": func(a *attributes) *graph.Function {
 		return &graph.Function{Name: "Celu", Alpha: float64(a.float("alpha", 1))}
@@ -72,7 +72,7 @@ func (c *call) byFunction(fn *graph.Function) error {
 	return c.emit(layer{kind: curve, function: fn}, v, t.h, t.w, t.c, false)
 }
 
-// post refuses what only designs with post run, and counts it.
+// post returns an error for an operator that needs the post stage, if that is not allowed; else it counts the operator.
 func (c *call) post(what string) error {
 	if !c.options.Post {
 		return fmt.Errorf("%w: %s; a design with post: true runs it", ErrUnsupported, what)
@@ -81,7 +81,7 @@ func (c *call) post(what string) error {
 	return nil
 }
 
-// pow is a map to a constant power: of 2 and 3 products, which a function of more may hold.
+// pow is a constant power of a map. Powers 2 and 3 become products, which may become part of a larger function.
 func (c *call) pow() error {
 	if err := c.plain(2, 2); err != nil {
 		return err
@@ -111,8 +111,8 @@ func (c *call) pow() error {
 	return c.emit(layer{kind: mul, in: []int{x, x}}, v, t.h, t.w, t.c, true)
 }
 
-// times is a product of two maps, of which one may have one pixel for all of the other's, or their quotient, which has
-// to be a function of one map.
+// times is the product of two maps, one of which may have a single pixel that multiplies all pixels of the other. It is
+// also their quotient, which must be a function of one map.
 func (c *call) times(k kind) error {
 	if err := c.plain(2, 2); err != nil {
 		return err
@@ -132,7 +132,7 @@ func (c *call) times(k kind) error {
 		return err
 	}
 	s, t := c.shapeOf(a), c.shapeOf(b)
-	if k == div && t.alike && !s.alike { // by what is a function of another map: times its reciprocal
+	if k == div && t.alike && !s.alike { // the divisor is a function of another map: multiply by its reciprocal
 		if b, err = c.alone(layer{kind: curve, function: &graph.Function{Name: "Reciprocal"}}, b, " (reciprocal)", t.nonNegative); err != nil {
 			return err
 		}
@@ -141,7 +141,7 @@ func (c *call) times(k kind) error {
 	return c.emit(layer{kind: k, in: []int{a.tensor, b.tensor}}, a, s.h, s.w, s.c, k == mul && (a.tensor == b.tensor || s.nonNegative && t.nonNegative))
 }
 
-// gated gives a map and another of one pixel and the same channels, in whatever order they are inputs.
+// gated returns the two inputs: first a map, then a map of one pixel with the same channels.
 func (c *call) gated() (a, b value, err error) {
 	for i := range 2 {
 		if a, err = c.value(i); err != nil {
@@ -162,10 +162,10 @@ func (c *call) gated() (a, b value, err error) {
 	return a, b, ErrShape
 }
 
-// Activations as exporters write them are several operators of one map: x * Sigmoid(x), x * Erf(x / sqrt 2) and so on.
-// What follows makes one function of each.
+// Exporters write activations as several operators on one map: x * Sigmoid(x), x * Erf(x / sqrt 2) and so on. The
+// functions below combine them to one function.
 
-// uniform is what an affine layer does to every channel alike.
+// uniform returns the scale and shift of an affine layer, if they are the same for all channels.
 func (l *layer) uniform() (scale, shift float64, ok bool) {
 	at := func(of []float64, i int, absent float64) float64 {
 		if of == nil {
@@ -182,7 +182,7 @@ func (l *layer) uniform() (scale, shift float64, ok bool) {
 	return scale, shift, true
 }
 
-// elementwise is a layer as a function of its inputs' elements; nil if it is none.
+// elementwise returns a layer as a function of the elements of its inputs; nil if it is not such a function.
 func (f *fused) elementwise(l *layer) *graph.Function {
 	if l == nil {
 		return nil
@@ -192,7 +192,7 @@ func (f *fused) elementwise(l *layer) *graph.Function {
 		return l.function
 	case clamp:
 		if f.tensors[l.out].scale != nil && f.rescaled(l) {
-			return nil // it stands for a rounding
+			return nil // it represents a rounding
 		}
 		return &graph.Function{Name: "Clip", Alpha: float64(l.lo), Beta: float64(l.hi)}
 	case affine:
@@ -207,11 +207,11 @@ func (f *fused) elementwise(l *layer) *graph.Function {
 	return nil
 }
 
-// compose makes a curve of layers that compute a function of one map, the last layers first, and refuses what is left
-// that no design computes.
+// compose replaces layers that together compute a function of one map by a curve, beginning with the last layers. It
+// returns an error if layers remain that no design computes.
 func (f *fused) compose() error {
 	for _, l := range slices.Backward(f.layers) {
-		if f.readers[l.out] == 0 && !f.exits[l.out] { // nothing reads it any more
+		if f.readers[l.out] == 0 && !f.exits[l.out] { // no longer read
 			l.gone = true
 			for _, t := range l.in {
 				f.readers[t]--
@@ -240,8 +240,9 @@ func (f *fused) compose() error {
 	return nil
 }
 
-// gate makes two layers of a function x * g(x): a curve of g, which is flat where x is far from zero, and the product. Of
-// more than most functions it takes the first, whose errors go through all others, and none whose maps would be too many.
+// gate replaces a function x * g(x) by two layers: a curve of g, which is flat far from zero, and the product. If there
+// are more than most such functions, it changes the first ones, whose errors pass through all later layers. It stops
+// before there are too many maps.
 func (f *fused) gate(most int) error {
 	var layers []*layer
 	for _, l := range f.layers {
@@ -272,16 +273,16 @@ func (f *fused) gate(most int) error {
 	return nil
 }
 
-// maxCone limits the layers of one function.
+// maxCone limits the number of layers that become one function.
 const maxCone = 32
 
-// functionOf is a layer as a function of one tensor, over as many layers with a function as there are before it; nil if
-// there is nothing to gain.
+// functionOf returns a layer as a function of one tensor. The function includes as many of the layers before it as
+// possible. nil: it would include no other layer.
 func (f *fused) functionOf(l *layer) (base int, fn *graph.Function) {
 	switch l.kind {
 	case affine, curve:
 		if f.elementwise(f.only(l.in[0])) == nil && (l.kind == affine || l.function.Tame()) {
-			return 0, nil // others read what it is made of, which stays a layer
+			return 0, nil // other layers read a part of it, which must stay a layer
 		}
 	case add, mul, div:
 	default:
@@ -289,7 +290,7 @@ func (f *fused) functionOf(l *layer) (base int, fn *graph.Function) {
 	}
 	read, curved := map[int]bool{l.out: true}, false
 	for range maxCone {
-		last := slices.Max(slices.Collect(maps.Keys(read))) // which none of the others is made of
+		last := slices.Max(slices.Collect(maps.Keys(read))) // no other one depends on it
 		if len(read) == 1 && curved {
 			if g := f.tame(f.formula(l.out, last), last); g != nil {
 				base, fn, curved = last, g, false
@@ -308,8 +309,8 @@ func (f *fused) functionOf(l *layer) (base int, fn *graph.Function) {
 	return base, fn
 }
 
-// tame is a function of a tensor that straight segments can stand for: of one that is never negative, what the function is
-// below zero does not matter.
+// tame returns a function in a form that line segments can approximate. If the tensor is never negative, it may change
+// the function below zero.
 func (f *fused) tame(g *graph.Function, base int) *graph.Function {
 	if g != nil && !g.Tame() && f.tensors[base].nonNegative {
 		g = g.After(&graph.Function{Name: "Abs"})
@@ -320,7 +321,7 @@ func (f *fused) tame(g *graph.Function, base int) *graph.Function {
 	return g
 }
 
-// formula is tensor t as a function of another one; nil if it is too long.
+// formula returns tensor t as a function of tensor base; nil if it is too long.
 func (f *fused) formula(t, base int) *graph.Function {
 	if t == base {
 		return graph.X()

@@ -14,13 +14,13 @@ import (
 	"github.com/sluice-npu/sluice/dse/plaintext"
 )
 
-// maxExitsBytes bounds a file of exits.
+// maxExitsBytes limits the size of a file of exits.
 const maxExitsBytes = 1 << 20
 
-// exitName is an entry of a file of exits: a tensor, and how sure that exit is of its answer by name.
+// exitName is an entry of a file of exits: a tensor, and the name of the exit's confidence measure.
 type exitName struct{ Tensor, Confidence string }
 
-// UnmarshalYAML reads a name alone, or a mapping.
+// UnmarshalYAML reads a tensor's name, or a mapping.
 func (e *exitName) UnmarshalYAML(n *yaml.Node) error {
 	if n.Kind == yaml.ScalarNode {
 		return n.Decode(&e.Tensor)
@@ -35,7 +35,7 @@ func (e *exitName) UnmarshalYAML(n *yaml.Node) error {
 	return n.Decode((*struct{ Tensor, Confidence string })(e))
 }
 
-// LoadExits reads the names of the tensors that are exits from a YAML file, and for some how sure they are
+// LoadExits reads from a YAML file the names of the tensors that are exits, and the confidence measures of some
 // (graph.Confidences):
 //
 //	exits:

@@ -15,9 +15,9 @@ import (
 	"github.com/sluice-npu/sluice/dse/onnx/onnxpb"
 )
 
-// PyTorch's exporter keeps the weights in a file of its own beside the model (NAME.onnx.data). What a
-// tensor says of its place there is as untrusted as the rest: the file must lie in the model's folder,
-// links out of it included, and the bytes read count against the limit of the model's own.
+// PyTorch's exporter writes the weights to a separate file beside the model (NAME.onnx.data). The position that a tensor
+// names there is untrusted: the file must be in the model's folder, also after links are followed, and the bytes read
+// count towards the limit for the model.
 
 // Outside returns the files that hold data of a model, relative to its folder, each once.
 func Outside(file string) (names []string, err error) {
@@ -71,7 +71,7 @@ func tensors(m protoreflect.Message, see func(*onnxpb.TensorProto)) {
 	}
 }
 
-// outside opens files that hold data of tensors, each once.
+// outside opens the files with tensor data, each once.
 type outside struct {
 	dir   fs.FS // nil: there are none
 	files map[string]fs.File
@@ -84,7 +84,7 @@ func (o *outside) close() {
 	}
 }
 
-// read gives the size bytes of a tensor.
+// read returns the data of a tensor: size bytes.
 func (o *outside) read(t *onnxpb.TensorProto, size int64) ([]byte, error) {
 	var location string
 	offset, length := int64(0), size
@@ -120,7 +120,7 @@ func (o *outside) read(t *onnxpb.TensorProto, size int64) ([]byte, error) {
 		}
 		o.files[name] = f
 	}
-	// Before memory is set aside for it.
+	// Before memory is allocated for it.
 	info, err := f.Stat()
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrExternal, err)

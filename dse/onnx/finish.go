@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/onnx/onnxpb"
 )
 
-// finish fuses the layers, brings exits and nodes into their order and checks the result.
+// finish fuses the layers, sorts exits and nodes, and checks the result.
 func (im *importer) finish() (*graph.Graph, error) {
 	tensors := make([]int, len(im.exits))
 	exits := make([]graph.Exit, len(im.exits))
@@ -82,8 +82,8 @@ func (im *importer) finish() (*graph.Graph, error) {
 	return g, g.Check()
 }
 
-// delivered is an exit as its host can read it: a walk of memory that begins at the first element, of logits their
-// own order.
+// delivered returns an exit in a form that the host can read: consecutive memory from the first element on; logits in
+// their own order.
 func (im *importer) delivered(name string, v value) (value, error) {
 	c := &call{importer: im}
 	t := c.shapeOf(v)
@@ -100,8 +100,8 @@ func (im *importer) delivered(name string, v value) (value, error) {
 	return c.materialised(name, v)
 }
 
-// sortExits orders exits by the nodes that they share with other exits, which are the backbone up
-// to where they branch off; the last two share the same, and the larger total comes later.
+// sortExits sorts exits by the number of nodes that they share with other exits: the backbone up to their branch. The
+// last two share the same number; the one with more nodes is last.
 func sortExits(g *graph.Graph) {
 	if len(g.Exits) < 2 {
 		return

@@ -7,19 +7,19 @@ import (
 	"slices"
 )
 
-// Exporters leave arithmetic on constants in the file where they do not fold: weight normalisation, float16 weights
-// cast to float, a kernel in another order, the target of a Reshape. What follows computes it while importing.
+// Exporters that do not fold constants leave arithmetic on them in the file: weight normalisation, casts of float16
+// weights, permuted kernels, the target of a Reshape. The functions below compute it at import.
 
-// numbers are a constant's elements, row by row: ints of whole kinds, real of others.
+// numbers holds a constant's elements in row-major order: ints for integer types, real for others.
 type numbers struct {
 	dims   []int
 	kind   int32
 	ints   []int64
 	real   []float64
-	absent bool // only dims count: a seed will draw the values
+	absent bool // there are only dims; the values will be random
 }
 
-// folds maps an operator to what computes it where all of its inputs are constants.
+// folds maps an operator to the function that computes it for constant inputs.
 var folds = map[string]func(*call) error{
 	"Abs":                eachOf(math.Abs),
 	"Add":                sum,
@@ -89,7 +89,7 @@ var folds = map[string]func(*call) error{
 
 var sum = broadcasting(func(a, b int64) int64 { return a + b }, func(a, b float64) float64 { return a + b })
 
-// quotient is integer division as ONNX has it; by zero it is zero, where ONNX leaves it open.
+// quotient is ONNX's integer division. A division by zero, which ONNX does not define, gives zero.
 func quotient(a, b int64) int64 {
 	if b == 0 || a == math.MinInt64 && b == -1 {
 		return 0
@@ -97,7 +97,7 @@ func quotient(a, b int64) int64 {
 	return a / b
 }
 
-// whole tells kinds of integers and truth values.
+// whole reports whether a type is an integer type or bool.
 func whole(kind int32) bool {
 	switch kind {
 	case typeInt64, typeInt32, typeInt8, typeUint8, typeBool:
@@ -106,7 +106,7 @@ func whole(kind int32) bool {
 	return false
 }
 
-// round is v as an element of a kind of floats; what is a double in the file is a float here.
+// round rounds v to a floating-point type. Doubles of the file are rounded to float32.
 func round(kind int32, v float64) float64 {
 	if kind == typeBFloat16 && !math.IsNaN(v) {
 		b := math.Float32bits(float32(v))
@@ -126,7 +126,7 @@ func round(kind int32, v float64) float64 {
 	return math.Ldexp(math.RoundToEven(math.Ldexp(v, -e)), e)
 }
 
-// operand is input i's elements.
+// operand returns the elements of input i.
 func (c *call) operand(i int) (*numbers, error) {
 	k := c.constants[c.input(i)]
 	if k == nil {
@@ -149,7 +149,7 @@ func (c *call) operand(i int) (*numbers, error) {
 	return n, nil
 }
 
-// fresh gives a tensor of zeros of a size that the import may still make.
+// fresh returns a tensor of zeros, if its size is within the limit of the import.
 func (c *call) fresh(kind int32, dims []int, absent bool) (*numbers, error) {
 	n, err := c.afforded(dims)
 	if err != nil {
@@ -164,7 +164,7 @@ func (c *call) fresh(kind int32, dims []int, absent bool) (*numbers, error) {
 	return out, nil
 }
 
-// afforded counts the elements of a tensor against what an import may make of constants.
+// afforded adds the elements of a tensor to the total of computed constants, and checks the limit.
 func (c *call) afforded(dims []int) (int, error) {
 	n := 1
 	for _, d := range dims {
@@ -179,10 +179,10 @@ func (c *call) afforded(dims []int) (int, error) {
 	return n, nil
 }
 
-// define lets output i be a constant.
+// define makes output i a constant.
 func (c *call) define(i int, n *numbers) {
 	name := c.node.GetOutput()[i]
-	if name == "" { // nobody reads it
+	if name == "" { // not read
 		return
 	}
 	k := &constant{name: name, dims: n.dims, elems: len(n.ints) + len(n.real), kind: n.kind, ints: n.ints}
@@ -195,7 +195,7 @@ func (c *call) define(i int, n *numbers) {
 	c.constants[name] = k
 }
 
-// pick makes a tensor of the elements of another, by their places in it.
+// pick returns a tensor whose element i is element from(i) of x.
 func (c *call) pick(x *numbers, dims []int, from func(i int) int) (*numbers, error) {
 	y, err := c.fresh(x.kind, dims, x.absent)
 	if err != nil {
@@ -221,7 +221,7 @@ func (c *call) picked(x *numbers, dims []int, from func(i int) int) error {
 
 func same(i int) int { return i }
 
-// places visits a tensor's places axis by axis: at gives the i-th.
+// places enumerates the index vectors of a tensor.
 type places struct{ dims, at []int }
 
 func placesOf(dims []int) places { return places{dims, make([]int, len(dims))} }
@@ -234,7 +234,7 @@ func (p places) of(i int) []int {
 	return p.at
 }
 
-// flat is where a place lies among the elements of a tensor.
+// flat converts an index vector to the index in row-major order.
 func flat(dims, at []int) (i int) {
 	for a, d := range dims {
 		i = i*d + at[a]
@@ -242,7 +242,7 @@ func flat(dims, at []int) (i int) {
 	return i
 }
 
-// broadcast is what the sizes of two tensors have in common.
+// broadcast returns the dimensions of two tensors after broadcasting.
 func broadcast(a, b []int) ([]int, error) {
 	out := make([]int, max(len(a), len(b)))
 	for i := range out {
@@ -264,7 +264,7 @@ func broadcast(a, b []int) ([]int, error) {
 	return out, nil
 }
 
-// spreadOver maps an element of a larger tensor to that of x which broadcasts there.
+// spreadOver maps the index of an element after broadcasting to the index in x.
 func spreadOver(x, dims []int) func(i int) int {
 	if slices.Equal(x, dims) {
 		return same
@@ -321,7 +321,7 @@ func broadcasting(ints func(a, b int64) int64, real func(a, b float64) float64) 
 			if err != nil {
 				return err
 			}
-			if opName(c.node) == "Pow" && y.kind != x.kind { // the only one whose operands may differ
+			if opName(c.node) == "Pow" && y.kind != x.kind { // the only operator whose operands may have different types
 				if y, err = c.as(x.kind, y); err != nil {
 					return err
 				}
@@ -351,7 +351,7 @@ func broadcasting(ints func(a, b int64) int64, real func(a, b float64) float64) 
 	}
 }
 
-// as converts elements to another kind.
+// as converts elements to another type.
 func (c *call) as(kind int32, x *numbers) (*numbers, error) {
 	y, err := c.fresh(kind, x.dims, x.absent)
 	if err != nil {
@@ -380,7 +380,7 @@ func (c *call) as(kind int32, x *numbers) (*numbers, error) {
 	return y, nil
 }
 
-// cut is an integer as a narrower kind has it.
+// cut converts an integer to a narrower type.
 func cut(kind int32, v int64) int64 {
 	switch kind {
 	case typeInt32:
@@ -432,7 +432,7 @@ func (c *call) foldClip() error {
 	return nil
 }
 
-// comparing is a comparison of two constants of one type, by their order.
+// comparing compares two constants of the same type, element by element.
 func comparing(holds func(order int) bool) func(*call) error {
 	return func(c *call) error {
 		x, y, err := c.operands()
@@ -454,7 +454,7 @@ func comparing(holds func(order int) bool) func(*call) error {
 	}
 }
 
-// logic combines truth values; a node of one input takes it twice.
+// logic combines bools; a node with one input uses it as both operands.
 func logic(of func(a, b int64) int64) func(*call) error {
 	return func(c *call) error {
 		x, y, err := c.operands()
@@ -468,8 +468,8 @@ func logic(of func(a, b int64) int64) func(*call) error {
 	}
 }
 
-// operands gives both operands, of one type, of an operator without attributes; the only one of a Not twice. Values that a
-// seed will draw count as zeros.
+// operands returns both operands of an operator without attributes; they must have the same type. For a Not, both are
+// its input. Values that will be random are zeros here.
 func (c *call) operands() (x, y *numbers, err error) {
 	n := 2
 	if opName(c.node) == "Not" {
@@ -490,7 +490,7 @@ func (c *call) operands() (x, y *numbers, err error) {
 	return
 }
 
-// pairwise lets the output be integers, each of the elements of x and y that broadcast there.
+// pairwise makes the output an integer constant. Its elements are `of` applied to the indices in x and y.
 func (c *call) pairwise(kind int32, x, y *numbers, of func(i, k int) int64) error {
 	dims, err := broadcast(x.dims, y.dims)
 	if err != nil {
@@ -508,7 +508,8 @@ func (c *call) pairwise(kind int32, x, y *numbers, of func(i, k int) int64) erro
 	return nil
 }
 
-// mod has the sign of the divisor; with the attribute fmod, and then also of floats, that of the dividend.
+// mod is the remainder. It has the sign of the divisor; with the attribute fmod, which also allows floats, the sign of
+// the dividend.
 func (c *call) mod() error {
 	if c.attr.int("fmod", 0) != 0 {
 		return broadcasting(func(a, b int64) int64 { return a - b*quotient(a, b) }, math.Mod)(c)
@@ -536,7 +537,7 @@ func (c *call) foldMean() error {
 	return nil
 }
 
-// sizeOf counts elements.
+// sizeOf is the operator Size: the number of elements.
 func (c *call) sizeOf() error {
 	if err := c.plain(1, 1); err != nil {
 		return err
@@ -545,7 +546,7 @@ func (c *call) sizeOf() error {
 	return nil
 }
 
-// foldPad surrounds a constant with one number; negative amounts cut.
+// foldPad pads a constant with one number; negative amounts crop.
 func (c *call) foldPad() error {
 	x, err := c.operand(0)
 	if err != nil {
@@ -596,7 +597,7 @@ func (c *call) foldPad() error {
 	return nil
 }
 
-// where takes the elements of its second input where the first is true, those of the third elsewhere.
+// where selects elements of the second input if the first is true, else of the third.
 func (c *call) where() error {
 	if err := c.plain(3, 3); err != nil {
 		return err
@@ -661,7 +662,7 @@ func (c *call) foldCast() error {
 	return err
 }
 
-// axisOf is one of rank axes, negative ones counted from the end.
+// axisOf checks an axis of a tensor with rank axes; negative axes count from the end.
 func axisOf(a int64, rank int) (int, error) {
 	if a < int64(-rank) || a >= int64(rank) {
 		return 0, fmt.Errorf("axis %d: %w: rank %d", a, ErrAttribute, rank)
@@ -761,7 +762,7 @@ func (c *call) constantOfShape() error {
 	return c.picked(fill, dims, func(int) int { return 0 })
 }
 
-// sizesOf are dimensions that a tensor of integers gives.
+// sizesOf converts a tensor of integers to dimensions.
 func sizesOf(shape []int64) ([]int, error) {
 	dims := make([]int, len(shape))
 	for i, d := range shape {
@@ -773,7 +774,7 @@ func sizesOf(shape []int64) ([]int, error) {
 	return dims, nil
 }
 
-// dequantize is (x - zero) * scale, with one of both or one an element of an axis.
+// dequantize is (x - zero) * scale, with scalars or with one value per element of an axis.
 func (c *call) dequantize() error {
 	if err := c.inputs(2, 3); err != nil {
 		return err
@@ -834,7 +835,7 @@ func (c *call) dequantize() error {
 	return nil
 }
 
-// operandAndSizes are the inputs of an operator without attributes: what it works on, and sizes by axis.
+// operandAndSizes returns the two inputs of an operator without attributes: the operand, and sizes by axis.
 func (c *call) operandAndSizes() (x *numbers, sizes []int, err error) {
 	if err := c.inputs(2, 2); err != nil {
 		return nil, nil, err
@@ -916,7 +917,7 @@ func (c *call) foldFlatten() error {
 	return c.picked(x, dims, same)
 }
 
-// gathered reads along which axis of a tensor of these sizes a Gather takes elements, and which.
+// gathered returns the axis and the indices of a Gather from a tensor of these dimensions.
 func (c *call) gathered(sizes []int) (along int, at []int, err error) {
 	if err = c.inputs(2, 2); err != nil {
 		return
@@ -973,7 +974,7 @@ func (c *call) foldMatMul() error {
 	if err != nil {
 		return err
 	}
-	// A vector is a row before a matrix and a column behind one, and the product loses that axis again.
+	// As left operand, a vector is a row; as right operand, a column. The product does not keep that axis.
 	left, right := x.dims, y.dims
 	dims := slices.Concat(left[:max(len(left)-1, 0)], right[min(len(right), 1):])
 	if len(left) == 1 {
@@ -986,7 +987,7 @@ func (c *call) foldMatMul() error {
 		return fmt.Errorf("%w: a product of the constants %v of type %d and %v of type %d, expected matrices or vectors of floats", ErrShape, left, x.kind, right, y.kind)
 	}
 	rows, depth, columns := x.dims[0], x.dims[1], y.dims[1]
-	if _, err := c.afforded([]int{rows, columns, max(depth/4, 1)}); err != nil { // multiplications cost too
+	if _, err := c.afforded([]int{rows, columns, max(depth/4, 1)}); err != nil { // multiplications take time too
 		return err
 	}
 	z, err := c.fresh(x.kind, dims, x.absent || y.absent)
@@ -1109,8 +1110,8 @@ func reduce(start float64, step func(sum, v float64) float64, end func(sum float
 	}
 }
 
-// foldNormalization is (x - mean) / sqrt(variance + epsilon) * scale + shift along axis 1, as exporters of standardised
-// weights write it; with statistics of x itself where the node is one of training.
+// foldNormalization is (x - mean) / sqrt(variance + epsilon) * scale + shift along axis 1, as in exports of standardised
+// weights. In training mode, mean and variance are those of x.
 func (c *call) foldNormalization() error {
 	if err := c.inputs(5, 5); err != nil {
 		return err
@@ -1171,7 +1172,7 @@ func (c *call) foldNormalization() error {
 	return nil
 }
 
-// target reads the sizes that a Reshape gives to a tensor of others.
+// target returns a function from the dimensions of a Reshape's input to those of its output.
 func (c *call) target() (of func(have []int) ([]int, error), err error) {
 	if err := c.inputs(2, 2); err != nil {
 		return nil, err
@@ -1193,8 +1194,8 @@ func (c *call) target() (of func(have []int) ([]int, error), err error) {
 	}, nil
 }
 
-// filled puts sizes in place of a Reshape's zeros, where those stand for the tensor's own, and of its -1; nil where
-// that is not possible.
+// filled replaces zeros in a Reshape's dimensions, if they mean the input's own, and -1. It returns nil if that is not
+// possible.
 func filled(want []int64, have []int, zeros bool) []int {
 	elems := 1
 	for _, d := range have {
@@ -1252,7 +1253,7 @@ func (c *call) foldShape() error {
 	return c.shapeIs(c.constants[c.input(0)].dims)
 }
 
-// shapeIs is what Shape answers of dims.
+// shapeIs makes the output of a Shape whose input has these dimensions.
 func (c *call) shapeIs(dims []int) error {
 	rank := int64(len(dims))
 	bound := func(name string, absent int64) int64 {
@@ -1275,14 +1276,14 @@ func (c *call) shapeIs(dims []int) error {
 	return nil
 }
 
-// piece is what a Slice takes of one axis.
+// piece is the part of an axis that a Slice selects.
 type piece struct{ axis, from, step, n int }
 
-// cuts reads what a Slice of a tensor of these sizes takes.
+// cuts returns the parts that a Slice selects from a tensor of these dimensions.
 func (c *call) cuts(dims []int) ([]piece, error) {
 	list := map[string][]int64{}
 	for i, name := range []string{"starts", "ends", "axes", "steps"} {
-		list[name] = c.attr.ints(name) // of opsets before 10
+		list[name] = c.attr.ints(name) // opsets before 10
 		if in := c.input(i + 1); in != "" {
 			if list[name] != nil {
 				return nil, fmt.Errorf("attribute %q: %w: given as an input too", name, ErrDuplicate)
@@ -1359,7 +1360,7 @@ func (c *call) foldSlice() error {
 	})
 }
 
-// parts reads along which axis a Split cuts a tensor of these sizes, and the sizes of the outputs there.
+// parts returns the axis of a Split of a tensor of these dimensions, and the sizes of its outputs along that axis.
 func (c *call) parts(dims []int) (along int, sizes []int, err error) {
 	if along, err = axisOf(c.attr.int("axis", 0), len(dims)); err != nil {
 		return
@@ -1436,7 +1437,7 @@ func (c *call) foldSplit() error {
 	return nil
 }
 
-// squeezed reads which axes of a tensor of these sizes a Squeeze leaves.
+// squeezed returns the axes that a Squeeze of a tensor of these dimensions keeps.
 func (c *call) squeezed(sizes []int) (kept []int, err error) {
 	if err := c.inputs(1, 2); err != nil {
 		return nil, err
@@ -1476,10 +1477,10 @@ func (c *call) foldSqueeze() error {
 	return c.picked(x, dims, same)
 }
 
-// added is an axis that an Unsqueeze adds.
+// added marks an axis that an Unsqueeze adds.
 const added = -1
 
-// unsqueezed reads where an Unsqueeze of so many axes puts each of them, and added ones.
+// unsqueezed returns the input axis of each output axis of an Unsqueeze, or added.
 func (c *call) unsqueezed(rank int) (from []int, err error) {
 	if err := c.inputs(1, 2); err != nil {
 		return nil, err
@@ -1532,7 +1533,7 @@ func (c *call) foldUnsqueeze() error {
 	return c.picked(x, dims, same)
 }
 
-// permutation reads the attribute of a Transpose; absent, it turns the axes around.
+// permutation reads the attribute of a Transpose. Without it, the order of the axes is reversed.
 func (c *call) permutation(rank int) ([]int, error) {
 	list := c.attr.ints("perm")
 	if list == nil {

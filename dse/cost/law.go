@@ -72,7 +72,7 @@ const (
 	chainTail    = 2    // T_P' + chainTail from a row in the array to done_o
 	swapTail     = 1    // from a swap to the next at least T_P' + swapTail cycles beside loading
 	visitCycles  = 1    // between two row tiles
-	drainDelay   = 6    // last row (gemm_seq, item_end) to drain's StRun, beside toSums
+	drainDelay   = 7    // last row (gemm_seq, item_end) to drain's StRun, beside toSums
 	layerStart   = 4    // act_loader: StHalf, StRow, StRun from the barrier, the row's last beat in the banks to avail_o
 	turnDelay    = 3    // free_o to act_loader's read address: StHalf, StRow, StRun
 	readLatency  = 3    // read path beside the DRAM: spill of axi_read, queue and buffer of read_ports
@@ -80,9 +80,9 @@ const (
 	stripeCycles = 4    // more of either where stripes are dealt to several ports
 	keptStart    = 2    // gemm_seq's StTile and StRun from the barrier, where the input is on chip
 	keptEnd      = 6    // the same of keep_writer's last word, where the output stays on chip only
-	poolEnd      = 4    // last tap of a pool (pool_seq) to its last word
-	depthwiseEnd = 7    // the same of the depthwise unit: three stages of products and sums more
-	drainRead    = 5    // more from the drain's StRun to its stage B than in a cycle: READ to the words, and the queue
+	poolEnd      = 5    // last tap of a pool (pool_seq) to its last word
+	depthwiseEnd = 8    // the same of the depthwise unit: three stages of products and sums more
+	drainRead    = 6    // more from the drain's StRun to its stage B than in a cycle: READ to the words, and the queue
 	postCycles   = 3    // more of the post stage's, where products and curves are built
 	poolStages   = 2    // of the pool unit, which has six, more than stage C and post's three
 	codeCycles   = 23   // more of a lane's end of int8 (requant) than of post's three stages
@@ -92,7 +92,7 @@ const (
 	avgBits      = 9    // of a window's taps, up to which one multiplier makes a word of an average
 	PoolGroups   = 64   // channel groups of which the pool and the depthwise unit remember columns
 	poolRoom     = 8    // results of the pool unit, from the first tap until they leave
-	poolDelay    = 7    // last tap of a window to its result, beside giving it out
+	poolDelay    = 8    // last tap of a window to its result, beside giving it out
 	maxBursts    = 16   // under way on a port
 	burstCycles  = 1    // of a burst beside the DRAM's latency and its beats
 	stripeBeats  = 16   // of a burst at most

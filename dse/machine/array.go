@@ -28,8 +28,8 @@ type array struct {
 	ends queue[int64] // when done_o comes
 }
 
-// toArray is the cycles from a row to the array: the read address, three of the buffer.
-const toArray = 4
+// toArray is the cycles from a row to the array: the read address, four of the buffer.
+const toArray = 5
 
 // chainTail is what int16's chain has beside its DSPs, from a row to done_o.
 const chainTail = 2

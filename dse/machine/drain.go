@@ -24,9 +24,9 @@ type group struct {
 	pixel bool
 }
 
-// readStages is the cycles from a row's read to its words (READ), readQueue the groups on that way and in the queue behind it (QUEUE).
+// readStages is the cycles from a row's read to the queue (READ), readQueue the groups on that way and in the queue behind it (QUEUE).
 const (
-	readStages = 4
+	readStages = 5
 	readQueue  = 8
 )
 

@@ -31,10 +31,10 @@ type result struct {
 
 // Stages and limits of both units.
 const (
-	poolRoom     = 8 // results, from the first tap until they leave
-	tapToResult  = 6 // read address, buffer (3), sum, queue
-	tapToSums    = 9 // the same, and weights, products and choice
-	tapToRelease = 4
+	poolRoom     = 8  // results, from the first tap until they leave
+	tapToResult  = 7  // read address, buffer (4), sum, queue
+	tapToSums    = 10 // the same, and weights, products and choice
+	tapToRelease = 5
 	givingStages = 5 // behind the first; of int8 requant's
 )
 

@@ -2,8 +2,8 @@
 // sample groups, in each the rows in order, in each row groups of up to LANES channels. The words
 // pass bias, residual, requantisation and clamp. A bank is released when its last group is read.
 //
-// Words come READ cycles behind their row (pe_array) and go into a queue. A group is read where the queue has room for all that
-// are under way, so nothing between the accumulators and the queue has to wait.
+// Words come READ - 1 cycles behind their row (pe_array); those of the group's PEs go into a register and, a cycle later, those of
+// the lanes into a queue. A group is read where the queue has room for all that are under way, so nothing before it has to wait.
 //
 // A step takes LANES adjacent PEs: all of them for k = 1, half of them (with both halves) for k =
 // 1/2, and every second one (LANES / 2 channels) for k = 2, and for s = 2 with k = 1.
@@ -24,7 +24,7 @@ module drain #(
   parameter int unsigned DEPTHWISE = 0,
   parameter int unsigned POST  = 0,
   localparam int unsigned STAGES = (POST != 0) ? 6 : 3,   // of post
-  localparam int unsigned READ = 4,                       // from dr_en_o to dr_acc_i
+  localparam int unsigned READ = 5,                       // from dr_en_o to the queue
   localparam int unsigned QUEUE = 8,                      // at a group a cycle READ + 1 are under way
   localparam int unsigned KW = $clog2(2 * abi_pkg::CURVE_WORDS),
   localparam int unsigned ACC = abi_pkg::ACC_BITS,
@@ -143,7 +143,7 @@ module drain #(
   assign last_group = g_q || !two_q || rest_1_q == '0;
   assign last_row = last_ow && last_r && last_i && last_group;
 
-  // ---- stages: A addresses, R are READ cycles later the words (mux), then the queue, B biases (residual), C registers, then post
+  // ---- stages: A addresses, R are READ cycles later the lanes' words, then the queue, B biases (residual), C registers, then post
   typedef enum logic [3:0] {
     Low      = 4'd0,   // PE i
     Upper    = 4'd1,   // PE i, rows above T_R / 2
@@ -162,8 +162,8 @@ module drain #(
   pick_e         pick;
   logic [3:0]    r_pick;
   logic [READ-1:0]     way_q;                              // a bit a cycle
-  logic [TAIL+4+GW-1:0] token_q[READ];
-  logic [GROUPS-1:0] r_group_q;           // a bit a group
+  logic [TAIL+4+GW-1:0] token_q[READ-1];
+  logic [GROUPS-1:0] group_sel_q;         // a bit a group
   logic [TAIL-1:0] r_tail;
   logic [CW-1:0]   a_cnt, q_cnt, b_cnt_q, c_cnt_q;
   logic            q_high, q_last, b_high_q, b_last_q;
@@ -199,11 +199,11 @@ module drain #(
   assign bank_free_o = state_q == StLast && !dw;
 
   // ---- on the way and in the queue
-  assign {r_tail, r_pick} = token_q[READ-1][GW+:TAIL+4];
+  level #(.WIDTH(TAIL + 4)) u_token (.clk_i, .d_i(token_q[READ-2][GW+:TAIL+4]), .q_o({r_tail, r_pick}));
   always_ff @(posedge clk_i) begin
     token_q[0] <= {last_g, a_cnt, high_q, word_q, pick, group_q};
-    for (int unsigned i = 1; i < READ; i++) token_q[i] <= token_q[i-1];
-    for (int unsigned g = 0; g < GROUPS; g++) r_group_q[g] <= token_q[READ-2][GW-1:0] == GW'(g);
+    for (int unsigned i = 1; i < READ - 1; i++) token_q[i] <= token_q[i-1];
+    for (int unsigned g = 0; g < GROUPS; g++) group_sel_q[g] <= token_q[READ-3][GW-1:0] == GW'(g);
     if (!rst_ni) begin
       way_q <= '0;
       under_q <= '0;
@@ -247,29 +247,30 @@ module drain #(
     else if (pair || g_q) pick = row_q[RW-1] ? OddUp : Odd;
     else pick = row_q[RW-1] ? EvenUp : Even;
   end
-  logic [2*LANES*ACC-1:0] pes;            // of the group's PEs, both halves
+  logic [2*LANES*ACC-1:0] pes, pes_q;     // of the group's PEs, both halves
   logic [LANES*32-1:0]  bias_lanes, bias_q;
   logic [LANES*16-1:0]  res_q;
   always_comb begin
     pes = '0;
     for (int unsigned g = 0; g < GROUPS; g++) begin
-      if (r_group_q[g]) pes = pes | dr_acc_i[g*2*LANES*ACC+:2*LANES*ACC];
+      if (group_sel_q[g]) pes = pes | dr_acc_i[g*2*LANES*ACC+:2*LANES*ACC];
     end
   end
+  always_ff @(posedge clk_i) pes_q <= pes;
   for (genvar i = 0; i < LANES; i++) begin : gen_pick
     localparam int unsigned SP = (2 * i < LANES) ? 2 * i : 0;   // lanes beyond that carry no data
     always_comb begin
       unique case (r_pick)
-        Upper:   group[i*ACC+:ACC] = pes[(2*i+1)*ACC+:ACC];
-        Halves:  group[i*ACC+:ACC] = pes[(2*(i/2)+i%2)*ACC+:ACC];
-        Second:  group[i*ACC+:ACC] = pes[(2*(LANES/2+i/2)+i%2)*ACC+:ACC];
-        Halves0: group[i*ACC+:ACC] = pes[(2*(2*(i/2))+i%2)*ACC+:ACC];
-        Halves1: group[i*ACC+:ACC] = pes[(2*(2*(i/2)+1)+i%2)*ACC+:ACC];
-        Even:    group[i*ACC+:ACC] = pes[(2*SP)*ACC+:ACC];
-        EvenUp:  group[i*ACC+:ACC] = pes[(2*SP+1)*ACC+:ACC];
-        Odd:     group[i*ACC+:ACC] = pes[(2*(SP+1))*ACC+:ACC];
-        OddUp:   group[i*ACC+:ACC] = pes[(2*(SP+1)+1)*ACC+:ACC];
-        default: group[i*ACC+:ACC] = pes[(2*i)*ACC+:ACC];
+        Upper:   group[i*ACC+:ACC] = pes_q[(2*i+1)*ACC+:ACC];
+        Halves:  group[i*ACC+:ACC] = pes_q[(2*(i/2)+i%2)*ACC+:ACC];
+        Second:  group[i*ACC+:ACC] = pes_q[(2*(LANES/2+i/2)+i%2)*ACC+:ACC];
+        Halves0: group[i*ACC+:ACC] = pes_q[(2*(2*(i/2))+i%2)*ACC+:ACC];
+        Halves1: group[i*ACC+:ACC] = pes_q[(2*(2*(i/2)+1)+i%2)*ACC+:ACC];
+        Even:    group[i*ACC+:ACC] = pes_q[(2*SP)*ACC+:ACC];
+        EvenUp:  group[i*ACC+:ACC] = pes_q[(2*SP+1)*ACC+:ACC];
+        Odd:     group[i*ACC+:ACC] = pes_q[(2*(SP+1))*ACC+:ACC];
+        OddUp:   group[i*ACC+:ACC] = pes_q[(2*(SP+1)+1)*ACC+:ACC];
+        default: group[i*ACC+:ACC] = pes_q[(2*i)*ACC+:ACC];
       endcase
     end
     assign bias_lanes[i*32+:32] = (i < LANES / 2 && b_high_q) ? bias[((i+LANES/2)%LANES)*32+:32]

@@ -19,7 +19,7 @@ module weight_feed #(
   parameter int unsigned T_C       = 32,
   parameter int unsigned W_LOAD    = 2,
   parameter int unsigned AXI_BYTES = 8,
-  parameter int unsigned SWAP_LATENCY = 4,
+  parameter int unsigned SWAP_LATENCY = 5,
   parameter int unsigned KEEP      = 256,   // bytes that the ring can keep
   parameter int unsigned DEPTHWISE = 0,
   localparam int unsigned GROUPS = (T_C + W_LOAD - 1) / W_LOAD,

@@ -3,7 +3,7 @@
 // through the lanes of the layer's chain (SWAP_LATENCY cycles to the array, then a lane a cycle).
 module weight_feed_checker #(
     parameter int unsigned T_P          = 8,
-    parameter int unsigned SWAP_LATENCY = 4
+    parameter int unsigned SWAP_LATENCY = 5
 ) (
     input logic clk_i,
     input logic rst_ni,

@@ -1,6 +1,6 @@
 // act_buffer_tb: beats at any element with any mask into either half, and at the same time windows
 // from any element on, from either half or from both, compared with two arrays. Lanes inside the
-// mask must be the elements, the others the fill. A window must come 3 cycles after its request,
+// mask must be the elements, the others the fill. A window must come 4 cycles after its request,
 // with its tag.
 #include "Vact_buffer.h"
 #include "bench/unit.hpp"
@@ -22,7 +22,7 @@ int main(int argc, char** argv) {
     uint64_t mask = 0;
     unsigned tag = 0;
   };
-  std::deque<Window> pipe(3);
+  std::deque<Window> pipe(4);
   const auto edge = [&] {
     dut.clk_i = 0;
     dut.eval();

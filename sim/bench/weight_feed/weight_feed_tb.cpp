@@ -11,7 +11,7 @@
 namespace {
 
 constexpr unsigned kTP = P_T_P, kTC = P_T_C, kLoad = P_W_LOAD, kWPB = P_AXI_BYTES / 2;
-constexpr unsigned kSwapLatency = 4;
+constexpr unsigned kSwapLatency = 5;
 #ifndef P_KEEP
 #define P_KEEP 256
 #endif

@@ -49,7 +49,7 @@
     const tr = html(html(t, 'thead'), 'tr');
     const body = html(t, 'tbody');
     head.forEach((h, i) => {
-      const th = html(tr, 'th', h);
+      const th = html(tr, 'th', h, textCols.includes(i) ? 'text' : '');
       th.tabIndex = 0;
       th.title = 'sort by this column';
       const sort = () => {

@@ -9,9 +9,11 @@ import (
 	"fmt"
 	"html"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -266,6 +268,42 @@ document.addEventListener('securitypolicyviolation', (e) => window.problems.push
 	check(s.Cells == 8*len(d.Layers) && s.Recoloured, "%d cells for %d layers, recoloured %v", s.Cells, len(d.Layers), s.Recoloured)
 	check(s.Segment && s.Lines >= len(d.Ablation), "subnet %v, %d lines for %d rows", s.Segment, s.Lines, len(d.Ablation))
 	check(strings.Contains(s.Ranks, "<it> does not fit"), "the ranks say %q", s.Ranks)
+}
+
+// Every text of a picture lies within it, as a browser draws it.
+func TestTextsAreWithin(t *testing.T) {
+	files, err := SVGs(sample(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	b.WriteString("<body>")
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		fmt.Fprintf(&b, "<div title=%q>", name)
+		if err := files[name](&b); err != nil {
+			t.Fatal(err)
+		}
+		b.WriteString("</div>")
+	}
+	b.WriteString(`<script>
+const cut = [];
+for (const svg of document.querySelectorAll('svg')) {
+  const box = svg.getBoundingClientRect();
+  for (const text of svg.querySelectorAll('text')) {
+    const r = text.getBoundingClientRect();
+    if (r.left < box.left || r.right > box.right || r.top < box.top || r.bottom > box.bottom) cut.push(svg.parentNode.title + ': ' + text.textContent);
+  }
+}
+document.body.innerHTML = '<pre id="cut">' + document.querySelectorAll('text').length + ' texts, cut: ' + cut.join(', ') + '.</pre>';
+</script>`)
+	file := filepath.Join(t.TempDir(), "pictures.html")
+	if err := os.WriteFile(file, b.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	m := regexp.MustCompile(`(?s)<pre id="cut">(.*?)</pre>`).FindSubmatch(reporttest.Open(t, "file://"+file))
+	if m == nil || !regexp.MustCompile(`^[1-9]\d\d+ texts, cut: \.$`).Match(m[1]) {
+		t.Errorf("%s", m)
+	}
 }
 
 // The bounds shown in the bars are those of cost, so every colour has a name.

@@ -154,6 +154,10 @@ func (p *picture) grid() {
 }
 
 func (p *picture) save(w io.Writer) error {
+	if p.scale == nil { // as wide as its longest name
+		need := p.key.Rectangle(draw.New(vgsvg.New(p.width, p.height))).Size().X + 8*vg.Millimeter
+		p.width, p.side = p.width+max(0, need-p.side), max(p.side, need)
+	}
 	canvas := vgsvg.NewWith(vgsvg.UseWH(p.width, p.height), vgsvg.EmbedFonts(true))
 	c := draw.New(canvas)
 	c.SetColor(p.t.paper)

@@ -45,7 +45,7 @@ type Breakdown struct {
 	Bound        Bound `json:"bound"`
 }
 
-func (b *Breakdown) bound(m *model) Bound {
+func (b *Breakdown) bound(m *Prepared) Bound {
 	rows := int64(m.tileB) * int64(m.tileRows) * int64(m.g.OutW)
 	switch dram := max(b.DRAM, b.Ports) > b.Array; {
 	case dram && b.Weights >= max(b.Activations, b.Write):

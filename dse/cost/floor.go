@@ -1,6 +1,9 @@
 package cost
 
-import "github.com/sluice-npu/sluice/hw/configs"
+import (
+	"github.com/sluice-npu/sluice/dse/rtl"
+	"github.com/sluice-npu/sluice/hw/configs"
+)
 
 // Lower bounds for the law, from properties of the hardware that no calibration changes. A row takes one cycle per
 // pass. A pass is at least as long as its chain and as loading its weights. The DRAM transfers every weight once
@@ -19,16 +22,16 @@ type Waits struct {
 // WaitsOf says how long they are.
 func WaitsOf(d configs.Design, g Geom, k K) Waits {
 	latency := int64(d.DRAM.LatencyCycles)
-	w := Waits{Ends: layerStart + 2*latency + readPath(d) + writePath(&d, &g), Shared: latency + burstCycles + stripeBeats, Turn: latency + readPath(d) + turnDelay}
+	w := Waits{Ends: rtl.LayerStart + 2*latency + readPath(d) + writePath(&d, &g), Shared: latency + rtl.BurstCycles + rtl.StripeBeats, Turn: latency + readPath(d) + rtl.Turn}
 	if g.GEMM() {
-		w.Drain = drainDelay + int64(toSums(d, k))
+		w.Drain = rtl.DrainDelay + int64(ToSums(d, k))
 	}
 	return w
 }
 
-// moved is the bytes of the beats that a sample's input rows, its results and its residuals touch: the first
+// beats is the bytes of those that a sample's input rows, its results and its residuals touch: the first
 // for a row, the others for a pixel.
-func (p *Prepared) moved() (row, out, res float64) {
+func (p *Prepared) beats() (row, out, res float64) {
 	n := float64(p.g.OutC / p.full.size)
 	out, res = n*p.full.out.bytes, n*p.full.res.bytes
 	if p.g.OutC%p.full.size != 0 {
@@ -76,7 +79,7 @@ func (p *Prepared) Floors() Floors {
 	}
 	s.wait = WaitsOf(*d, *g, p.k)
 	s.fill = min(s.rate, s.port)
-	s.row, s.pixel[0], s.pixel[1] = p.moved()
+	s.row, s.pixel[0], s.pixel[1] = p.beats()
 	s.wait.Ends += int64(s.row / s.fill)
 	late := p.input(g.KH-1, 1)
 	s.behind = p.time(late) - p.time(traffic{read: late.read})

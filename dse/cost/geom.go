@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/bits"
 
+	"github.com/sluice-npu/sluice/dse/rtl"
 	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
@@ -40,6 +41,54 @@ func Tree(d configs.Design, k K) (tp, tc int) {
 		return d.TP * 2, d.TC / 2
 	}
 	return d.TP, d.TC
+}
+
+// Chain is the MACs of a chain.
+func Chain(d configs.Design, k K) int {
+	return [...]int{K1: d.TP, KHalf: d.TP - d.TP/2, K2: 2 * d.TP}[k]
+}
+
+// ToSums is the cycles from a row in the array to done_o, when the drain may read its sums: of int16 by the chain; the segments
+// of int8 run side by side (T0, T1 and T2 of pe_array_int8).
+func ToSums(d configs.Design, k K) int {
+	if !d.Int8() {
+		return Chain(d, k) + rtl.ChainTail
+	}
+	half := d.TP - d.TP/2
+	return min(half, rtl.Segment) + bits.Len(uint(ceil(half, rtl.Segment)-1)) + 4 + [...]int{K1: 2, KHalf: 0, K2: 6}[k]
+}
+
+// WordStages is the registers in which a word becomes a result: of the post stage, or of int8 requant's, whose drained
+// words may take a curve or a product; of a pool the unit's own.
+func WordStages(d *configs.Design, drained bool) int {
+	curves := d.Post && drained
+	switch {
+	case d.Int8() && curves:
+		return rtl.CodeStages + rtl.CurveStages
+	case d.Int8():
+		return rtl.CodeStages
+	case curves:
+		return 2 * rtl.PostStages
+	case drained:
+		return rtl.PostStages
+	}
+	return rtl.PoolStages
+}
+
+// Checks is the cycles of layer_fetch's products on a layer whose row tiles have so many input rows, samples and output rows:
+// a bit of one factor a cycle, and two more (StMul, and the last StMulWait) a product.
+func Checks(d configs.Design, g *Geom, rows, tileB, tileRows int) (n int) {
+	res, words := 0, 0
+	if g.Residual {
+		res = g.OutW
+	}
+	if g.Op == abi.OpDepthwise { // words of its weights, and their bytes (one bit)
+		words, n = ceil(g.InC, d.NB()), 2*2+1
+	}
+	for _, b := range [...]int{g.InW, g.KW, g.SH, g.SW, g.PadL, g.InW, g.OutW, res, g.SH, rows, tileB, tileRows, tileB, g.KW, words} {
+		n += bits.Len(uint(b))
+	}
+	return n + 2*rtl.Products
 }
 
 // Geom is what a layer's time depends on: the numbers of a descriptor, as ints, and whether the layer is the
@@ -113,7 +162,7 @@ func (g Geom) elemBytes() int {
 	if g.Int8 {
 		return 1
 	}
-	return wordBytes
+	return rtl.WordBytes
 }
 
 // GEMM tells whether the layer runs on the array (pools and depthwise convolutions do not).
@@ -132,9 +181,9 @@ func (g Geom) DepthwiseWords(d configs.Design) int { return ceil(g.OutC, d.NB())
 // instead of whole windows (by_columns in hw/rtl/pool_seq.sv).
 func (g Geom) ByColumns(d configs.Design) bool {
 	if g.Op == abi.OpDepthwise {
-		return g.KW == 3 && g.SW < 3 && g.InC <= PoolGroups*d.NB()
+		return g.KW == 3 && g.SW < 3 && g.InC <= rtl.PoolGroups*d.NB()
 	}
-	return !g.GEMM() && g.KW >= 2 && g.KW <= 3 && g.SW < g.KW && g.KH >= 2 && g.KH <= 4 && g.InC <= PoolGroups*d.NB()
+	return !g.GEMM() && g.KW >= 2 && g.KW <= 3 && g.SW < g.KW && g.KH >= 2 && g.KH <= 4 && g.InC <= rtl.PoolGroups*d.NB()
 }
 
 // PoolTaps is the taps of NB lanes in an output row of a pool or depthwise layer, which takes at least as many cycles.
@@ -163,7 +212,7 @@ func (g Geom) P() int {
 // WideAverage tells whether the hardware takes a window's sum for one of more than 512 taps: two
 // multipliers make a word then.
 func (g Geom) WideAverage() bool {
-	return bits.Len(uint(g.KH-1))+bits.Len(uint(g.KW-1)) > avgBits
+	return bits.Len(uint(g.KH-1))+bits.Len(uint(g.KW-1)) > rtl.AvgBits
 }
 
 // AverageWords is the words that an average pool gives out in a cycle.
@@ -273,7 +322,7 @@ func packed(d configs.Design, n int, elements int64) int64 {
 	if d.Int8() {
 		n = ceil(n, 2)
 	}
-	return elements * wordBytes * int64(n)
+	return elements * rtl.WordBytes * int64(n)
 }
 
 // ErrGeom is wrapped by errors about impossible geometry.

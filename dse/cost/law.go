@@ -60,61 +60,14 @@ package cost
 import (
 	"fmt"
 	"math"
-	"math/bits"
 
+	"github.com/sluice-npu/sluice/dse/rtl"
 	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// Constants of the hardware, in cycles unless they say otherwise.
-const (
-	chainDepth   = 3    // D_k - T_P': passes of a chain follow each other at this distance at least
-	chainTail    = 2    // T_P' + chainTail from a row in the array to done_o
-	swapTail     = 1    // from a swap to the next at least T_P' + swapTail cycles beside loading
-	visitCycles  = 1    // between two row tiles
-	drainDelay   = 7    // last row (gemm_seq, item_end) to drain's StRun, beside toSums
-	layerStart   = 4    // act_loader: StHalf, StRow, StRun from the barrier, the row's last beat in the banks to avail_o
-	turnDelay    = 3    // free_o to act_loader's read address: StHalf, StRow, StRun
-	readLatency  = 3    // read path beside the DRAM: spill of axi_read, queue and buffer of read_ports
-	writeLatency = 8    // drain's stages B, C and post's three, out_writer, npu_output's closing_q, beside the DRAM
-	stripeCycles = 4    // more of either where stripes are dealt to several ports
-	keptStart    = 2    // gemm_seq's StTile and StRun from the barrier, where the input is on chip
-	keptEnd      = 6    // the same of keep_writer's last word, where the output stays on chip only
-	poolEnd      = 5    // last tap of a pool (pool_seq) to its last word
-	depthwiseEnd = 8    // the same of the depthwise unit: three stages of products and sums more
-	drainRead    = 6    // more from the drain's StRun to its stage B than in a cycle: READ to the words, and the queue
-	postCycles   = 3    // more of the post stage's, where products and curves are built
-	poolStages   = 2    // of the pool unit, which has six, more than stage C and post's three
-	codeCycles   = 23   // more of a lane's end of int8 (requant) than of post's three stages
-	curveCycles  = 5    // behind that, where curves are built
-	segment      = 4    // DSPs of a segment of int8 (mac_packed)
-	startCycles  = 60   // npu_start's StBegin, layer_fetch's StIdle, StRange and StSlots (7 bits of 8 slots), and the end's done_o
-	avgBits      = 9    // of a window's taps, up to which one multiplier makes a word of an average
-	PoolGroups   = 64   // channel groups of which the pool and the depthwise unit remember columns
-	poolRoom     = 8    // results of the pool unit, from the first tap until they leave
-	poolDelay    = 8    // last tap of a window to its result, beside giving it out
-	maxBursts    = 16   // under way on a port
-	burstCycles  = 1    // of a burst beside the DRAM's latency and its beats
-	stripeBeats  = 16   // of a burst at most
-	readQueue    = 64   // wide beats that there is room for in the queue of one of several ports (read_ports, DEPTH)
-	readStripes  = 8    // and stripes
-	ringPath     = 6    // free_q to a request (weight_fetch), weight_ring's RAM, its register and output, taken by weight_feed, freed_o to free_q
-	chunkBytes   = 256  // of a chunk in which residuals and weights are asked for (CHUNK), at most 16 beats
-	resRuns      = 16   // of these under way
-	resTaken     = 2    // from one's last beat to another's request
-	resBeats     = 256  // wide beats of residuals that lie ready
-	latentBytes  = 2048 // of weights on chip below which they come before activations, at least a 16th of the ring
-	biasQueue    = 32   // wide beats of biases that wait for their memory
-	descBytes    = 128
-	wordBytes    = 2 // int16's; of int8 two channels' weights
-	biasBytes    = 4
-)
-
 // Depth is D_k, the cycles a pass takes at least.
-func Depth(d configs.Design, k K) int {
-	tp, _ := Tree(d, k)
-	return tp + chainDepth
-}
+func Depth(d configs.Design, k K) int { return Chain(d, k) + rtl.ChainWait }
 
 // Load is the cycles from one swap to the next that loading the weights of nch channels takes for s
 // sample groups: W_LOAD PEs a cycle after the swap has run down the chain, from a ring that gives a
@@ -123,24 +76,12 @@ func Load(d configs.Design, k K, s, nch int) int64 {
 	if d.Int8() { // a pair of channels is to weight_feed what a channel is in int16
 		nch = ceil(nch, 2)
 	}
-	chain := [...]int{K1: d.TP, KHalf: d.TP - d.TP/2, K2: 2 * d.TP}[k]
-	vectors := ceil(nch*[...]int{K1: 2, KHalf: 1, K2: 4}[k], 2)
+	chain, vectors := Chain(d, k), ceil(nch*[...]int{K1: 2, KHalf: 1, K2: 4}[k], 2)
 	// While the swap runs down, no more than the gearbox in front of the array is filled.
 	words, _ := Tree(d, k)
-	wide := d.WideBytes() / wordBytes
+	wide := d.WideBytes() / rtl.WordBytes
 	ahead := min(chain, max(8, d.WLoad*d.TP)/wide)
-	return int64(chain + swapTail + max(ceil(vectors, d.WLoad/s), ceil(nch*words, wide)-ahead))
-}
-
-// toSums is the cycles from a row to done_o, when the drain may read its sums: of int16 by the chain; the segments of int8
-// run side by side (T0, T1 and T2 of pe_array_int8).
-func toSums(d configs.Design, k K) int {
-	if !d.Int8() {
-		tp, _ := Tree(d, k)
-		return tp + chainTail
-	}
-	half := d.TP - d.TP/2
-	return min(half, segment) + bits.Len(uint(ceil(half, segment)-1)) + 4 + [...]int{K1: 2, KHalf: 0, K2: 6}[k]
+	return int64(chain + rtl.Swap + max(ceil(vectors, d.WLoad/s), ceil(nch*words, wide)-ahead))
 }
 
 // Layer is the law: the cycles of one layer at batch bact under the entry e, which must be legal (mapping.Check). In the
@@ -150,48 +91,42 @@ func Layer(d configs.Design, g Geom, bact int, e abi.FBCB) Breakdown {
 	return p.Layer(bact, e)
 }
 
-// Prepared is a layer on <k, s>: what all its entries there have in common.
-type Prepared struct{ model }
-
-// Prepare prepares the law for many of them.
-func Prepare(d configs.Design, g Geom, k K, s int) Prepared { return Prepared{newModel(d, g, k, s)} }
-
 // Layer is the law for an entry of that k and s.
 func (p *Prepared) Layer(bact int, e abi.FBCB) Breakdown {
-	walk := p.model
+	walk := *p
 	m := &walk
 	m.entry(bact, e)
 	d, g, b := &m.d, &m.g, &m.b
-	b.Fill = layerStart + 2*int64(g.PadT) + m.there
+	b.Fill = rtl.LayerStart + 2*int64(g.PadT) + m.there
 	b.Answer = m.latency + writePath(d, g)
 	m.weights, m.prefetched = m.biases, m.low
 	if g.First { // its descriptor comes, is checked and taken, and nothing is in the ring
-		m.offered = Fetch(*d, *g, bact) + offerRows + int64(g.PadT)
+		m.offered = Fetch(*d, *g, bact) + rtl.OfferRows + int64(g.PadT)
 		first := m.biases + m.low
 		// weights are asked for behind the biases, of which a queue holds so many and their memory takes
 		// one a cycle
-		queue := biasQueue * m.wide / biasBytes
+		queue := rtl.BiasBeats * m.wide / rtl.BiasBytes
 		if wait := int64(g.BiasCount) - queue; wait > 0 && g.Drained() {
-			m.weightsFrom = m.offered + 2*m.again + wait*max(queue, m.again+stripeBeats/2)/queue
-			first, m.prefetched = queue*biasBytes, 0 // rows come meanwhile
+			m.weightsFrom = m.offered + 2*m.again + wait*max(queue, m.again+rtl.StripeBeats/2)/queue
+			first, m.prefetched = queue*rtl.BiasBytes, 0 // rows come meanwhile
 		}
 		b.Fill += m.offered + cycles(first, m.rate)
 	} else {
-		ahead := min(m.ring, max(m.biases+m.low, int64(float64(b.Answer+drainDelay)*m.rate))) - m.biases
+		ahead := min(m.ring, max(m.biases+m.low, int64(float64(b.Answer+rtl.DrainDelay)*m.rate))) - m.biases
 		m.prefetched = max(0, min(m.weightBytes, ahead))
 		m.streamed = -int64(float64(m.prefetched+m.biases) * m.perWeight)
 	}
 	if m.keepIn {
-		b.Fill, m.in = keptStart, run{}
+		b.Fill, m.in = rtl.KeptStart, run{}
 	}
 	if m.onChip {
-		b.Answer = keptEnd + posting(d, g)
+		b.Answer = rtl.KeptEnd + words(d, g)
 	}
 	there := m.biases + m.prefetched
 	m.run()
 
 	b.Array, b.Compute, b.Drain = m.array, m.compute, m.drain
-	b.BytesRead = m.acts + m.weights + descBytes
+	b.BytesRead = m.acts + m.weights + abi.DescBytes
 	b.BytesWritten = m.moved.written
 	b.Weights = cycles(m.weights, m.bpc)
 	b.Activations = cycles(m.acts, m.bpc)
@@ -203,36 +138,25 @@ func (p *Prepared) Layer(bact int, e abi.FBCB) Breakdown {
 }
 
 // readPath and writePath are the cycles of a read and a layer's write beside the DRAM.
-func readPath(d configs.Design) int64 { return readLatency + dealing(d) }
+func readPath(d configs.Design) int64 { return rtl.Read + dealing(d) }
 
-func writePath(d *configs.Design, g *Geom) int64 { return writeLatency + dealing(*d) + posting(d, g) }
-
-// posting is the cycles of a word beside stage B, C and post's three: from the accumulators, the stages for products and curves
-// where they are built, of a pool the unit's own, and of int8 those of requant, which a pool's words pass too.
-func posting(d *configs.Design, g *Geom) (n int64) {
-	if g.Drained() {
-		n = drainRead
-	} else if !d.Int8() {
-		n = poolStages
-	}
-	curves := d.Post && g.Drained()
-	switch {
-	case d.Int8() && curves:
-		return n + codeCycles + curveCycles
-	case d.Int8():
-		return n + codeCycles
-	case curves:
-		return n + postCycles
-	}
-	return n
-}
+func writePath(d *configs.Design, g *Geom) int64 { return rtl.Write + dealing(*d) + words(d, g) }
 
 // dealing is what dealing stripes to several ports adds to either.
-func dealing(d configs.Design) int64 { return stripeCycles * int64(min(1, d.NAXI-1)) }
+func dealing(d configs.Design) int64 { return rtl.Stripes * int64(min(1, d.NAXI-1)) }
+
+// words is the cycles of a word from the accumulators, or of a pool's, through the stages that make a result of it.
+func words(d *configs.Design, g *Geom) int64 {
+	n := WordStages(d, g.Drained())
+	if g.Drained() {
+		n += rtl.ReadStages + 1
+	}
+	return int64(n)
+}
 
 // Start is what a start costs beside its layers: registers to the first descriptor, and the
 // interrupt.
-func Start(configs.Design) int64 { return startCycles }
+func Start(configs.Design) int64 { return rtl.StartStates + 1 }
 
 // Segment is the law for the layers first..last as one start.
 func Segment(d configs.Design, layers []abi.Desc, fbcb [][]abi.FBCB, first, last, bact int) (int64, error) {

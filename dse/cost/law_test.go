@@ -5,6 +5,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/sluice-npu/sluice/dse/rtl"
 	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
@@ -31,20 +32,20 @@ func TestLayerByHand(t *testing.T) {
 		tile    = 9 * row // 9 of 10 input rows are in the image
 		weights = 32 * passes * 8 * 2
 		bias    = 32 * 4
-		out     = 8 * 16 * 32 * 2                    // of a tile
-		there   = 4096                               // that came before the layer began: a ring full
-		start   = layerStart + 2 + 100 + readLatency // two cycles for the row of padding
+		out     = 8 * 16 * 32 * 2                     // of a tile
+		there   = 4096                                // that came before the layer began: a ring full
+		start   = rtl.LayerStart + 2 + 100 + rtl.Read // two cycles for the row of padding
 
 		fill   = start + row/8
 		l1     = start + tile/8
 		s1     = l1 + 16 - 2*row/8 // the first kernel row does without two rows; an output row's pixels follow its input
 		e1     = s1 + (passes-1)*rows
 		l2     = l1 + (tile+weights+bias-there)/8 // the first tile's results leave behind it
-		s2     = e1 + visitCycles + rows
+		s2     = e1 + rtl.Visit + rows
 		e2     = s2 + (passes-1)*rows
 		drain  = out / 8 // 4 cycles a row by itself, 8 by the port
-		behind = drainDelay + 8 + chainTail
-		total  = e2 + behind + drain + 100 + writeLatency + drainRead
+		behind = rtl.DrainDelay + 8 + rtl.ChainTail
+		total  = e2 + behind + drain + 100 + rtl.Write + rtl.PostStages + rtl.ReadStages + 1
 	)
 	if l2+16-row/8 > s2 || l2 > e1+behind {
 		t.Fatal("the example is another case")
@@ -52,7 +53,7 @@ func TestLayerByHand(t *testing.T) {
 	if got.Compute != 2*passes*rows || got.Drain != 2*drain || got.Fill != fill {
 		t.Errorf("compute %d, drain %d, fill %d, want %d, %d, %d", got.Compute, got.Drain, got.Fill, 2*passes*rows, 2*drain, fill)
 	}
-	if want := int64(2*tile + 2*weights + bias + descBytes); got.BytesRead != want || got.BytesWritten != 2*out {
+	if want := int64(2*tile + 2*weights + bias + abi.DescBytes); got.BytesRead != want || got.BytesWritten != 2*out {
 		t.Errorf("bytes %d, %d, want %d, %d", got.BytesRead, got.BytesWritten, want, 2*out)
 	}
 	if got.Total != total {
@@ -119,12 +120,12 @@ func TestSegmentSums(t *testing.T) {
 	for i := range g {
 		cycles[i] = Layer(d, g[i], 1, fbcb[i][0]).Total
 	}
-	const weights = 4*biasBytes + 4*8*wordBytes // of 4 channels, a pass of T_P
-	fetch, late := Fetch(d, g[0], 1), int64(100+readLatency+(descBytes+weights)/8+offerPasses)
+	const weights = 4*rtl.BiasBytes + 4*8*rtl.WordBytes // of 4 channels, a pass of T_P
+	fetch, late := Fetch(d, g[0], 1), int64(100+rtl.Read+(abi.DescBytes+weights)/8+rtl.OfferPasses)
 	offer0, end0 := Start(d)+fetch, Start(d)+cycles[0]
-	offer1 := offer0 + offerNext + fetch
+	offer1 := offer0 + rtl.OfferNext + fetch
 	end1 := max(end0, offer1+late) + cycles[1]
-	offer2 := max(offer1, end0-takenKept) + offerNext + fetch
+	offer2 := max(offer1, end0-rtl.TakenKept) + rtl.OfferNext + fetch
 	want := max(end1, offer2+late) + cycles[2]
 	if offer1+late <= end0 || offer2+late <= end1 {
 		t.Fatal("the example is another case")

@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/bits"
 
+	"github.com/sluice-npu/sluice/dse/rtl"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
@@ -26,20 +27,20 @@ type memory struct {
 func memoryOf(d *configs.Design) memory {
 	m := memory{
 		bpc: d.DRAM.BytesPerCycle, port: float64(d.NAXI * d.AXIBytes),
-		beat: int64(d.AXIBytes), wide: int64(d.WideBytes()), stripe: int64(min(stripeBeats, d.MaxBurst) * d.AXIBytes),
-		ports: int64(d.NAXI), under: int64(maxBursts * d.NAXI), latency: int64(d.DRAM.LatencyCycles),
+		beat: int64(d.AXIBytes), wide: int64(d.WideBytes()), stripe: int64(min(rtl.StripeBeats, d.MaxBurst) * d.AXIBytes),
+		ports: int64(d.NAXI), under: int64(rtl.BurstsUnderWay * d.NAXI), latency: int64(d.DRAM.LatencyCycles),
 	}
-	m.chunk = m.wide * min(stripeBeats, max(1, chunkBytes/m.wide))
+	m.chunk = m.wide * min(rtl.StripeBeats, max(1, rtl.ChunkBytes/m.wide))
 	m.rate = min(m.bpc, m.port)
 	m.there = m.latency + readPath(*d)
-	m.again = m.there + turnDelay
+	m.again = m.there + rtl.Turn
 	m.perByte, m.perPort, m.perUnder = 1/m.bpc, 1/m.port, 1/float64(m.under)
 	m.beatBits = bits.Len64(uint64(m.beat)) - 1
 	m.perRead = m.perPort
 	if m.ports > 1 {
-		m.perRead = max(m.perRead, float64(m.there+m.stripe/m.beat)/float64(m.ports*min(readQueue*m.wide, readStripes*m.stripe)))
+		m.perRead = max(m.perRead, float64(m.there+m.stripe/m.beat)/float64(m.ports*min(rtl.PortBeats*m.wide, rtl.PortStripes*m.stripe)))
 	}
-	if trip, ring := float64(m.there+ringPath), float64(d.WRingBeats*d.AXIBytes); trip*float64(m.wide) > ring {
+	if trip, ring := float64(m.there+rtl.RingPath), float64(d.WRingBeats*d.AXIBytes); trip*float64(m.wide) > ring {
 		m.perWeight = trip / ring
 	}
 	return m
@@ -52,7 +53,7 @@ const almostOne = 1 - 1e-6
 // the bursts that may be under way at a time, each for a latency and its own beats.
 func (m *memory) time(t traffic) int64 {
 	most := max(float64(t.read+t.written)*m.perByte, float64(t.written)*m.perPort, float64(t.read)*m.perRead)
-	life := m.latency + burstCycles + 1
+	life := m.latency + rtl.BurstCycles + 1
 	wait := max(t.reads*life+t.read>>m.beatBits, t.writes*life+t.written>>m.beatBits)
 	return max(int64(most+almostOne), int64(float64(wait)*m.perUnder))
 }

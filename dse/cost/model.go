@@ -1,12 +1,14 @@
 package cost
 
 import (
+	"github.com/sluice-npu/sluice/dse/rtl"
 	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// model walks the visits of one layer (see the package's comment).
-type model struct {
+// Prepared is a layer on <k, s>: what all its entries there have in common, and behind that what a walk through the visits of one
+// knows (see the package's comment).
+type Prepared struct {
 	d configs.Design
 	g Geom
 	b Breakdown
@@ -35,8 +37,6 @@ type model struct {
 	replay      bool     // the ring keeps what is needed again
 	stay        bool     // both halves hold all row tiles: loaded once
 
-	walked int // so many steps one by one
-
 	moment
 }
 
@@ -53,12 +53,12 @@ type channels struct {
 // never is a time before every other.
 const never = -1 << 60
 
-// newModel has all but what batch, loop order and row tile say.
-func newModel(d configs.Design, g Geom, k K, s int) model {
-	m := model{d: d, g: g, groups: s, k: k, walked: walked, memory: memoryOf(&d)}
+// Prepare prepares the law for many entries: all but what batch, loop order and row tile say.
+func Prepare(d configs.Design, g Geom, k K, s int) Prepared {
+	m := Prepared{d: d, g: g, groups: s, k: k, memory: memoryOf(&d)}
 	m.first, m.before = true, never
 	m.ring = int64(d.WRingBeats * d.AXIBytes)
-	m.biases = int64(g.BiasCount) * biasBytes
+	m.biases = int64(g.BiasCount) * rtl.BiasBytes
 	if row := int64(g.InRow() * d.ElemBytes()); g.InPix == g.InC {
 		m.in = m.runOf(row, row, g.InOffset)
 	} else { // a run a pixel
@@ -73,17 +73,17 @@ func newModel(d configs.Design, g Geom, k K, s int) model {
 		m.tc = CTile(d, k, s)
 		m.pass = packed(d, min(m.tc, g.OutC), int64(tp))
 		m.passes = int64(Passes(d, g, k))
-		m.depth, m.toSums = int64(Depth(d, k)), int64(toSums(d, k))
+		m.depth, m.toSums = int64(Depth(d, k)), int64(ToSums(d, k))
 	}
 	m.full = m.channels(min(m.tc, g.OutC))
 	m.rest = m.channels((g.OutC-1)%m.tc + 1)
 	// until so many are on chip beside those of a pass they come before activations
-	m.low = min(m.weightBytes, m.pass+max(m.ring/16, min(m.ring/2, latentBytes)))
+	m.low = min(m.weightBytes, m.pass+max(m.ring/16, min(m.ring/2, rtl.LatentBytes)))
 	return m
 }
 
 // entry fills in the rest.
-func (m *model) entry(bact int, e abi.FBCB) {
+func (m *Prepared) entry(bact int, e abi.FBCB) {
 	m.bact, m.br = bact, int(e.BR)
 	m.b.MACs = int64(bact) * m.g.MACs()
 	m.order, m.keepIn, m.onChip = e.Order, e.KeepIn, e.OnChip
@@ -93,7 +93,7 @@ func (m *model) entry(bact int, e abi.FBCB) {
 }
 
 // channels is the costs of a C tile of n.
-func (m *model) channels(n int) channels {
+func (m *Prepared) channels(n int) channels {
 	tp, _ := Tree(m.d, m.k)
 	c := channels{
 		size: n, out: m.pixel(n, m.g.OutPix, m.g.OutOffset), words: int64(ceil(n, DrainStep(m.d, m.k, m.groups))),
@@ -107,7 +107,7 @@ func (m *model) channels(n int) channels {
 
 // pixel is the cost of a pixel's results or residuals, of which a C tile touches size channels: a run a
 // pixel, or where that is all of them a run a row.
-func (m *model) pixel(size, pix int, offset int64) run {
+func (m *Prepared) pixel(size, pix int, offset int64) run {
 	pitch, w := int64(pix*m.d.ElemBytes()), m.g.OutW
 	if size == m.g.OutC && pix == size {
 		return m.runOf(int64(w)*pitch, int64(w)*pitch, offset).times(1 / float64(w))

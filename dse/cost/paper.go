@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/sluice-npu/sluice/dse/rtl"
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
@@ -126,7 +127,7 @@ func PaperLayer(p PaperPoint, g Geom, bact int, m PaperMapping, bytesPerCycle fl
 	}
 	weights := int64(g.KH) * int64(g.KWC()) * int64(g.OutC) * rTiles
 	out := samples * int64(g.OutH) * int64(g.OutW) * int64(g.OutC)
-	t.DRAM = cycles(wordBytes*(in*cTiles+weights+out), bytesPerCycle)
+	t.DRAM = cycles(rtl.WordBytes*(in*cTiles+weights+out), bytesPerCycle)
 	t.Total = max(t.Compute, t.DRAM)
 	return t, nil
 }

@@ -1,13 +1,16 @@
 package cost
 
-import "github.com/sluice-npu/sluice/hw/abi"
+import (
+	"github.com/sluice-npu/sluice/dse/rtl"
+	"github.com/sluice-npu/sluice/hw/abi"
+)
 
 // poolRow is the cycles of an output row in the pool unit, words of its results leaving in a cycle,
 // its taps before the first one in the last input row, and what its last results take to leave behind
 // its last tap. A pixel's windows are as long as their taps,
 // or as giving out their results where that takes longer; so are the columns that complete them. Where
 // it does, columns that complete none pass while the results that there is room for leave.
-func (m *model) poolRow(words int) (row, first, out int64) {
+func (m *Prepared) poolRow(words int) (row, first, out int64) {
 	g, nb := &m.g, m.d.NB()
 	groups, taps, w := int64(ceil(g.OutC, nb)), int64(g.KH), int64(g.OutW)
 	results := int64(m.full.out.ragged)
@@ -22,24 +25,24 @@ func (m *model) poolRow(words int) (row, first, out int64) {
 	}
 	column := taps * groups // that completes no window
 	giving := max(column, results)
-	room := max(0, int64(poolRoom*ceil(min(nb, g.OutC), words))-taps-poolDelay)
+	room := max(0, int64(rtl.PoolRoom*ceil(min(nb, g.OutC), words))-taps-rtl.PoolDelay)
 	gaps := int64(g.KW-1) + (w-1)*int64(g.SW-1) // columns that complete none
 	return w*giving + gaps*column - min(gaps*column, room, w*(giving-column)), taps - 1, min(column, results)
 }
 
 // pool is a visit of the pool unit, or of the depthwise unit, which walks the same taps: output rows follow the input rows, and
 // the last one's results leave behind them.
-func (m *model) pool(v *visit, begin int64) {
-	g, words, end := &m.g, m.d.Drain, int64(poolEnd)
+func (m *Prepared) pool(v *visit, begin int64) {
+	g, words, end := &m.g, m.d.Drain, int64(rtl.PoolEnd)
 	if g.Drained() {
-		end = depthwiseEnd
+		end += rtl.TapSums - rtl.TapResult
 	} else if g.Op == abi.OpAvgPool || m.d.Int8() { // of int8 maxima take factors too
 		words = g.AverageWords(m.d)
 	}
 	row, first, out := m.poolRow(words)
 	n := v.rows / int64(g.OutW)
-	// of residuals resRuns chunks are under way
-	work := max(n*row, int64(float64(v.rows)*m.full.res.chunks*float64(m.there+resTaken)/resRuns))
+	// of residuals ResChunks are under way
+	work := max(n*row, int64(float64(v.rows)*m.full.res.chunks*float64(m.there+rtl.ResTaken)/rtl.ResChunks))
 	if m.array == 0 {
 		// the first window's last row has come, and the taps of the ones before are done
 		begin += max(0, cycles(int64(float64(min(v.inRows, g.inRows(0, 1))-1)*m.in.bytes), m.rate)-first)

@@ -46,8 +46,8 @@ var walked = period
 // steady takes n equal steps. A step depends on the state and moves all its times alike, so where the
 // state is what it was a few steps ago but for the time that went by, the steps since then can only
 // repeat, and as many of them as are left are counted instead of walked: the times are the same.
-func (m *model) steady(n int, step func()) {
-	if n <= m.walked {
+func (m *Prepared) steady(n int, step func()) {
+	if n <= walked {
 		for range n {
 			step()
 		}

@@ -1,6 +1,7 @@
 package cost
 
 import (
+	"github.com/sluice-npu/sluice/dse/rtl"
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
@@ -20,7 +21,7 @@ type visit struct {
 }
 
 // run walks all visits and fills in the times of m.b.
-func (m *model) run() {
+func (m *Prepared) run() {
 	m.end = m.b.Fill
 	tiles := ceil(m.g.OutC, m.tc)
 	if m.order { // the first C tile may load rows that stay
@@ -42,7 +43,7 @@ func (m *model) run() {
 }
 
 // ends takes n steps, of which those between the first and the last are alike.
-func (m *model) ends(n int, step func(first, last bool)) {
+func (m *Prepared) ends(n int, step func(first, last bool)) {
 	step(true, n == 1)
 	m.steady(n-2, func() { step(false, false) })
 	if n > 1 {
@@ -52,7 +53,7 @@ func (m *model) ends(n int, step func(first, last bool)) {
 
 // rowTiles visits every row tile with so many C tiles. load tells whether the row tiles come from DRAM, again whether the
 // weights come for every one (else for the first).
-func (m *model) rowTiles(tiles int, load, again bool) {
+func (m *Prepared) rowTiles(tiles int, load, again bool) {
 	m.ends(ceil(m.br, m.tileB), func(first, last bool) {
 		v := visit{nb: m.tileB, both: m.tileB * m.groups, tiles: tiles}
 		if last {
@@ -75,7 +76,7 @@ func (m *model) rowTiles(tiles int, load, again bool) {
 	})
 }
 
-func (m *model) visit(v visit) {
+func (m *Prepared) visit(v visit) {
 	v.rows = int64(v.nb) * int64(v.nr) * int64(m.g.OutW)
 	if pixels := int64(v.both) * int64(v.nr) * int64(m.g.OutW); m.pixels != pixels {
 		m.pixels = pixels
@@ -89,7 +90,7 @@ func (m *model) visit(v visit) {
 		in.add(beside)
 		m.moved.add(beside)
 	}
-	begin := m.end + visitCycles
+	begin := m.end + rtl.Visit
 	if m.first {
 		begin = m.open(&v, in, own)
 	} else {
@@ -116,14 +117,14 @@ func (m *model) visit(v visit) {
 }
 
 // input is what so many rows of n samples take.
-func (m *model) input(rows, n int) traffic {
+func (m *Prepared) input(rows, n int) traffic {
 	return m.in.read(int64(rows) * int64(n))
 }
 
 // open finds out when the first visit's rows are there, and when the array may begin.
-func (m *model) open(v *visit, in traffic, own int64) (begin int64) {
+func (m *Prepared) open(v *visit, in traffic, own int64) (begin int64) {
 	if res := m.full.moved.read; m.g.GEMM() && res > 0 { // those of the first item come beside its rows, as many as there is room for
-		v.ahead.read = min(res, resBeats*m.wide)
+		v.ahead.read = min(res, rtl.ResBeats*m.wide)
 		v.ahead.reads = m.full.moved.reads * v.ahead.read / res
 		in.add(v.ahead)
 	}
@@ -141,7 +142,7 @@ func (m *model) open(v *visit, in traffic, own int64) (begin int64) {
 }
 
 // follow finds out when the rows of a later visit are there.
-func (m *model) follow(v *visit, in traffic, own int64) {
+func (m *Prepared) follow(v *visit, in traffic, own int64) {
 	m.owed.add(in)
 	all := m.time(m.owed)
 	m.loaded += all
@@ -163,7 +164,7 @@ type item struct {
 }
 
 // moves is the item of m.pixels.
-func (m *model) moves(tile *channels) (i item) {
+func (m *Prepared) moves(tile *channels) (i item) {
 	i.least = m.pixels * tile.words
 	if !m.onChip {
 		i.moved = tile.out.written(m.pixels)
@@ -171,14 +172,14 @@ func (m *model) moves(tile *channels) (i item) {
 	}
 	i.moved.add(tile.res.read(m.pixels))
 	i.late = i.moved
-	i.late.read = max(0, i.late.read-resBeats*m.wide/2)
+	i.late.read = max(0, i.late.read-rtl.ResBeats*m.wide/2)
 	i.late.reads = i.moved.reads * i.late.read / max(1, i.moved.read)
 	i.drain = max(i.least, m.time(i.moved))
 	return i
 }
 
 // item walks one; the first of a visit waits for the rows of its first pass.
-func (m *model) item(tile *channels, v *visit, first, last bool) {
+func (m *Prepared) item(tile *channels, v *visit, first, last bool) {
 	each := max(v.rows, m.depth, tile.load)
 	work := m.passes * each
 	m.compute += m.passes * v.rows
@@ -214,7 +215,7 @@ func (m *model) item(tile *channels, v *visit, first, last bool) {
 		}
 	}
 	m.late = tile.late
-	m.leaves = max(m.end-each+v.rows+drainDelay+m.toSums, m.drained[1]) // the next pass may wait longer, for its weights or the chain
+	m.leaves = max(m.end-each+v.rows+rtl.DrainDelay+m.toSums, m.drained[1]) // the next pass may wait longer, for its weights or the chain
 	m.drain += drain
 	m.drained[0], m.drained[1] = m.drained[1], m.leaves+drain
 }

@@ -1,38 +1,17 @@
 package cost
 
 import (
-	"math/bits"
-
+	"github.com/sluice-npu/sluice/dse/rtl"
 	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// Constants of the way from one layer to the next.
-const (
-	fetchStates = 31 // layer_fetch: StRequest, StStatic, StMul and StMulWait of 14 products, StOffer
-	offerNext   = 1  // StOffer with all units ready to StRequest
-	offerRows   = 2  // an offer to act_loader's barrier, beside layerStart: StIdle and StPad; StPad once more for each row of padding
-	offerPasses = 5  // an offer to weight_fetch's first address (StIdle, StRoom), the last beat to weight_feed's StFull, less keptStart
-	takenDRAM   = 4  // drain idle and empty so long before layers_written_o, beside the answer's latency
-	takenKept   = 2  // the same where the output stays on chip
-	takenPool   = -1 // drain's StPool waits for layers_written_o
-)
-
-// Fetch is the cycles from the request for a layer's descriptor until it is offered to the units. Its checks are products, a
-// bit of one factor a cycle: here of a layer whose row tile is all of it.
+// Fetch is the cycles from the request for a layer's descriptor until it is offered to the units. Its checks are here those
+// of a layer whose row tile is all of it.
 func Fetch(d configs.Design, g Geom, bact int) int64 {
-	sum, res := 0, 0
-	if g.Residual {
-		res = g.OutW
-	}
-	for _, n := range [...]int{g.InW, g.KW, g.SH, g.SW, g.PadL, g.InW, g.OutW, res, g.SH, g.InRowsOnChip(g.OutH), bact, g.OutH, bact, g.KW} {
-		sum += bits.Len(uint(n))
-	}
-	if g.Op == abi.OpDepthwise { // two products more: words of its weights, and their bytes (one bit)
-		sum += 2*2 + bits.Len(uint(ceil(g.InC, d.NB()))) + 1
-	}
-	beats := cycles(descBytes, min(d.DRAM.BytesPerCycle, float64(d.AXIBytes))) // a stripe: of one port
-	return fetchStates + int64(d.DRAM.LatencyCycles) + readPath(d) - 2 + beats + int64(sum)
+	beats := cycles(abi.DescBytes, min(d.DRAM.BytesPerCycle, float64(d.AXIBytes))) // a stripe: of one port
+	checks := Checks(d, &g, g.InRowsOnChip(g.OutH), bact, g.OutH)
+	return rtl.FetchStates + int64(d.DRAM.LatencyCycles) + readPath(d) - 2 + beats + int64(checks)
 }
 
 // Step is what a walk knows of a layer beside its cycles. Nothing of it depends on k, s, loop order and row tile.
@@ -49,28 +28,28 @@ type Step struct {
 // StepOf is a layer's, of which what it reads (in) or writes (out) is on chip only.
 func StepOf(d configs.Design, g Geom, bact int, in, out bool) Step {
 	p := Prepare(d, g, K1, 1)
-	m := &p.model
+	m := &p
 	s := Step{fetch: Fetch(d, g, bact), there: m.there, ring: cycles(m.ring, m.rate), tail: m.latency + writePath(&d, &g)}
 	pixels := int64(bact) * int64(g.OutH) * int64(g.OutW)
-	t := traffic{read: m.biases + m.weightBytes + descBytes}
+	t := traffic{read: m.biases + m.weightBytes + abi.DescBytes}
 	if !in {
 		t.add(m.input(g.inRows(0, g.OutH), bact))
-		s.late = offerRows + int64(g.PadT) + cycles(m.biases+m.low, m.rate)
-	} else if s.late = offerRows; g.Drained() {
-		s.late += m.there + cycles(descBytes+m.biases+m.pass, m.rate) + offerPasses - offerRows
+		s.late = rtl.OfferRows + int64(g.PadT) + cycles(m.biases+m.low, m.rate)
+	} else if s.late = rtl.OfferRows; g.Drained() {
+		s.late += m.there + cycles(abi.DescBytes+m.biases+m.pass, m.rate) + rtl.OfferPasses - rtl.OfferRows
 	}
 	if out {
-		s.tail, s.taken = keptEnd+posting(&d, &g), takenKept
+		s.tail, s.taken = rtl.KeptEnd+words(&d, &g), rtl.TakenKept
 	} else {
 		t.add(m.full.out.written(pixels * int64(g.OutC/m.full.size)))
-		s.taken = m.latency + takenDRAM
+		s.taken = m.latency + rtl.TakenDRAM
 	}
 	if !g.Drained() {
-		s.taken = takenPool
+		s.taken = rtl.TakenPool
 	}
 	t.add(m.full.res.read(pixels * int64(g.OutC/m.full.size)))
 	if g.GEMM() {
-		s.tail += drainDelay + m.toSums
+		s.tail += rtl.DrainDelay + m.toSums
 	}
 	s.moved = max(cycles(t.read+t.written, m.bpc), cycles(t.read, m.port), cycles(t.written, m.port))
 	return s
@@ -94,9 +73,9 @@ func (w *Walk) Before(o *Walk) bool {
 // its cycles.
 func (w Walk) Next(s *Step, cycles int64) Walk {
 	first := w == Walk{}
-	offered := w.taken + offerNext + s.fetch
+	offered := w.taken + rtl.OfferNext + s.fetch
 	if first {
-		w.End = startCycles
+		w.End = Start(configs.Design{})
 		offered = w.End + s.fetch
 	}
 	from := max(w.dram, offered+s.there) // first byte of its weights

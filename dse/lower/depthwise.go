@@ -1,7 +1,7 @@
 package lower
 
 import (
-	"github.com/sluice-npu/sluice/dse/cost"
+	"github.com/sluice-npu/sluice/dse/rtl"
 	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
@@ -16,7 +16,7 @@ func depthwise(d configs.Design, groups, inC, outC, inW, kh, kw int) ([][2]int, 
 	if !d.Depthwise || groups != inC || groups != outC || held < 1 {
 		return nil, false
 	}
-	size := min(held*nb, d.CMax, d.ABufElems()/(kh*inW), cost.PoolGroups*nb)
+	size := min(held*nb, d.CMax, d.ABufElems()/(kh*inW), rtl.PoolGroups*nb)
 	if size < 1 {
 		return nil, false
 	}

@@ -1,5 +1,7 @@
 package machine
 
+import "github.com/sluice-npu/sluice/dse/rtl"
+
 // loader is act_loader: row tiles into the halves of the activation buffer, and the places of rows that are there.
 type loader struct {
 	state  state
@@ -30,8 +32,6 @@ type place struct {
 	nil bool
 }
 
-const placesUnderWay = 64 // and runs
-
 func (x *loader) take(m *machine) {
 	l := m.fetch.take(m, unitActs)
 	if l == nil {
@@ -46,7 +46,7 @@ func (x *loader) take(m *machine) {
 }
 
 func (x *loader) step(m *machine) {
-	ready := x.metas.n < placesUnderWay && x.places.n < placesUnderWay
+	ready := x.metas.n < rtl.PlacesUnderWay && x.places.n < rtl.PlacesUnderWay
 	if x.places.n > 0 && (x.places.front().nil || x.rows > 0) {
 		p := x.places.pop()
 		x.avail[p.at]++

@@ -1,10 +1,7 @@
 package machine
 
 import (
-	"math/bits"
-
-	"github.com/sluice-npu/sluice/dse/cost"
-	"github.com/sluice-npu/sluice/hw/configs"
+	"github.com/sluice-npu/sluice/dse/rtl"
 )
 
 // array is gemm_seq, which gives the array a row a cycle, and the way of a row's end through it (act_buffer, pe_array).
@@ -27,28 +24,6 @@ type array struct {
 
 	ends queue[int64] // when done_o comes
 }
-
-// toArray is the cycles from a row to the array: the read address, four of the buffer.
-const toArray = 5
-
-// chainTail is what int16's chain has beside its DSPs, from a row to done_o.
-const chainTail = 2
-
-// segment is the DSPs of a segment of int8 (mac_packed) as it is simulated, of DSP48E1.
-const segment = 4
-
-// toSums is the cycles from a row in the array to done_o: of int8, whose segments run side by side, T0, T1 and T2 of pe_array_int8.
-func toSums(d *configs.Design, k cost.K, chain int) int64 {
-	if !d.Int8() {
-		return int64(chain + chainTail)
-	}
-	half := d.TP - d.TP/2
-	after := [...]int{cost.K1: 2, cost.KHalf: 0, cost.K2: 6}[k]
-	return int64(min(half, segment) + bits.Len(uint(ceil(half, segment)-1)) + 4 + after)
-}
-
-// chainWait is how much longer than its chain a pass takes at least (depth).
-const chainWait = 3
 
 func (x *array) step(m *machine) {
 	l := x.l
@@ -84,7 +59,7 @@ func (x *array) step(m *machine) {
 func (x *array) row(m *machine) {
 	l, t := x.l, &x.l.items[x.item]
 	place := x.i*((t.nr-1)*l.SH+l.KH) + x.r*l.SH + x.kh
-	depth := l.chain + chainWait
+	depth := l.chain + rtl.ChainWait
 	stall := &m.Stalls.Activations
 	switch {
 	case place >= m.acts.avail[x.half] || x.i < t.nb1 && place >= m.acts.avail[2+x.half]:
@@ -131,7 +106,7 @@ func (x *array) row(m *machine) {
 		return
 	}
 	x.kh, x.first = 0, true
-	x.ends.push(m.now + toArray + l.sums)
+	x.ends.push(m.now + rtl.ToArray + l.sums)
 	m.acts.freed[x.half] = m.acts.freed[x.half] || t.lastC || l.Order && !l.few
 	if x.item++; l.Order || t.lastC {
 		x.state = tiles

@@ -1,5 +1,7 @@
 package machine
 
+import "github.com/sluice-npu/sluice/dse/rtl"
+
 // drain takes complete banks, or the sums of the depthwise unit, through bias, residual, shift and clamp.
 type drain struct {
 	state   state
@@ -11,7 +13,7 @@ type drain struct {
 	ch      int // channels of the pixel that are left
 	pixels  int // of the item
 	banks   int // complete ones
-	way     [readStages]group
+	way     [rtl.ReadStages]group
 	under   int // groups on the way and in the queue
 	queue   queue[group]
 	b       group // in stage B, none where it is empty
@@ -24,19 +26,6 @@ type group struct {
 	pixel bool
 }
 
-// readStages is the cycles from a row's read to the queue (READ), readQueue the groups on that way and in the queue behind it (QUEUE).
-const (
-	readStages = 5
-	readQueue  = 8
-)
-
-// postStages are post's, with curves twice as many; of int8 requant's (26 cycles, all without a DSP), and those of post's for curves.
-const (
-	postStages  = 3
-	codeStages  = 26
-	curveStages = 5
-)
-
 func (x *drain) step(m *machine) {
 	x.drained = x.ended
 	l, dw := x.l, x.l != nil && x.l.depthw
@@ -44,7 +33,7 @@ func (x *drain) step(m *machine) {
 	leaves, empty := x.pipe.leaves(), x.under == 0 && x.b.words == 0 && x.pipe.under == 0
 	enabled := ready || leaves == 0
 	goes := x.b.words > 0 && enabled && (!l.Residual || m.res.fill >= x.b.words) && (!dw || m.pool.has(m, x.b.words))
-	reads := x.state == running && x.under < readQueue
+	reads := x.state == running && x.under < rtl.DrainQueue
 	if enabled {
 		if ready && leaves > 0 {
 			m.out.in = leaves
@@ -65,7 +54,7 @@ func (x *drain) step(m *machine) {
 		x.b = x.queue.pop()
 		x.under--
 	}
-	if g := x.way[readStages-1]; g.words > 0 {
+	if g := x.way[rtl.ReadStages-1]; g.words > 0 {
 		x.queue.push(g)
 	}
 	copy(x.way[1:], x.way[:])
@@ -243,12 +232,6 @@ type residual struct {
 
 type chunk struct{ skip, words int }
 
-// Limits of res_loader.
-const (
-	resBeats  = 256
-	resChunks = 16
-)
-
 func (x *residual) step(m *machine) {
 	if x.runs.state == idle && x.runs.s.n == 0 && !x.runs.a && !x.busy && x.asked == 0 {
 		x.fill -= x.pop // the drain may still take the layer's last words
@@ -256,7 +239,7 @@ func (x *residual) step(m *machine) {
 		x.runs.step(m, unitResidual, false)
 		return
 	}
-	most := min(16, 256/m.wide) * m.beat
+	most := min(rtl.ChunkBeats, rtl.ChunkBytes/m.wide) * m.beat
 	var r run
 	taken := false
 	if x.runs.s.n > 0 && !x.busy && m.ended == x.layer {
@@ -292,7 +275,7 @@ func (x *residual) step(m *machine) {
 	}
 	// the next chunk
 	n := min(x.words, most)
-	if beats := ceil(n, m.beat); x.busy && x.fits && asked < resChunks && m.read.request(clientResidual, x.at, beats) {
+	if beats := ceil(n, m.beat); x.busy && x.fits && asked < rtl.ResChunks && m.read.request(clientResidual, x.at, beats) {
 		x.chunks.push(chunk{x.skip, n})
 		x.free -= beats
 		x.asked++
@@ -314,4 +297,4 @@ func (x *residual) step(m *machine) {
 }
 
 // low tells that less than half of the queue is filled or asked for.
-func (x *residual) low() bool { return x.free > resBeats/2 }
+func (x *residual) low() bool { return x.free > rtl.ResBeats/2 }

@@ -1,5 +1,10 @@
 package machine
 
+import (
+	"github.com/sluice-npu/sluice/dse/rtl"
+	"github.com/sluice-npu/sluice/hw/abi"
+)
+
 // state is where a unit's state machine stands; names are the RTL's.
 type state uint8
 
@@ -50,11 +55,6 @@ const (
 	units
 )
 
-// startStates are npu_start's StBegin, layer_fetch's StIdle, StRange and StSlots (7 bits of 8 slots).
-const startStates = 3 + 7*8
-
-const descBytes = 128
-
 // fetch is layer_fetch.
 type fetch struct {
 	state state
@@ -77,11 +77,11 @@ func (f *fetch) take(m *machine, unit int) *layer {
 func (f *fetch) step(m *machine) {
 	switch f.state {
 	case idle:
-		if f.at < len(m.layers) && m.now == startStates-1 {
+		if f.at < len(m.layers) && m.now == rtl.StartStates-1 {
 			f.state = request
 		}
 	case request:
-		if m.read.request(clientDesc, 0, descBytes/m.wide) {
+		if m.read.request(clientDesc, 0, abi.DescBytes/m.wide) {
 			f.state = receive
 		}
 	case receive:

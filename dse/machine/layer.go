@@ -1,8 +1,6 @@
 package machine
 
 import (
-	"math/bits"
-
 	"github.com/sluice-npu/sluice/dse/cost"
 	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
@@ -48,8 +46,8 @@ func newLayer(design *configs.Design, x *Layer, bact int) layer {
 	}
 	l.table = g.Op == abi.OpAvgPool && g.BiasCount > 0
 	l.lanes, _ = cost.Tree(d, l.stack)
-	l.chain = [...]int{cost.K1: d.TP, cost.KHalf: d.TP - d.TP/2, cost.K2: 2 * d.TP}[l.stack]
-	l.sums = toSums(design, l.stack, l.chain)
+	l.chain = cost.Chain(d, l.stack)
+	l.sums = int64(cost.ToSums(d, l.stack))
 	l.tc, l.step = g.OutC, cost.DrainStep(d, l.stack, cost.Groups(e, bact))
 	if g.GEMM() {
 		l.tc, l.passes = cost.CTile(d, l.stack, cost.Groups(e, bact)), cost.Passes(d, g, l.stack)
@@ -82,30 +80,12 @@ func newLayer(design *configs.Design, x *Layer, bact int) layer {
 		x.c0, x.nch, x.lastC = c*l.tc, min(l.tc, g.OutC-c*l.tc), c == n-1
 		l.items = append(l.items, x)
 	}
-	l.checking, l.byColumn = l.check(d), g.ByColumns(d)
+	rows := g.InRowsOnChip(tr)
+	if e.KeepIn {
+		rows = g.InH
+	}
+	l.checking, l.byColumn = cost.Checks(d, &g, rows, tb, tr), g.ByColumns(d)
 	return l
-}
-
-// check is the cycles of layer_fetch's products, a bit of the small factor a cycle, and its three states around each.
-func (l *layer) check(d configs.Design) int {
-	ih, res := l.InRowsOnChip(int(l.TileRows)), 0
-	if l.KeepIn {
-		ih = l.InH
-	}
-	if l.Residual {
-		res = l.OutW
-	}
-	small := []int{
-		l.InW, l.KW, l.SH, l.SW, l.PadL, l.InW, l.OutW, res, l.SH, ih, int(l.TileB), int(l.TileRows), int(l.TileB), l.KW,
-	}
-	if l.depthw {
-		small = append(small, ceil(l.InC, d.NB()), 1)
-	}
-	n := 0
-	for _, b := range small {
-		n += bits.Len(uint(b)) + 2 // StMul, and the last StMulWait
-	}
-	return n
 }
 
 // run is consecutive elements in DRAM.

@@ -15,7 +15,7 @@
 //	weights ─ ring ▶ feed ─ full ▶ array                   array ─ free ▶ activations, ─ swap ▶ feed
 //	activations ─ avail ▶ pool ─ words ▶ output            drain ─ bank free ▶ array
 //
-// There is no constant that is fitted. Addresses are those of descriptors, as far as they decide about beats, stripes and
+// No constant is fitted (dse/rtl). Addresses are those of descriptors, as far as they decide about beats, stripes and
 // pages; slots begin at pages.
 package machine
 
@@ -28,6 +28,7 @@ import (
 
 	"github.com/sluice-npu/sluice/dse/cost"
 	"github.com/sluice-npu/sluice/dse/mapping"
+	"github.com/sluice-npu/sluice/dse/rtl"
 	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
@@ -213,16 +214,8 @@ func newMachine(d configs.Design, layers []Layer, bact int) *machine {
 	m.write.reset(m)
 	m.dram.reset(d)
 	m.weight.reset(m)
-	m.res.free, m.res.runs.residual = resBeats, true
-	m.pool.room, m.pool.pipe.stages, m.drain.pipe.stages = poolRoom, givingStages, postStages
-	switch {
-	case d.Int8() && d.Post:
-		m.pool.pipe.stages, m.drain.pipe.stages = codeStages, codeStages+curveStages
-	case d.Int8():
-		m.pool.pipe.stages, m.drain.pipe.stages = codeStages, codeStages
-	case d.Post:
-		m.drain.pipe.stages *= 2
-	}
+	m.res.free, m.res.runs.residual, m.pool.room = rtl.ResBeats, true, rtl.PoolRoom
+	m.pool.pipe.stages, m.drain.pipe.stages = cost.WordStages(&d, false), cost.WordStages(&d, true)
 	return m
 }
 

@@ -1,6 +1,9 @@
 package machine
 
-import "github.com/sluice-npu/sluice/hw/abi"
+import (
+	"github.com/sluice-npu/sluice/dse/rtl"
+	"github.com/sluice-npu/sluice/hw/abi"
+)
 
 // pool is pool_seq, which walks pools and depthwise layers a tap a cycle, the pool unit and the depthwise unit.
 type pool struct {
@@ -28,15 +31,6 @@ type result struct {
 	at int64 // in its queue
 	n  int   // words
 }
-
-// Stages and limits of both units.
-const (
-	poolRoom     = 8  // results, from the first tap until they leave
-	tapToResult  = 7  // read address, buffer (4), sum, queue
-	tapToSums    = 10 // the same, and weights, products and choice
-	tapToRelease = 5
-	givingStages = 5 // behind the first; of int8 requant's
-)
 
 func (x *pool) walk(m *machine) {
 	l := x.l
@@ -105,9 +99,9 @@ func (x *pool) tap(m *machine) {
 	x.kh = 0
 	nb := m.d.NB()
 	if x.skip == 0 {
-		after := int64(tapToResult)
+		after := int64(rtl.TapResult)
 		if l.depthw {
-			after = tapToSums
+			after = rtl.TapSums
 		}
 		x.results.push(result{m.now + after, min(nb, l.InC-x.group*nb)})
 	}
@@ -138,7 +132,7 @@ func (x *pool) tap(m *machine) {
 	x.half, x.state = 1-x.half, tiles
 	if x.item++; x.item == len(l.items) {
 		if x.state = idle; l.depthw {
-			x.release = m.now + tapToRelease
+			x.release = m.now + rtl.TapRelease
 		}
 	}
 }

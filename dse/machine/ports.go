@@ -1,5 +1,7 @@
 package machine
 
+import "github.com/sluice-npu/sluice/dse/rtl"
+
 // Clients of the read ports.
 const (
 	clientDesc = iota
@@ -7,16 +9,6 @@ const (
 	clientWeights
 	clientResidual
 	clients
-)
-
-// Limits of axi_read, axi_write, read_ports and write_ports.
-const (
-	burstsUnderWay = 16
-	stripeBeats    = 16
-	pageBytes      = 4096
-	readOrder      = 64
-	writeOrder     = 32
-	writeQueue     = 16 // wide beats
 )
 
 // cut cuts a request into bursts: with several ports at stripes (stripe_cut), where a second one waits behind it; with one at
@@ -57,7 +49,7 @@ type address struct {
 }
 
 // free tells whether the burst that was given goes on.
-func (a *address) free() bool { return a.owed < burstsUnderWay && a.out.n < 2 }
+func (a *address) free() bool { return a.owed < rtl.BurstsUnderWay && a.out.n < 2 }
 
 // readPort is axi_read behind read_ports, and the queue of its wide beats.
 type readPort struct {
@@ -97,12 +89,12 @@ type readPorts struct {
 func (x *readPorts) reset(m *machine) {
 	x.client = clients
 	x.ports = make([]readPort, m.d.NAXI)
-	x.unit, x.most = pageBytes/m.wide, m.d.MaxBurst
+	x.unit, x.most = rtl.PageBytes/m.wide, m.d.MaxBurst
 	if len(x.ports) == 1 {
 		return
 	}
 	x.most = stripeOf(m) / m.lanes
-	x.unit, x.deep = x.most, min(64, 8*x.most)
+	x.unit, x.deep = x.most, min(rtl.PortBeats, rtl.PortStripes*x.most)
 	for i := range x.ports {
 		x.ports[i].room = x.deep
 	}
@@ -110,7 +102,7 @@ func (x *readPorts) reset(m *machine) {
 
 // stripeOf is the beats of a stripe.
 func stripeOf(m *machine) int {
-	n := stripeBeats
+	n := rtl.StripeBeats
 	for n > m.d.MaxBurst {
 		n /= 2
 	}
@@ -175,7 +167,7 @@ func (x *readPorts) decide(m *machine) {
 	c := &x.cuts[x.one]
 	p = &x.ports[x.ask]
 	n, _ := c.piece(x.unit, x.most)
-	x.grant = c.one && x.order.n < readOrder && (p.given == 0 || p.free()) && p.room >= n
+	x.grant = c.one && x.order.n < rtl.ReadOrder && (p.given == 0 || p.free()) && p.room >= n
 }
 
 // idle is idle_o.
@@ -371,7 +363,7 @@ type writePorts struct {
 
 func (x *writePorts) reset(m *machine) {
 	x.ports = make([]writePort, m.d.NAXI)
-	x.unit, x.most = pageBytes/m.wide, m.d.MaxBurst
+	x.unit, x.most = rtl.PageBytes/m.wide, m.d.MaxBurst
 	if len(x.ports) > 1 {
 		x.most = stripeOf(m) / m.lanes
 		x.unit = x.most
@@ -405,9 +397,9 @@ func (x *writePorts) decide(m *machine) {
 		x.ready, x.room = !x.cut.one || x.grant && last, p.takes()
 		return
 	}
-	x.grant = x.cut.one && x.order.n < writeOrder && (p.given == 0 || p.free())
+	x.grant = x.cut.one && x.order.n < rtl.WriteOrder && (p.given == 0 || p.free())
 	x.ready = !x.cut.waits
-	x.room = x.order.n > 0 && x.ports[x.order.front().port].queued < writeQueue
+	x.room = x.order.n > 0 && x.ports[x.order.front().port].queued < rtl.WriteQueue
 }
 
 // takes tells whether the port takes a beat: of a burst whose address is out of its spill register, or is the only one there.

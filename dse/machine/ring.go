@@ -2,6 +2,7 @@ package machine
 
 import (
 	"github.com/sluice-npu/sluice/dse/cost"
+	"github.com/sluice-npu/sluice/dse/rtl"
 	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
@@ -34,18 +35,12 @@ type biases struct {
 	count int
 }
 
-const (
-	kindsUnderWay = 32
-	biasBeats     = 32
-	layersAhead   = 4
-)
-
 func (x *fetcher) reset(m *machine) {
 	x.depth = m.d.WRingBeats / m.lanes
 	x.keep = x.depth*m.wide - abi.RingSpare
-	x.chunk = min(16, 256/m.wide)
-	x.below = max(x.depth/16, min(2048/m.wide, x.depth/2))
-	x.free, x.spare, x.low, x.biasFree = x.depth, x.depth, true, biasBeats
+	x.chunk = min(rtl.ChunkBeats, rtl.ChunkBytes/m.wide)
+	x.below = max(x.depth/16, min(rtl.LatentBytes/m.wide, x.depth/2))
+	x.free, x.spare, x.low, x.biasFree = x.depth, x.depth, true, rtl.BiasBeats
 }
 
 // replay tells whether the weights are read once.
@@ -55,7 +50,7 @@ func (x *fetcher) step(m *machine) {
 	f, was := &m.feed, x.left
 	chunk, issued, asked := min(x.chunk, x.left), 0, 0
 	isBias := x.state == bias
-	if (isBias || x.state == weights) && x.left > 0 && x.kinds.n < kindsUnderWay &&
+	if (isBias || x.state == weights) && x.left > 0 && x.kinds.n < rtl.KindsUnderWay &&
 		(isBias && x.biasFree >= chunk || !isBias && x.free >= chunk) && m.read.request(clientWeights, x.at, chunk) {
 		x.kinds.push(isBias)
 		x.at += chunk
@@ -124,7 +119,7 @@ func (x *fetcher) advance(m *machine, was, issued int) {
 	case room:
 		any := l.Drained() || l.table
 		switch {
-		case x.layers.n == layersAhead:
+		case x.layers.n == rtl.LayersAhead:
 		case !any:
 			x.layers.push(biases{})
 			x.layer++
@@ -208,9 +203,6 @@ type feeder struct {
 	ready, push, commit, rewind bool // in this cycle, for the ring
 }
 
-// wordBytes is those of a weight of int16, or of two channels' of int8.
-const wordBytes = 2
-
 func (x *feeder) step(m *machine) {
 	words := max(m.d.WLoad*m.d.TP, 8)
 	if x.l == nil {
@@ -229,7 +221,7 @@ func (x *feeder) step(m *machine) {
 	dw, replay := x.state == depthwise, !l.depthw && m.weight.replay(l)
 	pop := x.state == load && x.wait == 0 && x.fill >= x.need || x.state == padding && x.fill > 0
 	done := x.state == padding && x.left == 0 && x.fill == 0
-	x.ready = x.left > 0 && (dw && !m.pool.full || !dw && x.fill <= m.wide/wordBytes+words)
+	x.ready = x.left > 0 && (dw && !m.pool.full || !dw && x.fill <= m.wide/rtl.WordBytes+words)
 	x.commit, x.rewind = !replay || i.lastTile, done && replay && !i.lastTile && (l.Order || i.lastC)
 	x.push = m.ring.out && x.ready && !x.rewind
 	gone, final := min(x.need, x.fill), x.final
@@ -241,7 +233,7 @@ func (x *feeder) step(m *machine) {
 	if x.push {
 		x.left--
 		if !dw {
-			x.fill += m.wide / wordBytes
+			x.fill += m.wide / rtl.WordBytes
 		}
 	}
 	if pop {

@@ -149,7 +149,9 @@ func (m *Prepared) follow(v *visit, in traffic, own int64) {
 	// the results of the visit before go in between, beside the rows that have not come by then
 	behind := all - m.time(m.owed.less(m.late))
 	v.here = m.loaded - behind + min(behind, max(0, m.loaded-behind-m.leaves))
-	if own > 0 { // its half of the buffer is free when the visit before the last one has ended
+	if own == 0 { // all is moved, or the array would wait
+		m.loaded = max(m.loaded, m.before)
+	} else { // its half of the buffer is free when the visit before the last one has ended
 		turn := m.before + m.again + m.time(in)
 		v.here, m.loaded = max(v.here, turn), max(m.loaded, turn)
 	}

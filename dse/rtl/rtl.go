@@ -50,30 +50,30 @@ const (
 // Paths through several units, in cycles beside the DRAM's latency. The machine has them by its states; the law counts with these,
 // and a test holds each to the machine (TestPaths there).
 const (
-	LayerStart  = 4             // act_loader: StHalf, StRow, StRun from the barrier, the row's last beat in the banks to avail_o
-	Turn        = 3             // free_o to act_loader's read address: StHalf, StRow, StRun
-	Read        = 3             // spill of axi_read, queue and buffer of read_ports
-	Write       = 5             // drain's stages B and C, out_writer, npu_output's closing_q
-	Stripes     = 4             // more of either where stripes are dealt to several ports
-	Swap        = 1             // from a swap to the next beside its way down the chain and loading
-	Visit       = 1             // between two row tiles
-	DrainDelay  = ToArray + 2   // last row (gemm_seq, item_end) to drain's StRun, beside the sums
-	KeptStart   = 2             // gemm_seq's StTile and StRun from the barrier, where the input is on chip
-	KeptEnd     = 3             // of a last word that stays on chip only, in place of Write
-	PoolEnd     = 5             // last tap of a pool (pool_seq) to its last word
-	BurstCycles = 1             // of a burst beside the DRAM's latency and its beats
-	FetchStates = 3             // layer_fetch: StRequest, StStatic, StOffer
-	OfferNext   = 1             // StOffer with all units ready to StRequest
-	OfferRows   = 2             // an offer to act_loader's barrier, beside LayerStart: StIdle and StPad; StPad once more for each row of padding
-	OfferPasses = 5             // an offer to weight_fetch's first address (StIdle, StRoom), the last beat to weight_feed's StFull, less KeptStart
-	TakenDRAM   = 4             // drain idle and empty so long before layers_written_o, beside the answer's latency
-	TakenKept   = 2             // the same where the output stays on chip
-	TakenPool   = -1            // drain's StPool waits for layers_written_o
+	LayerStart  = 4           // act_loader: StHalf, StRow, StRun from the barrier, the row's last beat in the banks to avail_o
+	Turn        = 3           // free_o to act_loader's read address: StHalf, StRow, StRun
+	Read        = 3           // spill of axi_read, queue and buffer of read_ports
+	Write       = 5           // drain's stages B and C, out_writer, npu_output's closing_q
+	Stripes     = 4           // more of either where stripes are dealt to several ports
+	Swap        = 1           // from a swap to the next beside its way down the chain and loading
+	Visit       = 1           // between two row tiles
+	DrainDelay  = ToArray + 2 // last row (gemm_seq, item_end) to drain's StRun, beside the sums
+	KeptStart   = 2           // gemm_seq's StTile and StRun from the barrier, where the input is on chip
+	KeptEnd     = 3           // of a last word that stays on chip only, in place of Write
+	PoolEnd     = 5           // last tap of a pool (pool_seq) to its last word
+	BurstCycles = 1           // of a burst beside the DRAM's latency and its beats
+	FetchStates = 3           // layer_fetch: StRequest, StStatic, StOffer
+	OfferNext   = 1           // StOffer with all units ready to StRequest
+	OfferRows   = 2           // an offer to act_loader's barrier, beside LayerStart: StIdle and StPad; StPad once more for each row of padding
+	OfferPasses = 5           // an offer to weight_fetch's first address (StIdle, StRoom), the last beat to weight_feed's StFull, less KeptStart
+	TakenDRAM   = 4           // drain idle and empty so long before layers_written_o, beside the answer's latency
+	TakenKept   = 2           // the same where the output stays on chip
+	TakenPool   = -2          // drain's StPool waits for layers_written_o
 )
 
 // Fitted: the law alone has them, and no start holds them to the cycle.
 const (
-	PoolDelay   = TapResult + 1 // last tap of a window to its result, beside giving it out
-	RingPath    = 6             // free_q to a request (weight_fetch), weight_ring's RAM, its register and output, taken by weight_feed, freed_o to free_q
-	ResTaken    = 2             // from one chunk's last beat to another's request (res_loader)
+	PoolDelay = TapResult + 1 // last tap of a window to its result, beside giving it out
+	RingPath  = 6             // free_q to a request (weight_fetch), weight_ring's RAM, its register and output, taken by weight_feed, freed_o to free_q
+	ResTaken  = 2             // from one chunk's last beat to another's request (res_loader)
 )

@@ -29,7 +29,7 @@ func TestNumbersAreTheRTLs(t *testing.T) {
 		{"write_ports", `\.DEPTH\((\d+)\)\) u_order`, WriteOrder},
 		{"write_ports", `\.DEPTH\((\d+)\)\) u_queue`, WriteQueue},
 		{"layer_fetch", `step_q == 4'd(\d+)\) begin\s+state_q <= StOffer`, Products - 1}, // the last step
-		{"layer_fetch", `if \(bit_q == 3'd(\d+)\) begin`, (StartStates-3)/abi.BMax - 1},   // the last bit of a slot
+		{"layer_fetch", `if \(bit_q == 3'd(\d+)\) begin`, (StartStates-3)/abi.BMax - 1},  // the last bit of a slot
 		{"act_loader", `\.DEPTH\((\d+)\)\) u_meta`, PlacesUnderWay},
 		{"act_loader", `\.DEPTH\((\d+)\)\) u_place`, PlacesUnderWay},
 		{"weight_fetch", `\.DEPTH\((\d+)\)\) u_kind`, KindsUnderWay},

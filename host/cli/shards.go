@@ -131,6 +131,10 @@ func inputs(dir, value string) (string, error) {
 	parts := strings.Split(value, ",")
 	for i, part := range parts {
 		name, rest, has := strings.Cut(part, "=")
+		prefix := ""
+		if format, file, ok := strings.Cut(name, ":"); ok && len(format) > 1 { // FORMAT:FILE; one letter is a drive
+			prefix, name = format+":", file
+		}
 		if !strings.ContainsAny(name, "./\\") {
 			continue // not a file; it may name a network, a board or a configuration
 		}
@@ -145,7 +149,7 @@ func inputs(dir, value string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if parts[i] = ref; has {
+		if parts[i] = prefix + ref; has {
 			parts[i] += "=" + rest
 		}
 	}

@@ -90,6 +90,9 @@ func TestInputs(t *testing.T) {
 		if want == "" || strings.Contains(name, ",") {
 			continue
 		}
+		if got, err := inputs("", "azure-llm:"+path); err != nil || !strings.HasPrefix(got, "azure-llm:input:") || !strings.HasSuffix(got, "/"+name) {
+			t.Errorf("%s after its format: %q, %v", name, got, err)
+		}
 		if got, err = inputs("", "mid,"+path+"=0.5"); err != nil || !strings.HasPrefix(got, "mid,input:") || !strings.HasSuffix(got, "/"+name+"=0.5") {
 			t.Errorf("%s in a list: %q, %v", name, got, err)
 		}

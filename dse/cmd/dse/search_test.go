@@ -338,23 +338,26 @@ func TestShardsOfSweep(t *testing.T) {
 	}
 }
 
-// Layers that two processes time are one process's, to the byte.
+// Layers that two processes time, and segments, are one process's, to the byte.
 func TestShardsOfValidate(t *testing.T) {
-	dir := t.TempDir()
-	one, merged, shards := filepath.Join(dir, "one.json"), filepath.Join(dir, "merged.json"), filepath.Join(dir, "shards")
-	ask := []string{"validate", "--full", "--config", "run", "--network", "tiny", "--n", "8", "--bandwidth", "8", "--batch", "3"}
-	for _, args := range [][]string{
-		append(ask, "--out", one), append(ask, "--shard", "2/2", "--resume", shards), append(ask, "--shard", "1/2", "--resume", shards), {"merge", shards, "--out", merged},
-	} {
-		if code, _, stderr := call(args...); code != cli.OK {
-			t.Fatalf("%v: exit code %d: %s", args, code, stderr)
+	for _, more := range [][]string{{"--n", "8"}, {"--starts", "--random", "18"}} {
+		dir := t.TempDir()
+		one, merged, shards := filepath.Join(dir, "one.json"), filepath.Join(dir, "merged.json"), filepath.Join(dir, "shards")
+		ask := append([]string{"validate", "--full", "--config", "run", "--network", "tiny", "--bandwidth", "8", "--batch", "3"}, more...)
+		ask = slices.Clip(ask)
+		for _, args := range [][]string{
+			append(ask, "--out", one), append(ask, "--shard", "2/2", "--resume", shards), append(ask, "--shard", "1/2", "--resume", shards), {"merge", shards, "--out", merged},
+		} {
+			if code, _, stderr := call(args...); code != cli.OK {
+				t.Fatalf("%v: exit code %d: %s", args, code, stderr)
+			}
 		}
-	}
-	want, err := os.ReadFile(one)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, err := os.ReadFile(merged); err != nil || string(got) != string(want) {
-		t.Errorf("%v: %s\nof one process:\n%s", err, got, want)
+		want, err := os.ReadFile(one)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(merged); err != nil || string(got) != string(want) {
+			t.Errorf("%v: %v: %s\nof one process:\n%s", more, err, got, want)
+		}
 	}
 }

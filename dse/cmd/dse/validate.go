@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -101,8 +102,8 @@ func (c *validateCmd) Run(e *cli.Env) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if (c.Starts || c.Again != "") && c.Shard != "" {
-		return usage("--shard goes with layers that are timed alone, not with --starts or --again")
+	if c.Again != "" && c.Shard != "" {
+		return usage("--shard does not go with --again, which simulates nothing")
 	}
 	shards, over, err := c.Begin(e)
 	if err != nil || over {
@@ -113,16 +114,13 @@ func (c *validateCmd) Run(e *cli.Env) error {
 	case c.Again != "":
 		all, err = c.again()
 	case c.Starts:
-		all, err = c.starts(ctx, e)
+		all, over, err = c.starts(ctx, e, shards)
 	default:
 		if all, err = c.count(ctx, e, shards); err == nil {
 			over, err = shards.Finish()
 		}
-		if err != nil || over {
-			return err
-		}
 	}
-	if err != nil {
+	if err != nil || over {
 		return err
 	}
 	return c.judge(ctx, e, all)
@@ -197,34 +195,37 @@ func (d *validateDoc) step(ctx context.Context, all []counted.Layer) error {
 }
 
 // starts counts segments, and writes them without what the law says: that is asked anew whenever they are read.
-func (c *validateCmd) starts(ctx context.Context, e *cli.Env) ([]counted.Layer, error) {
+func (c *validateCmd) starts(ctx context.Context, e *cli.Env, shards *shard.Run) (all []counted.Layer, over bool, err error) {
 	var out counted.Starts
 	for d, err := range c.designs() {
 		if err == nil {
-			err = c.startsOn(ctx, e, d, &out)
+			err = c.startsOn(ctx, e, shards, d, &out)
 		}
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
+	}
+	if over, err = shards.Finish(); over || err != nil {
+		return nil, over, err
 	}
 	out.RTL, _ = counted.Sources(".", slices.ContainsFunc(out.Geometries, func(g cost.Geom) bool { return g.Int8 }))
 	text, err := json.Marshal(&out)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if c.Out != "" {
 		// a line each
 		text = bytes.ReplaceAll(bytes.ReplaceAll(text, []byte(`},{"network"`), []byte("},\n{\"network\"")), []byte(`},{"Op"`), []byte("},\n{\"Op\""))
 		if err := os.WriteFile(c.Out, append(text, '\n'), 0o644); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 	}
 	own, err := c.own()
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	_, all, err := counted.ReadStarts(bytes.NewReader(text), own...)
-	return all, err
+	_, all, err = counted.ReadStarts(bytes.NewReader(text), own...)
+	return all, false, err
 }
 
 // compiled compiles a network for a configuration; nil without an error: it does not fit, which has been said.
@@ -238,51 +239,106 @@ func (c *validateCmd) compiled(e *cli.Env, d configs.Design, network string) (*b
 	return b, err
 }
 
-func (c *validateCmd) startsOn(ctx context.Context, e *cli.Env, d configs.Design, out *counted.Starts) (err error) {
-	drv, err := open(ctx, d, build(d, c.Full), c.Config)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, drv.Close()) }()
+// started is a start that was counted, and its place among those of its network.
+type started struct {
+	At    int
+	Start counted.Start
+	Chain []counted.Step
+}
+
+func (c *validateCmd) startsOn(ctx context.Context, e *cli.Env, shards *shard.Run, d configs.Design, out *counted.Starts) error {
+	name := nameOf(d)
 	for _, network := range c.Network {
-		b, err := c.compiled(e, d, network)
-		if err != nil {
-			return err
+		compiled := sync.OnceValues(func() (*bundle.Bundle, error) { return c.compiled(e, d, network) })
+		var all []started
+		for got, err := range shard.Units(shards, "starts of "+network+" on "+name, networkUnits, func(u int) ([]started, error) {
+			b, err := compiled()
+			if err != nil || b == nil || u >= len(c.Batch)*len(b.Network.Exits) {
+				return nil, err
+			}
+			called := network
+			if c.InputSide != (onnx.Side{}) {
+				called += fmt.Sprintf(" at %d", c.InputSide.H)
+			}
+			return c.counting(ctx, shards, d, func(drv *npu.Driver) ([]started, error) {
+				return c.startsOf(ctx, drv, d, b, called, c.Batch, func(at int) bool { return at%networkUnits == u })
+			})
+		}) {
+			if err != nil {
+				return err
+			}
+			all = append(all, got...)
 		}
-		if b == nil {
-			continue
-		}
-		name := network
-		if c.InputSide != (onnx.Side{}) {
-			name += fmt.Sprintf(" at %d", c.InputSide.H)
-		}
-		if err := c.startsOf(ctx, drv, d, b, name, c.Batch, out); err != nil {
+		slices.SortStableFunc(all, func(a, b started) int { return cmp.Compare(a.At, b.At) })
+		if err := addTo(out, all); err != nil {
 			return err
 		}
 	}
 	rng := rand.New(rand.NewPCG(c.Seed, 0x6473650002))
+	batches := make([]int, c.Random)
+	for i := range batches {
+		batches[i] = 1 + rng.IntN(abi.BMax)
+	}
 	o := randnet.Built()
 	o.Woven, o.MaxLayers, o.MaxSide, o.MaxMACs = true, 8, 16, 200_000
-	for seed := c.Seed << 20; seed < c.Seed<<20+uint64(c.Random); seed++ {
-		net, err := randnet.New(seed, d, o)
+	for got, err := range shard.Units(shards, "random starts on "+name, (c.Random+randomUnit-1)/randomUnit, func(u int) ([]started, error) {
+		return c.counting(ctx, shards, d, func(drv *npu.Driver) (all []started, err error) {
+			for i := u * randomUnit; i < min((u+1)*randomUnit, c.Random); i++ {
+				seed := c.Seed<<20 + uint64(i)
+				net, err := randnet.New(seed, d, o)
+				if err != nil {
+					return nil, err
+				}
+				net.Bundle.Network.Name = "random"
+				got, err := c.startsOf(ctx, drv, d, net.Bundle, fmt.Sprintf("random %d", seed), batches[i:i+1], func(int) bool { return true })
+				if err != nil {
+					return nil, err
+				}
+				all = append(all, got...)
+			}
+			return all, nil
+		})
+	}) {
 		if err != nil {
 			return err
 		}
-		net.Bundle.Network.Name = "random"
-		if err := c.startsOf(ctx, drv, d, net.Bundle, fmt.Sprintf("random %d", seed), []int{1 + rng.IntN(abi.BMax)}, out); err != nil {
+		if err := addTo(out, got); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// startsOf counts the segments of a network.
-func (c *validateCmd) startsOf(ctx context.Context, drv *npu.Driver, d configs.Design, b *bundle.Bundle, name string, batches []int, out *counted.Starts) error {
-	if err := drv.Load(ctx, b); err != nil {
-		return err
+func addTo(out *counted.Starts, all []started) error {
+	for _, s := range all {
+		if err := out.Add(s.Start, s.Chain); err != nil {
+			return err
+		}
 	}
-	for _, batch := range batches {
-		for _, x := range b.Network.Exits {
+	return nil
+}
+
+// counting counts on a simulator of its own.
+func (c *validateCmd) counting(ctx context.Context, shards *shard.Run, d configs.Design, count func(*npu.Driver) ([]started, error)) ([]started, error) {
+	drv, err := c.simulator(ctx, shards, d)
+	if err != nil {
+		return nil, err
+	}
+	all, err := count(drv)
+	return all, errors.Join(err, drv.Close())
+}
+
+// startsOf counts the segments of a network at whose places mine is true.
+func (c *validateCmd) startsOf(ctx context.Context, drv *npu.Driver, d configs.Design, b *bundle.Bundle, name string, batches []int, mine func(at int) bool) (all []started, err error) {
+	if err := drv.Load(ctx, b); err != nil {
+		return nil, err
+	}
+	for i, batch := range batches {
+		for k, x := range b.Network.Exits {
+			at := i*len(b.Network.Exits) + k
+			if !mine(at) {
+				continue
+			}
 			var chain []counted.Step
 			for l := x.First; l <= x.Last; l++ {
 				chain = append(chain, counted.StepOf(&b.Layers[l], b.FBCB[l][batch-1]))
@@ -292,18 +348,15 @@ func (c *validateCmd) startsOf(ctx context.Context, drv *npu.Driver, d configs.D
 			}
 			n, err := drv.Measure(ctx, b.Network.Name, x.First, x.Last, batch)
 			if err != nil {
-				return fmt.Errorf("%s: %w", name, err)
+				return nil, fmt.Errorf("%s: %w", name, err)
 			}
-			start := counted.Start{
+			all = append(all, started{at, counted.Start{
 				Network: name, Config: d.Name, Bandwidth: d.DRAM.BytesPerCycle, Latency: d.DRAM.LatencyCycles, Batch: batch, First: x.First,
 				Cycles: int64(n[abi.CntCyclesBusy]), Stalls: machine.StallsOf(&n),
-			}
-			if err := out.Add(start, chain); err != nil {
-				return err
-			}
+			}, chain})
 		}
 	}
-	return nil
+	return all, nil
 }
 
 // own are the designs of --config, which go before those of their names.
@@ -451,18 +504,28 @@ type timed struct {
 	Layers []counted.Layer
 }
 
+// nameOf names a configuration, bandwidth and latency.
+func nameOf(d configs.Design) string {
+	return fmt.Sprintf("%s/%g/%d", d.Name, d.DRAM.BytesPerCycle, d.DRAM.LatencyCycles)
+}
+
+// simulator starts a simulator for a unit, which is recorded in the unit's result.
+func (c *validateCmd) simulator(ctx context.Context, shards *shard.Run, d configs.Design) (*npu.Driver, error) {
+	shards.Made(build(d, c.Full), func() string {
+		bin, err := npu.FindCosim(build(d, c.Full), c.Config...)
+		if err != nil {
+			return err.Error() // the error of opening it is told
+		}
+		return cli.Simulator(bin)
+	})
+	return open(ctx, d, build(d, c.Full), c.Config)
+}
+
 // design measures layers on one configuration and bandwidth, each unit on a simulator of its own.
 func (c *validateCmd) design(ctx context.Context, e *cli.Env, shards *shard.Run, d configs.Design) (all []counted.Layer, err error) {
-	name := fmt.Sprintf("%s/%g/%d", d.Name, d.DRAM.BytesPerCycle, d.DRAM.LatencyCycles)
+	name := nameOf(d)
 	unit := func(stream int, run func(*timer, *rand.Rand) error) (*timed, error) {
-		shards.Made(build(d, c.Full), func() string {
-			bin, err := npu.FindCosim(build(d, c.Full), c.Config...)
-			if err != nil {
-				return err.Error() // the error of opening it is told
-			}
-			return cli.Simulator(bin)
-		})
-		drv, err := open(ctx, d, build(d, c.Full), c.Config)
+		drv, err := c.simulator(ctx, shards, d)
 		if err != nil {
 			return nil, err
 		}

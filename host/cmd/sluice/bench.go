@@ -15,6 +15,7 @@ import (
 	"github.com/sluice-npu/sluice/host/experiments/fluid"
 	"github.com/sluice-npu/sluice/host/experiments/frame"
 	"github.com/sluice-npu/sluice/host/load"
+	"github.com/sluice-npu/sluice/host/shard"
 )
 
 type benchCmd struct {
@@ -36,13 +37,14 @@ type benchSuiteCmd struct {
 	Policies []string `placeholder:"A,B" help:"Only these policies of ${policies} (default: all)."`
 	Seeds    []uint64 `default:"1,2,3" help:"Seeds; intervals are over them."`
 	N        int      `default:"20000" short:"n" help:"Requests a run."`
-	Workers  int      `default:"2" help:"Runs at the same time; the results do not depend on it."`
+	Workers  int      `shard:"here" default:"2" help:"Runs at the same time; the results do not depend on it."`
 	Data     string   `default:"/usr/share/datasets/fashion-mnist" help:"Folder of the data set (exits)."`
-	Build    string   `default:"build" help:"Folder for what is built once." env:"SLUICE_BUILD"`
+	Build    string   `shard:"here" default:"build" help:"Folder for what is built once." env:"SLUICE_BUILD"`
 	Trace    []string `placeholder:"FORMAT:FILE" sep:"none" help:"Also replay a published trace (bench name: trace): azure-llm, azure-functions, azure-minutes, alibaba, pai or disb, a colon, the file."`
-	Out      string   `default:"out/bench-suite" help:"Folder for summary.json, report.html, pictures, and the runs so far."`
+	Out      string   `shard:"here" default:"out/bench-suite" help:"Folder for summary.json, report.html, pictures, and the runs so far."`
 	Fresh    bool     `help:"Discard the runs that an interrupted bench left in the folder."`
-	JSON     bool     `name:"json" help:"Print JSON."`
+	JSON     bool     `name:"json" shard:"here" help:"Print JSON."`
+	cli.Shards
 
 	claims func(*fluid.Suite) error // judges the runs, and may compute more; nil: no claims are judged
 }
@@ -50,7 +52,8 @@ type benchSuiteCmd struct {
 func (*benchSuiteCmd) Help() string {
 	return `Runs every policy of the registry at the published settings and at others, in virtual time,
 over latency tables from the compiler and the law of cycles, and prints the numbers beside the
-published ones. An interrupted bench goes on where it was when it is called again.
+published ones. An interrupted bench goes on where it was when it is called again; one in shards keeps its
+runs in the folder of --resume instead.
 
 Example:
   sluice bench table2 fig7 fig8 fig9
@@ -70,8 +73,12 @@ type suiteDoc struct {
 }
 
 func (c *benchSuiteCmd) Run(e *cli.Env) error {
-	suite, benches, err := c.run(e)
-	if err != nil {
+	shards, over, err := c.Begin(e)
+	if err != nil || over {
+		return err
+	}
+	suite, benches, err := c.run(e, shards)
+	if err != nil || suite == nil {
 		return err
 	}
 	doc := &suiteDoc{
@@ -91,17 +98,20 @@ func (c *benchSuiteCmd) Run(e *cli.Env) error {
 }
 
 // run computes the selected settings and policies.
-func (c *benchSuiteCmd) run(e *cli.Env) (*fluid.Suite, []fluid.Bench, error) {
+func (c *benchSuiteCmd) run(e *cli.Env, shards *shard.Run) (*fluid.Suite, []fluid.Bench, error) {
 	cfg, err := c.chosen()
 	if err != nil {
 		return nil, nil, err
 	}
-	store, err := c.store()
-	if err != nil {
-		return nil, nil, err
+	cfg.Models, cfg.Shards = newModelStore(e, c.Build, c.Data), shards
+	if shards == nil {
+		store, err := c.store()
+		if err != nil {
+			return nil, nil, err
+		}
+		defer store.Close()
+		cfg.Store = store
 	}
-	defer store.Close()
-	cfg.Models, cfg.Store = newModelStore(e, c.Build, c.Data), store
 	suite, err := c.suite(e, cfg)
 	if err == nil && c.claims != nil {
 		err = c.claims(suite)
@@ -162,14 +172,14 @@ func (c *benchSuiteCmd) store() (*fluid.Store, error) {
 // suite computes the runs that the store lacks.
 func (c *benchSuiteCmd) suite(e *cli.Env, cfg fluid.SuiteConfig) (*fluid.Suite, error) {
 	path := filepath.Join(c.Out, runsFile)
-	if n := cfg.Store.Loaded(); n > 0 {
-		e.Log.Info("going on", "runs_kept", n, "path", path)
+	if cfg.Store != nil && cfg.Store.Loaded() > 0 {
+		e.Log.Info("going on", "runs_kept", cfg.Store.Loaded(), "path", path)
 	}
 	set, done := e.Progress("bench "+strings.Join(c.Names, " "), cfg.Runs())
 	defer done()
 	cfg.Progress = func(n, _ int) { set(n) }
 	suite, err := fluid.RunSuite(e.Ctx, cfg)
-	if e.Ctx.Err() != nil {
+	if e.Ctx.Err() != nil && cfg.Store != nil {
 		e.Log.Warn("interrupted; the runs so far are kept, the same command goes on with them", "path", path)
 	}
 	return suite, err

@@ -314,7 +314,7 @@ func (c *reproduceCmd) fluid(e *cli.Env, cfg frame.Config, _ *given, doc *reprod
 	if cfg.Only == "" { // else there are only the runs that the claims are about
 		bench.Names = fluid.Reproduced()
 	}
-	suite, benches, err := bench.run(e)
+	suite, benches, err := bench.run(e, nil)
 	if err != nil {
 		return nil, err
 	}

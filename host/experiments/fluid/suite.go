@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluice-npu/sluice/host/experiments"
 	"github.com/sluice-npu/sluice/host/experiments/frame"
+	"github.com/sluice-npu/sluice/host/shard"
 )
 
 // SuiteConfig says what a suite runs.
@@ -24,6 +25,7 @@ type SuiteConfig struct {
 	Traces  map[string][]int64 // arrival times in ns by the trace's name; two traces with one name must be equal
 	// Store keeps results if the suite is interrupted; nil: nothing is kept.
 	Store    *Store
+	Shards   *shard.Run // of which this process does some, one run after the other; nil: it does all, at the same time
 	Progress func(done, of int)
 }
 
@@ -67,13 +69,38 @@ func applies(v Variant, s Setting) bool {
 }
 
 // RunSuite runs every case whose result is not in the store. The result does not depend on the number of workers or on
-// interruptions. If one case fails, the suite fails with its error.
+// interruptions. If one case fails, the suite fails with its error. The suite is nil if this process does only some shards.
 func RunSuite(ctx context.Context, c SuiteConfig) (*Suite, error) {
 	if len(c.Seeds) == 0 || c.N < 1 || c.N > maxRequests || c.Models == nil {
 		return nil, fmt.Errorf("%w: %d seeds, %d requests a run (1..%d)", experiments.ErrSetup, len(c.Seeds), c.N, maxRequests)
 	}
 	cases := c.cases()
-	results := make([]*Metrics, len(cases))
+	results, err := c.all(ctx, cases)
+	if err != nil {
+		return nil, fmt.Errorf("bench: %w", err)
+	}
+	if over, err := c.Shards.Finish(); over || err != nil {
+		return nil, err
+	}
+	s := &Suite{SuiteConfig: c, results: map[Case]*Metrics{}}
+	for i := range cases {
+		s.results[cases[i]] = results[i]
+	}
+	return s, s.rows(ctx)
+}
+
+// all returns the results of cases; of a process that does only some shards, only theirs.
+func (c *SuiteConfig) all(ctx context.Context, cases []Case) (results []*Metrics, err error) {
+	if c.Shards != nil {
+		for r, err := range shard.Units(c.Shards, "runs", len(cases), func(i int) (*Metrics, error) { return c.one(ctx, &cases[i]) }) {
+			if err != nil {
+				return nil, err
+			}
+			results = append(results, r)
+		}
+		return results, nil
+	}
+	results = make([]*Metrics, len(cases))
 	all, running := errgroup.WithContext(ctx)
 	all.SetLimit(max(1, c.Workers))
 	var mu sync.Mutex
@@ -93,14 +120,7 @@ func RunSuite(ctx context.Context, c SuiteConfig) (*Suite, error) {
 			return nil
 		})
 	}
-	if err := all.Wait(); err != nil {
-		return nil, fmt.Errorf("bench: %w", err)
-	}
-	s := &Suite{SuiteConfig: c, results: map[Case]*Metrics{}}
-	for i := range cases {
-		s.results[cases[i]] = results[i]
-	}
-	return s, s.rows(ctx)
+	return results, all.Wait()
 }
 
 // one returns the result of a case, from the store or by running it.

@@ -409,6 +409,13 @@ func (c *call) foldClip() error {
 		if name == "" {
 			continue
 		}
+		if k := c.constants[name]; whole(x.kind) && k != nil { // as Brevitas has them around codes of weights
+			if k.kind != x.kind || len(k.ints) != 1 {
+				return fmt.Errorf("tensor %q: %w %d, expected one number of type %d", name, ErrType, k.kind, x.kind)
+			}
+			*bound = float64(k.ints[0])
+			continue
+		}
 		v, err := c.number(name)
 		if err != nil {
 			return err

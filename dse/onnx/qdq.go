@@ -274,7 +274,7 @@ func (c *call) quantize() error {
 	}
 	bounds := map[int32][2]float64{typeUint8: {0, math.MaxUint8}, typeInt8: {math.MinInt8, math.MaxInt8}, typeInt32: {math.MinInt32, math.MaxInt32}}
 	b, ok := bounds[zero.kind]
-	if whole(x.kind) || whole(scale.kind) || !ok || len(zero.ints) != len(scale.real) || x.absent {
+	if whole(x.kind) || whole(scale.kind) || !ok || len(zero.ints) != len(scale.real) || !c.options.survey && x.absent {
 		return fmt.Errorf("tensor %q: %w %d, expected floats with a scale of floats and a zero point of 2 (uint8), 3 (int8) or 6 (int32) each", c.input(0), ErrType, x.kind)
 	}
 	of := func(int) int { return 0 }
@@ -294,6 +294,9 @@ func (c *call) quantize() error {
 		return err
 	}
 	for i, v := range x.real {
+		if x.absent || scale.absent { // of a survey, to which codes do not matter
+			break
+		}
 		s := of(i)
 		code := math.RoundToEven(float64(float32(v)/float32(scale.real[s]))) + float64(zero.ints[s])
 		if math.IsNaN(code) {

@@ -1,6 +1,7 @@
 package onnx
 
 import (
+	"bytes"
 	"errors"
 	"math"
 	"slices"
@@ -93,6 +94,31 @@ func TestQuantisedHere(t *testing.T) {
 		if got := g.Nodes[0].Weights[i]; got != want || g.Nodes[0].Steps[i] != 0.25 {
 			t.Errorf("weight %d is %v in steps of %v, expected %v", i, got, g.Nodes[0].Steps[i], want)
 		}
+	}
+}
+
+// Brevitas clips such codes before they are read, and a survey, which has no numbers, takes them too.
+func TestQuantisedHereAndClipped(t *testing.T) {
+	load := func(kind int32) *builder {
+		w := &onnxpb.TensorProto{Name: proto.String("w"), DataType: proto.Int32(typeFloat), Dims: []int64{65, 1, 1, 1}, FloatData: make([]float32, 65)}
+		s := &onnxpb.TensorProto{Name: proto.String("s"), DataType: proto.Int32(typeFloat), Dims: []int64{65}, FloatData: slices.Repeat([]float32{0.25}, 65)}
+		w.FloatData[0], w.FloatData[1] = -9, 100
+		return build(1, 1, 4, 4).tensor(w).tensor(s).codes("z", typeInt8, []int64{65}, make([]int32, 65)...).codes("lo", kind, nil, 0).codes("hi", typeInt8, nil, 7).codes("least", typeInt8, nil, -7).
+			op("QuantizeLinear", "q", in("w", "s", "z"), intAttr("axis", 0)).op("Clip", "least of q", in("q", "least", "hi")).op("Clip", "n", in("least of q", "", "hi")).
+			op("DequantizeLinear", "d", in("n", "s", "z"), intAttr("axis", 0)).op("Clip", "unused", in("q", "lo")).op("Conv", "c", in("x", "d")).outputs("c")
+	}
+	g, err := load(typeInt8).load(t, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w := g.Nodes[0].Weights; w[0] != -1.75 || w[1] != 1.75 || w[2] != 0 {
+		t.Errorf("weights %v, expected -1.75, 1.75 and 0", w[:3])
+	}
+	if s, err := SurveyOf(bytes.NewReader(load(typeInt8).bytes(t)), Options{}); err != nil || len(s.Needs) != 0 {
+		t.Errorf("a survey: %+v, %v", s, err)
+	}
+	if _, err := load(typeUint8).outputs("unused").load(t, Options{}); !errors.Is(err, ErrType) {
+		t.Errorf("a bound of another type: %v", err)
 	}
 }
 

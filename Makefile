@@ -89,8 +89,13 @@ run: build cosim ## serves the zoo network on the Verilated NPU, serial and flui
 	@bin/sluice run --device cosim --config $(CONFIG) --network fashion --n $(N) --seed $(SEED) --out out/main
 
 # ---------------------------------------------------------------- checks
-.PHONY: lint lint-rtl lint-go
+# The hash of all files in folders, and of the version of the tool named last.
+files = { find $(filter-out $(lastword $(1)),$(1)) -type f -print0 | sort -z | xargs -0 sha256sum; $(lastword $(1)) -V; } | sha256sum | cut -d' ' -f1
+
+.PHONY: lint lint-rtl lint-rtl-anew lint-go
 lint-rtl: $(BUILD)/.apt $(BUILD)/.go $(BUILD)/.venv
+	@.ci/cache once "lint-rtl-$$($(call files,hw/rtl hw/xilinx hw/lint hw/configs sim/cells sim/requirements.txt verilator))" $(MAKE) --no-print-directory lint-rtl-anew
+lint-rtl-anew:
 	@diff <(grep '^hw/' hw/rtl/files.f | sort) <(ls hw/rtl/*.sv | sort) || { echo "hw/rtl/files.f is not the list of hw/rtl/*.sv"; exit 1; }
 	@diff <(grep '^hw/' hw/rtl/int8/files.f | sort) <(ls hw/rtl/int8/*.sv hw/xilinx/int8/*.sv | sort) || { echo "hw/rtl/int8/files.f is not the list of hw/rtl/int8/*.sv and hw/xilinx/int8/*.sv"; exit 1; }
 	@verilator --lint-only -Wall --top-module npu_top $(RTL)
@@ -148,7 +153,7 @@ test-go: check-gen
 test-rtl: $(BUILD)/.apt $(BUILD)/.go $(BUILD)/.venv lint-rtl
 	@sim/mutants.sh --check
 	@.ci/cache run "formal-$$(cat hw/rtl/*.sv sim/formal/* | sha256sum | cut -d' ' -f1)" $(BUILD)/formal sim/formal/run.sh
-	@sim/bench.sh --seed $(SEED)
+	@.ci/cache once "bench-$(SEED)-$$(g++ -dumpversion)-$$($(call files,hw/rtl hw/xilinx sim verilator))" sim/bench.sh --seed $(SEED)
 	@sim/cocotb/run.sh zc706 tiny --seed $(SEED) --n 4
 
 # What the synthesis of small is made from; synth.sh looks at more, and synthesises anew where that has changed.
@@ -156,8 +161,8 @@ SYN_INPUTS := $(sort $(wildcard hw/rtl/*.sv hw/xilinx/*.sv)) hw/configs/small.ya
 # yosys for xc7, longest paths, and the netlist on the vectors that the RTL passes
 test-netlist: build $(BUILD)/.venv
 	@.ci/cache run "syn-small-$$(cat $(SYN_INPUTS) | sha256sum | cut -d' ' -f1)" $(BUILD)/syn/small-xc7 hw/syn/synth.sh small
-	@hw/syn/check.sh
-	@sim/cells/check.sh
+	@.ci/cache once "syn-check-$$($(call files,hw/syn hw/configs hw/rtl yosys))" hw/syn/check.sh
+	@.ci/cache once "cells-check-$$($(call files,sim/cells verilator))" sim/cells/check.sh
 	@.ci/cache run "netlist-units-$$(cat $(SYN_INPUTS) sim/cells/* sim/netlist/units.sh sim/bench/{mac_chain,act_buffer,weight_ring}/*_tb.cpp | sha256sum | cut -d' ' -f1)" \
 	  $(BUILD)/netlist/units sim/netlist/units.sh --seed $(SEED)
 	@.ci/cache run "syn-pe_array-$$(cat $(SYN_INPUTS) | sha256sum | cut -d' ' -f1)" $(BUILD)/syn/small-xcup-pe_array \

@@ -169,9 +169,12 @@ test-netlist: build $(BUILD)/.venv
 	  hw/syn/synth.sh small --family xcup --top pe_array
 	@go run ./hw/syn/cmd/synfigures
 	@core=$$(ls $(PICORV32)) && go run ./hw/syn/cmd/timing -core "$$core" -only $(TIMED)
-	@cosim=$$(sim/netlist/build.sh small); rm -rf $(BUILD)/vectors/small; \
-	bin/dse vectors --config small --n 12 --seed $(SEED) --out $(BUILD)/vectors/small >/dev/null; \
-	truncate -s 64M $(BUILD)/vectors/dram; \
+	@rm -rf $(BUILD)/vectors/small; bin/dse vectors --config small --n 12 --seed $(SEED) --out $(BUILD)/vectors/small >/dev/null
+	@.ci/cache once "netlist-play-$$($(call files,$(BUILD)/vectors/small $(BUILD)/syn/small-xc7/netlist.v hw/configs sim verilator))" $(MAKE) --no-print-directory netlist-play
+
+.PHONY: netlist-play
+netlist-play:
+	@cosim=$$(sim/netlist/build.sh small); truncate -s 64M $(BUILD)/vectors/dram; \
 	for v in $(BUILD)/vectors/small/*.vec; do $$cosim --dram $(BUILD)/vectors/dram --base 0x10000000 --play $$v; done
 
 # 200 random layers, 256 images with preemption and merging, the orders of soft and cosim, and

@@ -452,42 +452,14 @@ func all(ctx context.Context, o options, stdout, stderr io.Writer) (bad, err err
 			}
 			continue
 		}
-		dir, err := syn.Script(ctx, o.root, synth, nil, stderr, append([]string{cmp.Or(j.own, j.config), "--family", j.family, "--top", j.module}, timing.Flags(j.set)...)...)
+		rows, gates, err := o.run(ctx, j, stored, path, stdout, stderr)
 		if err != nil {
 			return nil, err
 		}
-		for _, t := range j.tables {
-			if _, unknown := o.die(t); o.distance != "" && unknown != nil && len(j.tables) > 1 {
-				continue // a smaller part of the family
-			}
-			a, err := o.read(filepath.Join(dir, "netlist.json"), j.module, t, true)
-			if err != nil {
-				return nil, err
-			}
-			limit := j.limit
-			if j.own == "" && t != timing.ByFamily(j.family)[0] {
-				limit = 1000 / t.Clock // a smaller part of the family, at its own clock
-			}
-			r := timing.RowOf(j.config, j.module, a, limit)
-			r.Sources, r.Flow = j.sources, j.flow
-			if j.own == "" && !o.whatIf() {
-				before := stored.Find(r.Key())
-				if o.store { // a stored figure may get worse, but not late or too deep
-					before = nil
-				}
-				errs = append(errs, timing.Gate(before, r))
-			}
+		for _, r := range rows {
 			now.Put(r)
-			if o.store { // at once, since hours may follow
-				if err := timing.Store(path, r); err != nil {
-					return nil, err
-				}
-			}
-			if o.paths > 0 {
-				fmt.Fprintf(stdout, "%s\n", r.Key())
-				printPaths(stdout, o.show(a), o.paths)
-			}
 		}
+		errs = append(errs, gates)
 	}
 	if err := printRows(stdout, now.Rows); err != nil {
 		return nil, err
@@ -515,6 +487,47 @@ func all(ctx context.Context, o options, stdout, stderr io.Writer) (bad, err err
 		fmt.Fprintf(stdout, "of other RTL or another model than today's, not looked at: %s (-tops)\n", strings.Join(old, ", "))
 	}
 	return errors.Join(errs...), nil
+}
+
+// run synthesises a job and analyses it by each of its tables; gates lists the figures that fail.
+func (o *options) run(ctx context.Context, j *job, stored *timing.Summary, path string, stdout, stderr io.Writer) (rows []timing.Row, gates, err error) {
+	dir, err := syn.Script(ctx, o.root, synth, nil, stderr, append([]string{cmp.Or(j.own, j.config), "--family", j.family, "--top", j.module}, timing.Flags(j.set)...)...)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, t := range j.tables {
+		if _, unknown := o.die(t); o.distance != "" && unknown != nil && len(j.tables) > 1 {
+			continue // a smaller part of the family
+		}
+		a, err := o.read(filepath.Join(dir, "netlist.json"), j.module, t, true)
+		if err != nil {
+			return nil, nil, err
+		}
+		limit := j.limit
+		if j.own == "" && t != timing.ByFamily(j.family)[0] {
+			limit = 1000 / t.Clock // a smaller part of the family, at its own clock
+		}
+		r := timing.RowOf(j.config, j.module, a, limit)
+		r.Sources, r.Flow = j.sources, j.flow
+		if j.own == "" && !o.whatIf() {
+			before := stored.Find(r.Key())
+			if o.store { // a stored figure may get worse, but not late or too deep
+				before = nil
+			}
+			gates = errors.Join(gates, timing.Gate(before, r))
+		}
+		rows = append(rows, r)
+		if o.store { // at once, since hours may follow
+			if err := timing.Store(path, r); err != nil {
+				return nil, nil, err
+			}
+		}
+		if o.paths > 0 {
+			fmt.Fprintf(stdout, "%s\n", r.Key())
+			printPaths(stdout, o.show(a), o.paths)
+		}
+	}
+	return rows, gates, nil
 }
 
 // stale lists the stored figures that are not of the present RTL and were not renewed now.

@@ -21,7 +21,7 @@ type call struct {
 	attr *attributes
 }
 
-// lowerings maps an operator to what makes layers, values or constants of it.
+// lowerings maps an operator to the function that turns it into layers, values or constants.
 var lowerings map[string]func(*call) error
 
 // The table refers to functions that refer to the table, which a plain initialisation cannot.
@@ -97,7 +97,7 @@ func (im *importer) lower(n *onnxpb.NodeProto) error {
 		return fmt.Errorf("%w: its output has no name", ErrMissing)
 	}
 	if fold := folds[opName(n)]; fold != nil && im.fixed(n) {
-		if c.coded() { // unless what folds it knows better
+		if c.coded() { // default; the function that folds it may know better
 			for _, out := range n.GetOutput() {
 				c.steps[out] = codeSteps{}
 			}
@@ -114,7 +114,7 @@ func (im *importer) lower(n *onnxpb.NodeProto) error {
 	return lowering(c)
 }
 
-// fixed tells a node all of whose inputs are constants.
+// fixed reports whether all inputs of a node are constants.
 func (im *importer) fixed(n *onnxpb.NodeProto) bool {
 	some := false
 	for _, in := range valued(n) {
@@ -126,7 +126,7 @@ func (im *importer) fixed(n *onnxpb.NodeProto) bool {
 	return some
 }
 
-// valued lists the inputs whose values count: of a CastLike's second one only the type does.
+// valued lists the inputs whose values are used. Of a CastLike's second input, only the type is.
 func valued(n *onnxpb.NodeProto) []string {
 	if in := n.GetInput(); opName(n) == "CastLike" && len(in) > 1 {
 		return in[:1]
@@ -134,12 +134,12 @@ func valued(n *onnxpb.NodeProto) []string {
 	return n.GetInput()
 }
 
-// dims are the sizes of a map as ONNX sees them.
+// dims returns the dimensions of a map in ONNX's view.
 func (c *call) dims(v value) []int {
 	return append([]int{int(c.batch)}, c.viewOf(v).sizes()...)
 }
 
-// input names input i, "" where it is absent.
+// input returns the name of input i; "" if it is absent.
 func (c *call) input(i int) string {
 	if i < len(c.node.GetInput()) {
 		return c.node.GetInput()[i]
@@ -149,7 +149,7 @@ func (c *call) input(i int) string {
 
 func (c *call) output() string { return c.node.GetOutput()[0] }
 
-// inputs refuses a wrong number of inputs.
+// inputs checks the number of inputs.
 func (c *call) inputs(least, most int) error {
 	if n := len(c.node.GetInput()); n < least || n > most {
 		return fmt.Errorf("%w: %d inputs, expected %d to %d", ErrMissing, n, least, most)
@@ -157,7 +157,7 @@ func (c *call) inputs(least, most int) error {
 	return nil
 }
 
-// plain refuses a wrong number of inputs and any attribute.
+// plain checks the number of inputs, and that there are no attributes.
 func (c *call) plain(least, most int) error {
 	if err := c.inputs(least, most); err != nil {
 		return err
@@ -165,7 +165,7 @@ func (c *call) plain(least, most int) error {
 	return c.attr.done()
 }
 
-// padded gives a feature map; padding that may be pending is the caller's duty.
+// padded returns a feature map. The caller must handle pending padding.
 func (c *call) padded(i int) (value, error) {
 	v, err := c.reading(i)
 	if err != nil || v.view == nil {
@@ -174,8 +174,8 @@ func (c *call) padded(i int) (value, error) {
 	return c.materialised(c.input(i), v)
 }
 
-// elements gives a map to operators that treat each element alone: it may be seen in any way that leaves none out, but
-// for channels that are alike.
+// elements returns a map for operators that work element by element. Its view must contain all elements; of channels
+// that are all alike, one is enough.
 func (c *call) elements(i int) (value, error) {
 	v, err := c.reading(i)
 	if err != nil || v.view == nil || !v.view.whole(c.shapeOf(v)) && !v.view.single(c.shapeOf(v)) {
@@ -184,7 +184,7 @@ func (c *call) elements(i int) (value, error) {
 	return v, nil
 }
 
-// reading gives a feature map as it is seen.
+// reading returns a feature map with its view.
 func (c *call) reading(i int) (value, error) {
 	name := c.input(i)
 	v, ok := c.values[name]
@@ -209,25 +209,25 @@ func (c *call) reading(i int) (value, error) {
 	return v, nil
 }
 
-// ofBytes are operators that read bytes: those that make floats of them, and that move them.
+// ofBytes lists the operators that may read bytes: they convert them to floats, or move them.
 var ofBytes = []string{"Cast", "DequantizeLinear", "Flatten", "Gather", "Identity", "Reshape", "Shape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze"}
 
-// ofLogits are operators that look at a Softmax of logits in another way, before an output.
+// ofLogits lists the operators that may follow a Softmax before an output: they only change its view.
 var ofLogits = []string{"Flatten", "Reshape", "Shape", "Squeeze", "Transpose", "Unsqueeze"}
 
-// squashes are functions of each element to 0..1, which are left to the host before an output. A HardSigmoid is
-// clip(x / 4 + 1/2, 0, 1) there.
+// squashes are functions of each element to 0..1. Before an output, the host computes them. It computes a HardSigmoid
+// as clip(x / 4 + 1/2, 0, 1).
 var squashes = []string{"Sigmoid", "HardSigmoid"}
 
-// ofSigmoids are operators behind such a function that may as well stand before it; Clip where the bounds are about 0
-// and 1, Sub where it is 1 - p, Concat where all that it joins is so.
+// ofSigmoids lists the operators after such a function that may move before it: Clip with bounds of about 0 and 1, Sub
+// as 1 - p, and Concat if all its inputs are such functions.
 var ofSigmoids = []string{"Cast", "CastLike", "Clip", "Concat", "DequantizeLinear", "Dropout", "Flatten", "Gather", "Identity", "QuantizeLinear", "Reshape", "Shape", "Slice", "Split", "Squeeze", "Sub", "Transpose", "Unsqueeze"}
 
-// squashed gives a Sigmoid to what reads it: as it is to what may stand before it, else as a layer.
+// squashed returns a Sigmoid for its reader: still pending if the reader may move before it, else as a layer.
 func (c *call) squashed(name string, v value) (value, error) {
 	same := func(name string) bool { return c.values[name].activation == v.activation }
 	switch op := opName(c.node); {
-	case op == "Clip": // bounds that matter
+	case op == "Clip": // with bounds that change values
 	case op == "Sub" && !c.complement():
 	case op == "Concat" && slices.ContainsFunc(c.node.GetInput(), func(name string) bool { return !same(name) }):
 	case slices.Contains(ofSigmoids, op):
@@ -264,13 +264,13 @@ func (c *call) squashed(name string, v value) (value, error) {
 	return v, nil
 }
 
-// complement tells 1 - p.
+// complement reports whether a node is 1 - p.
 func (c *call) complement() bool {
 	one, err := c.number(c.input(0))
-	return err == nil && len(c.constants[c.input(0)].dims) <= len(c.dims(c.values[c.input(1)])) && math.Abs(float64(one)-1) < 1e-6 // as a quantised file may have it
+	return err == nil && len(c.constants[c.input(0)].dims) <= len(c.dims(c.values[c.input(1)])) && math.Abs(float64(one)-1) < 1e-6 // a quantised file may have a rounded 1
 }
 
-// value gives a feature map without pending padding.
+// value returns a feature map without pending padding.
 func (c *call) value(i int) (value, error) {
 	v, err := c.padded(i)
 	if err == nil && v.pad != nil {
@@ -279,8 +279,8 @@ func (c *call) value(i int) (value, error) {
 	return v, err
 }
 
-// pixels makes a map of one with pending padding, for operators that cannot pad themselves: a 1 x 1 convolution of
-// each channel with itself. It pads with zeros; another number is taken away before and added behind.
+// pixels applies pending padding, for operators that cannot pad: it adds a depthwise 1 x 1 convolution, which pads with
+// zeros. For another padding value, that value is subtracted before and added afterwards.
 func (c *call) pixels(i int, v value) (value, error) {
 	name, p, t := c.input(i), v.pad, c.shapeOf(v)
 	if x := float64(p.value); math.IsInf(x, 0) || math.IsNaN(x) {
@@ -310,7 +310,7 @@ func (c *call) pixels(i int, v value) (value, error) {
 	return v, nil
 }
 
-// pixelMaps is maps for operators that have no window to count an explicit Pad in: it becomes pixels.
+// pixelMaps is maps for operators without a window, which cannot include the padding of a Pad.
 func (c *call) pixelMaps(i int) (value, error) {
 	if _, err := c.value(i); err != nil {
 		return value{}, err
@@ -347,8 +347,8 @@ func (c *call) emit(l layer, v value, h, w, ch int, nonNegative bool) error {
 	return nil
 }
 
-// window reads the geometry of a convolution or pool and gives the output's size. Pending padding
-// counts as part of the window's own.
+// window reads the geometry of a convolution or pool and returns the output's size. Pending padding is added to the
+// window's own.
 func (c *call) window(v value, kh, kw int) (w graph.Window, h, width int, err error) {
 	strides := c.attr.sizes("strides", 2, 1, 1)
 	for _, d := range c.attr.sizes("dilations", 2, 1, 1) { // a convolution has read its own
@@ -391,7 +391,7 @@ func (c *call) window(v value, kh, kw int) (w graph.Window, h, width int, err er
 	return w, h, width, nil
 }
 
-// samePads is ONNX's SAME_UPPER or, where an odd one goes first, SAME_LOWER.
+// samePads returns the padding of ONNX's SAME_UPPER, or of SAME_LOWER, which puts the extra pixel before.
 func samePads(in, k, s int, lower bool) (before, after int) {
 	total := max(((in+s-1)/s-1)*s+k-in, 0)
 	if lower {
@@ -400,8 +400,8 @@ func samePads(in, k, s int, lower bool) (before, after int) {
 	return total / 2, total - total/2
 }
 
-// positions counts a window's positions along one axis. Rounded up, the last must still begin
-// before the padding behind the input does.
+// positions is the number of positions of a window along one axis. If it is rounded up, the last window must begin
+// before the padding after the input.
 func positions(in, before, after, k, s int, ceil bool) int {
 	span := in + before + after - k
 	if span < 0 {
@@ -448,7 +448,7 @@ func (c *call) conv() error {
 	dilation := c.attr.sizes("dilations", 2, 1, 1)
 	own := shape{h: kh, w: kw}
 	kh, kw = (kh-1)*dilation[0]+1, (kw-1)*dilation[1]+1
-	// A convolution has no such attribute; reading it with the pools' would let it pass.
+	// A convolution has no such attribute. It is checked here, because the code for pools would accept it.
 	if c.attr.byName["ceil_mode"] != nil {
 		return fmt.Errorf("%w: [\"ceil_mode\"]", ErrAttribute)
 	}
@@ -478,7 +478,7 @@ func (c *call) conv() error {
 	return c.emit(l, v, h, width, cout, false)
 }
 
-// dilated puts taps of weight 0 between a kernel's own: the hardware reads every pixel under a window.
+// dilated inserts taps of weight 0 into a kernel, since the hardware reads all pixels under a window.
 func (c *call) dilated(weights []float32, cout, cin int, own shape, by []int, kh, kw int) ([]float32, error) {
 	if kh > maxReach || kw > maxReach {
 		return nil, fmt.Errorf("tensor %q: %w: a kernel of %d x %d dilated by %v is %d x %d, at most %d", c.input(1), ErrUnsupported, own.h, own.w, by, kh, kw, maxReach)
@@ -497,11 +497,11 @@ func (c *call) dilated(weights []float32, cout, cin int, own shape, by []int, kh
 	return wide, nil
 }
 
-// reach gives a convolution of which windows lie in the padding altogether taps of weight 0, before and behind its
-// own, so that every window has a pixel: the hardware has no others.
+// reach adds taps of weight 0 before and after the kernel of a convolution if some windows contain only padding. Then
+// each window contains a pixel, as the hardware requires.
 func (c *call) reach(l *layer, in shape, h, width, cout, cin int) error {
 	w := &l.window
-	// the taps that the first window needs behind it, and the last one before it
+	// the number of taps that the first window needs after it, and the last one before it
 	missing := func(in, before, k, s, out int) (front, back int) {
 		return max(0, (out-1)*s-before-in+1), max(0, before-k+1)
 	}
@@ -533,7 +533,7 @@ func (c *call) reach(l *layer, in shape, h, width, cout, cin int) error {
 // maxReach is the largest kernel that a descriptor holds.
 const maxReach = 255
 
-// channelsLast turns [o][c][h][w] into [o][h][w][c].
+// channelsLast converts [o][c][h][w] to [o][h][w][c].
 func channelsLast(x []float32, o, c, h, w int) []float32 {
 	if h*w == 1 {
 		return slices.Clone(x)
@@ -579,9 +579,9 @@ func (c *call) pool(k kind) error {
 		own := slices.ContainsFunc(c.attr.byName["pads"].GetInts(), func(p int64) bool { return p != 0 }) ||
 			strings.HasPrefix(string(c.attr.byName["auto_pad"].GetS()), "SAME")
 		switch {
-		case k == avgPool && (v.pad.value != 0 || own && !countPad), // the Pad's pixels count, those of the pool's own padding do not
+		case k == avgPool && (v.pad.value != 0 || own && !countPad), // the average includes the Pad's pixels, but not those of the pool's own padding
 			k == maxPool && v.pad.value > -math.MaxFloat32 && !(v.pad.value == 0 && t.nonNegative),
-			max(v.pad.t, v.pad.b) >= size[0], max(v.pad.l, v.pad.r) >= size[1]: // windows may lie in it altogether
+			max(v.pad.t, v.pad.b) >= size[0], max(v.pad.l, v.pad.r) >= size[1]: // some windows may contain only padding
 			if v, err = c.pixels(0, v); err != nil {
 				return err
 			}
@@ -597,7 +597,7 @@ func (c *call) pool(k kind) error {
 		return err
 	}
 	if w == (graph.Window{KH: 1, KW: 1, SH: 1, SW: 1}) {
-		c.view(v, v.rank) // what AdaptiveAvgPool2d(7) becomes over a map of 7 x 7
+		c.view(v, v.rank) // AdaptiveAvgPool2d(7) on a map of 7 x 7
 		return nil
 	}
 	t := c.shapeOf(v)
@@ -631,7 +631,7 @@ func (c *call) globalPool() error {
 	return c.global(v, k)
 }
 
-// global pools a map over height and width: in two steps where the hardware's window is smaller.
+// global pools a map over height and width; in two steps if the map is larger than the hardware's window.
 func (c *call) global(v value, k kind) error {
 	t := c.shapeOf(v)
 	fits := func(h, w int) bool {
@@ -641,7 +641,7 @@ func (c *call) global(v value, k kind) error {
 		best, size := graph.Window{}, 0
 		for h := 1; h <= min(t.h, maxReach); h++ {
 			for w := 1; w <= min(t.w, maxReach); w++ {
-				sh, sw := min(h, t.h-h+1), min(w, t.w-w+1) // 1 where there is one position
+				sh, sw := min(h, t.h-h+1), min(w, t.w-w+1) // 1 if there is only one position
 				if t.h%h+t.w%w == 0 && max(sh, sw) <= abi.StrideMax && fits(h, w) && fits(t.h/h, t.w/w) && h*w > size {
 					best, size = graph.Window{KH: h, KW: w, SH: sh, SW: sw}, h*w
 				}
@@ -659,8 +659,8 @@ func (c *call) global(v value, k kind) error {
 	return c.emit(layer{kind: k, window: graph.Window{KH: t.h, KW: t.w, SH: 1, SW: 1}}, v, 1, 1, t.c, t.nonNegative)
 }
 
-// axes reads a list of axes from an attribute or, in later opsets, from an input; negative ones
-// count from the end. It is nil where both are absent.
+// axes reads a list of axes from an attribute or, in later opsets, from an input. Negative axes count from the end. It
+// returns nil if both are absent.
 func (c *call) axes(input, rank int) ([]bool, error) {
 	list := c.attr.ints("axes")
 	if name := c.input(input); name != "" {
@@ -685,12 +685,12 @@ func (c *call) axes(input, rank int) ([]bool, error) {
 	return axes, nil
 }
 
-// spatial tells that axes are height and width.
+// spatial reports whether axes are height and width.
 func (o order) spatial(axes []bool) bool {
 	return len(axes) == 4 && !axes[0] && !axes[1+o.axisOf(0)] && axes[1+o.axisOf(1)] && axes[1+o.axisOf(2)]
 }
 
-// reduceMap is a pool over height and width: of the mean or, as Keras' global maximum is exported, of the largest.
+// reduceMap is a pool over height and width: the mean, or the maximum, as in Keras' export of its global maximum.
 func (c *call) reduceMap() error {
 	if err := c.inputs(1, 2); err != nil {
 		return err
@@ -743,16 +743,16 @@ func (c *call) reduceMap() error {
 	return nil
 }
 
-// view lets the node's output be v, looked at with another rank.
+// view makes the node's output v with another rank.
 func (c *call) view(v value, rank int) {
 	v.rank = rank
 	if t := c.shapeOf(v); rank == 2 && t.h*t.w == 1 {
-		v.order = nchw // any order is the same
+		v.order = nchw // all orders are equal here
 	}
 	c.values[c.output()] = v
 }
 
-// trains tells a BatchNormalization that goes by the statistics of its input, as opsets before 14 say it.
+// trains reports whether a BatchNormalization uses the statistics of its input, in the form of opsets before 14.
 func (c *call) trains() bool {
 	return c.opset < 14 && slices.ContainsFunc(c.node.GetOutput()[1:], func(out string) bool { return out != "" })
 }
@@ -834,7 +834,7 @@ func (c *call) clip() error {
 }
 
 func (c *call) bounded(lo, hi float32) error {
-	const near = 1e-3 // of 0 and 1: as before a logarithm
+	const near = 1e-3 // distance from 0 and 1: such a Clip precedes a logarithm
 	if v := c.values[c.input(0)]; opName(c.node) == "Clip" && v.coded == nil && lo <= near && hi >= 1-near &&
 		(slices.Contains(squashes, v.activation) || v.activation == "Softmax") {
 		c.values[c.output()] = v
@@ -850,7 +850,7 @@ func (c *call) bounded(lo, hi float32) error {
 	if !(lo <= hi) || math.IsInf(float64(lo), 1) || math.IsInf(float64(hi), -1) {
 		return fmt.Errorf("%w: bounds %v and %v", ErrValue, lo, hi)
 	}
-	// Frameworks write a missing bound as the largest number.
+	// Frameworks export a missing bound as the largest number.
 	if lo == -math.MaxFloat32 {
 		lo = float32(math.Inf(-1))
 	}
@@ -883,10 +883,10 @@ func (c *call) add() error {
 	return c.emit(layer{kind: add, in: []int{a.tensor, b.tensor}}, a, s.h, s.w, s.c, s.nonNegative && t.nonNegative)
 }
 
-// pair gives two maps of one shape that are seen alike; of one channel, where that stands for all of the other's, a
-// whole map.
+// pair returns two maps of the same shape and view. If one has a single channel for all channels of the other, it is
+// expanded.
 func (c *call) pair() (a, b value, err error) {
-	for _, read := range []func(int) (value, error){c.elements, c.value} { // where they are not, as maps
+	for _, read := range []func(int) (value, error){c.elements, c.value} { // first with their views; if these differ, as plain maps
 		if a, err = read(0); err != nil {
 			return
 		}
@@ -921,7 +921,7 @@ func (c *call) sum() error {
 	return c.chain((*call).add)
 }
 
-// chain takes the inputs two at a time: the first two, what comes of them and the third, and so on.
+// chain combines the inputs in pairs: the first two, then their result and the third, and so on.
 func (c *call) chain(two func(*call) error) error {
 	if len(c.node.GetInput()) == 1 {
 		return c.alias()
@@ -929,7 +929,7 @@ func (c *call) chain(two func(*call) error) error {
 	so, last := c.input(0), len(c.node.GetInput())-1
 	for i, next := range c.node.GetInput()[1:] {
 		step := *c
-		if i+1 < last { // each step has layers of its own
+		if i+1 < last { // a separate name for each step
 			step.name = fmt.Sprintf("%s (%d)", c.name, i+1)
 		}
 		step.node = &onnxpb.NodeProto{Input: []string{so, next}, Output: c.node.GetOutput(), OpType: c.node.OpType}
@@ -945,7 +945,7 @@ func (c *call) sub() error {
 	if !c.withConstant() {
 		return c.difference()
 	}
-	if slices.Contains(squashes, c.values[c.input(1)].activation) && c.complement() { // is that of -x
+	if slices.Contains(squashes, c.values[c.input(1)].activation) && c.complement() { // 1 - sigmoid(x) is sigmoid(-x)
 		if err := c.plain(2, 2); err != nil {
 			return err
 		}
@@ -986,13 +986,13 @@ func (c *call) div() error {
 	return c.arithmetic(gain, func(k float64) (float64, float64) { return 1 / k, 0 }, nil)
 }
 
-// withConstant tells that one of two inputs is a constant.
+// withConstant reports whether one of two inputs is a constant.
 func (c *call) withConstant() bool {
 	return c.constants[c.input(0)] != nil || c.constants[c.input(1)] != nil
 }
 
-// arithmetic of a map and a constant: behind gives factor and shift where the constant comes second,
-// before where it comes first.
+// arithmetic combines a map and a constant. behind returns factor and shift if the constant is the second input, before
+// if it is the first.
 func (c *call) arithmetic(r role, behind, before func(k float64) (scale, shift float64)) error {
 	if err := c.plain(2, 2); err != nil {
 		return err
@@ -1003,7 +1003,7 @@ func (c *call) arithmetic(r role, behind, before func(k float64) (scale, shift f
 	return c.byConstant(1, 0, r, before)
 }
 
-// byConstant computes with a number a channel, or one number.
+// byConstant computes with one number per channel, or with a single number.
 func (c *call) byConstant(x, k int, r role, of func(k float64) (scale, shift float64)) error {
 	if v, ok := c.values[c.input(x)]; ok && v.slice != nil {
 		numbers, err := c.perChannel(c.input(k), r, v, 1)
@@ -1052,7 +1052,7 @@ func (s *slice) check() error {
 	return nil
 }
 
-// join puts the channels of a map together that were taken out of it.
+// join combines single channels that were taken from one map.
 func (c *call) join(axis int64) error {
 	whole := c.values[c.input(0)]
 	t := c.shapeOf(whole)
@@ -1067,7 +1067,7 @@ func (c *call) join(axis int64) error {
 	return c.emit(l, value{tensor: whole.tensor, rank: 4, order: nchw}, t.h, t.w, t.c, false)
 }
 
-// perChannel reads a constant that broadcasts along everything but the channels.
+// perChannel reads a constant that broadcasts along all axes but the channels.
 func (c *call) perChannel(name string, r role, v value, channels int) ([]float64, error) {
 	k := c.constants[name]
 	if k == nil {
@@ -1087,9 +1087,9 @@ func (c *call) perChannel(name string, r role, v value, channels int) ([]float64
 	if len(k.dims) > rank {
 		return nil, fmt.Errorf("tensor %q: %w: %v, expected rank %d at most", name, ErrShape, k.dims, rank)
 	}
-	along := len(k.dims) - at // the channels' axis of the constant, if it has that one
+	along := len(k.dims) - at // the constant's channel axis, if it has one
 	varies := along >= 0 && k.dims[along] == channels
-	for i, d := range k.dims { // an Expand may have spread it over the map
+	for i, d := range k.dims { // an Expand may have broadcast it over the map
 		if d != 1 && !(i == along && varies) && (rank == 2 || d != c.dims(v)[rank-len(k.dims)+i]) {
 			return nil, fmt.Errorf("tensor %q: %w: %v, expected one number for each of %d channels", name, ErrShape, k.dims, channels)
 		}
@@ -1162,8 +1162,8 @@ func (c *call) matMul() error {
 	return c.emit(l, v, size.h, size.w, size.c, false)
 }
 
-// fullyConnected makes a convolution of a matrix, [K][N] or transposed [N][K]: over a flattened map one as large as
-// the map, in which K runs over its axes in their order; over one whose channels are last a 1 x 1 one.
+// fullyConnected turns a matrix, [K][N] or transposed [N][K], into a convolution. For a flattened map, the kernel is as
+// large as the map, and K enumerates its axes in their order. For a map whose last axis is the channels, it is 1 x 1.
 func (c *call) fullyConnected(transposed bool) (v value, l layer, size shape, err error) {
 	if v, err = c.value(0); err != nil {
 		return
@@ -1211,7 +1211,7 @@ func (c *call) fullyConnected(transposed bool) (v value, l layer, size shape, er
 	return
 }
 
-// channelsLast turns rows of n numbers, whose axes are in this order, into [o][h][w][c].
+// channelsLast converts rows of n numbers, whose axes are in this order, to [o][h][w][c].
 func (o order) channelsLast(x []float32, n, c, h, w int) []float32 {
 	if o == nchw {
 		return channelsLast(x, n, c, h, w)
@@ -1267,7 +1267,8 @@ func (c *call) concat() error {
 	return nil
 }
 
-// joined reads maps that are seen alike but for their channels, which are the axis, and how they are seen together.
+// joined reads maps whose views differ only in the channels, which are the axis. It also returns the view of their
+// concatenation.
 func (c *call) joined(axis int64, read func(int) (value, error)) (in []value, all view, err error) {
 	channels := 0
 	for i := range c.node.GetInput() {
@@ -1301,15 +1302,15 @@ func (c *call) joined(axis int64, read func(int) (value, error)) (in []value, al
 	return in, all, nil
 }
 
-// channels tells that an axis is all of a map's channels.
+// channels reports whether an axis is exactly a map's channels.
 func (w view) channels(axis int, t shape) bool {
-	if t.c == 1 { // any axis of one
+	if t.c == 1 { // any axis of size 1
 		return len(w.axes[axis]) == 0
 	}
 	return slices.Equal(w.axes[axis], []factor{{0, t.c, 1}}) && w.whole(t)
 }
 
-// pads reads what a Pad adds before and after each of rank axes.
+// pads reads the padding of a Pad, before and after each of rank axes.
 func (c *call) pads(rank int) (pads []int64, err error) {
 	if mode := c.attr.string("mode", "constant"); mode != "constant" {
 		return nil, fmt.Errorf("attribute \"mode\": %w: %q, only \"constant\" is supported", ErrAttribute, mode)
@@ -1403,7 +1404,7 @@ func (c *call) padding() error {
 	return nil
 }
 
-// moreChannels puts channels of one number before and behind those of a map: a 1 x 1 convolution of each with itself.
+// moreChannels adds channels with a constant value before and after those of a map, by a 1 x 1 convolution.
 func (c *call) moreChannels(v value, before, after int, fill float32) (value, error) {
 	t := c.shapeOf(v)
 	n := before + t.c + after
@@ -1426,7 +1427,7 @@ func (c *call) moreChannels(v value, before, after int, fill float32) (value, er
 	return v, nil
 }
 
-// cropped takes away what negative pads leave out of a map.
+// cropped removes the pixels that negative pads crop.
 func (c *call) cropped(pads []int64) (value, error) {
 	v, err := c.value(0)
 	if err != nil {
@@ -1451,7 +1452,7 @@ func (c *call) cropped(pads []int64) (value, error) {
 	return c.materialised(c.input(0), v)
 }
 
-// padsOf spreads the pads of some axes over N, C, H, W.
+// padsOf converts the pads of some axes to those of N, C, H, W.
 func (c *call) padsOf(name string, some []int64, rank int) ([]int64, error) {
 	axes, err := c.integers(name)
 	if err != nil {
@@ -1472,7 +1473,7 @@ func (c *call) padsOf(name string, some []int64, rank int) ([]int64, error) {
 	return pads, nil
 }
 
-// alias is an operator that passes its input on: Identity, and Dropout after training.
+// alias is an operator that returns its input: Identity, and Dropout after training.
 func (c *call) alias() error {
 	if err := c.inputs(1, 3); err != nil {
 		return err
@@ -1499,7 +1500,7 @@ func (c *call) alias() error {
 		return nil
 	}
 	if v, ok := c.values[c.input(0)]; ok {
-		c.values[c.output()] = v // a Pad, a Softmax or a Sigmoid stays what it is
+		c.values[c.output()] = v // a pending Pad, Softmax or Sigmoid stays pending
 		return nil
 	}
 	_, err := c.value(0)
@@ -1547,7 +1548,7 @@ func (c *call) reshape() error {
 		return err
 	}
 	out, ok := w.reshaped(sizes[1:])
-	if !ok { // of a map made of it, where that helps
+	if !ok { // copying the view to a map may help
 		if v.view != nil {
 			if v, err = c.materialised(c.input(0), v); err != nil {
 				return err
@@ -1585,7 +1586,7 @@ func (c *call) softmax() error {
 	if t := c.shapeOf(v); along == 0 || len(w.axes) > 1 && !w.channels(along-1, t) {
 		return fmt.Errorf("attribute \"axis\": %w: %d, expected the classes' axis", ErrAttribute, axis)
 	}
-	if c.opset < 13 { // it normalises over all axes from this one on, together
+	if c.opset < 13 { // it normalises jointly over all axes from this one on
 		for _, n := range w.sizes()[along:] {
 			if n > 1 {
 				return fmt.Errorf("%w: %s of %v before opset 13 normalises over all axes from %d on; export with opset 13 or newer", ErrUnsupported, opName(c.node), w.sizes(), along)
@@ -1609,7 +1610,7 @@ func (c *call) sigmoid() error {
 		if err := c.byFunction(&graph.Function{Name: "Sigmoid"}); err != nil {
 			return err
 		}
-		c.logits[c.values[c.output()].tensor] = v.tensor // for an output that is one too
+		c.logits[c.values[c.output()].tensor] = v.tensor // in case it is also an output
 		return nil
 	}
 	v.activation = opName(c.node)

@@ -11,23 +11,22 @@ import (
 	"github.com/sluice-npu/sluice/dse/onnx/onnxpb"
 )
 
-// value is what a name stands for while nodes are lowered: a feature map and the way ONNX looks
-// at it.
+// value is the meaning of a tensor's name during lowering: a feature map, and ONNX's view of it.
 type value struct {
 	tensor     int // of the fused network
 	rank       int // 4: N x C x H x W; 2: N x (C*H*W)
 	order      order
-	view       *view        // where it is neither
+	view       *view        // for other views
 	pad        *pad         // not yet applied
-	bytes      bool         // its elements are integers in the file: they have to become floats before anything computes with them
-	coded      *graph.Scale // it is codes of a quantised file, which stand for the map's values
+	bytes      bool         // its elements are integers in the file; they must be converted to floats before any computation
+	coded      *graph.Scale // it is codes of a quantised file, with this scale
 	kind       int32        // of the codes
-	activation string       // Softmax, Sigmoid and the like of the map: an output may be this, what computes with it may not (computed)
+	activation string       // a pending Softmax, Sigmoid or similar function: allowed before an output, but not before a computation (computed)
 	slice      *slice
 }
 
-// order says which of a map's axes ONNX's are, those behind the batch: 0 is C, 1 is H, 2 is W. Of a flattened map,
-// the outermost first. Maps lie channels last in memory whatever their order is, so a Transpose costs nothing.
+// order maps ONNX's axes after the batch to the map's axes: 0 is C, 1 is H, 2 is W. For a flattened map, the outermost
+// axis is first. In memory the channels are always last, so a Transpose costs nothing.
 type order [3]int
 
 var (
@@ -37,13 +36,13 @@ var (
 
 func (o order) axisOf(which int) int { return slices.Index(o[:], which) }
 
-// slice is one channel taken out of a map (rank 3: N x H x W), and what was done to it since.
+// slice is one channel taken from a map (rank 3: N x H x W), and the later operations on it.
 type slice struct {
 	channel      int
 	scale, shift float64
 }
 
-// pad is a Pad that waits for the convolution or pool behind it.
+// pad is a pending Pad: the next convolution or pool applies it.
 type pad struct {
 	t, l, b, r int
 	value      float32
@@ -53,22 +52,22 @@ type importer struct {
 	options   Options
 	graph     *onnxpb.GraphProto
 	opset     int64
-	batch     int64 // as Shape reports it
+	batch     int64 // the result of Shape
 	seeded    bool
-	budget    int64 // weights that may still be made
-	folding   int64 // elements that may still be computed from constants
+	budget    int64 // number of weights that may still be created
+	folding   int64 // number of elements that may still be computed from constants
 	outside   outside
 	constants map[string]*constant
 	values    map[string]value
-	names     map[string]bool // of the file's tensors and nodes
-	inner     map[string]bool // tensors that a node reads which an exit needs
-	inside    map[string]bool // tensors that such a node computes with: those of a Sigmoid that others read are seen in another way
+	names     map[string]bool // names of the file's tensors and nodes
+	inner     map[string]bool // tensors that are read by a node which an exit needs
+	inside    map[string]bool // tensors with which such a node computes; nodes that only change a view do not
 	exits     []string
-	made      map[string]value     // maps of views
-	steps     map[string]codeSteps // of constants that a DequantizeLinear has made, by name
-	rounded   map[rounding]int     // to what a QuantizeLinear has made of a map
-	logits    map[int]int          // of a Sigmoid that is a layer
-	posts     map[string]int       // nodes by operator that only designs with post run
+	made      map[string]value     // copies of views, as maps
+	steps     map[string]codeSteps // by name: steps of constants that a DequantizeLinear has computed
+	rounded   map[rounding]int     // outputs of QuantizeLinear on maps
+	logits    map[int]int          // by output of a Sigmoid that is a layer: its input
+	posts     map[string]int       // number of nodes that need the post stage, by operator
 	net       fused
 }
 
@@ -149,14 +148,14 @@ func (im *importer) readInitializers() error {
 	return nil
 }
 
-// input finds the network's one input.
+// input finds the network's only input.
 func (im *importer) input() (input *onnxpb.ValueInfoProto, err error) {
 	isWeight := map[string]bool{}
 	for _, t := range im.graph.GetInitializer() {
 		isWeight[t.GetName()] = true
 	}
 	for _, v := range im.graph.GetInput() {
-		// Before IR version 4 every initializer is listed as an input too.
+		// Before IR version 4, initializers are listed as inputs too.
 		if isWeight[v.GetName()] {
 			continue
 		}
@@ -171,7 +170,7 @@ func (im *importer) input() (input *onnxpb.ValueInfoProto, err error) {
 	return input, nil
 }
 
-// readInput reads the input's shape; side, where not zero, replaces its height and width.
+// readInput reads the input's shape. If side is not zero, it replaces height and width.
 func (im *importer) readInput(side Side) error {
 	input, err := im.input()
 	if err != nil {
@@ -206,7 +205,7 @@ func (im *importer) readInput(side Side) error {
 			v = int64([]int{side.H, side.W}[axes[i]-1])
 		}
 		_, number := d.GetValue().(*onnxpb.TensorShapeProto_Dimension_DimValue)
-		if v == 0 && !(number && axes[i] == 0) { // a name in place of a number, or neither
+		if v == 0 && !(number && axes[i] == 0) { // a name instead of a number, or neither
 			return open(name, d.GetDimParam(), i+1, number, axes[i] > 0)
 		}
 		if v < 1 || v > maxDim {
@@ -218,14 +217,14 @@ func (im *importer) readInput(side Side) error {
 	if err != nil {
 		return fmt.Errorf("input %q: %w", name, err)
 	}
-	if im.net.bytes { // are codes
+	if im.net.bytes { // its elements are codes
 		im.net.tensors[t].scale = &graph.Scale{Step: 1, Zero: math.MinInt8}
 	}
 	im.values[name] = value{tensor: t, rank: len(dims), order: axes, bytes: im.net.bytes}
 	return nil
 }
 
-// open is the error of a dimension that has no number, or 0 as some write a side that is open.
+// open returns the error for a dimension without a number. Some exporters write 0 for an open side.
 func open(name, called string, dim int, number, side bool) error {
 	switch {
 	case called != "":
@@ -239,7 +238,7 @@ func open(name, called string, dim int, number, side bool) error {
 	return fmt.Errorf("input %q: %w: dimension %d is open%s", name, ErrShape, dim, called)
 }
 
-// live gives the nodes that exits need, in topological order.
+// live returns the nodes that exits need, in topological order.
 func (im *importer) live() ([]*onnxpb.NodeProto, error) {
 	nodes := im.graph.GetNode()
 	weights := make(map[string]*onnxpb.TensorProto, len(im.graph.GetInitializer()))
@@ -307,7 +306,8 @@ func (im *importer) live() ([]*onnxpb.NodeProto, error) {
 	return order, nil
 }
 
-// look finds what is computed with, rather than only seen in another way before an output: of a Sigmoid it still is one.
+// look finds the tensors that are used in computations, as opposed to those whose view only changes before an output. A
+// Sigmoid of the latter is left to the host.
 func (im *importer) look(order []*onnxpb.NodeProto) {
 	still := map[string]bool{}
 	for _, n := range order {
@@ -336,7 +336,7 @@ func (im *importer) look(order []*onnxpb.NodeProto) {
 	}
 }
 
-// quantised tells that a node rounds a map to codes, not a constant alone. Nodes are in topological order.
+// quantised reports whether a node rounds a map to codes, and not only constants. Nodes are in topological order.
 func (im *importer) quantised(order []*onnxpb.NodeProto) bool {
 	maps := map[string]bool{}
 	for name := range im.values {
@@ -356,7 +356,7 @@ func (im *importer) quantised(order []*onnxpb.NodeProto) bool {
 	return false
 }
 
-// readConstants reads the initializers that nodes ask for.
+// readConstants reads the initializers that nodes use.
 func (im *importer) readConstants(order []*onnxpb.NodeProto) error {
 	weights := make(map[string]*onnxpb.TensorProto, len(im.graph.GetInitializer()))
 	for _, t := range im.graph.GetInitializer() {
@@ -378,11 +378,11 @@ func (im *importer) readConstants(order []*onnxpb.NodeProto) error {
 	return nil
 }
 
-// weightsOf is how many weights a network may have: as many float32 as a file may hold.
+// weightsOf is the limit for the number of weights: as many float32 as a file may contain.
 func weightsOf(o Options) int64 { return max(o.MaxBytes/4, 1) }
 
-// afford adds up the weights that nodes will make copies of, before any is read or drawn: a small file may
-// name one initializer many times, or leave the numbers to a seed.
+// afford adds up the weights that nodes will copy, before any are read or drawn. A small file may use one initializer
+// many times, or need random weights.
 func (im *importer) afford(order []*onnxpb.NodeProto, weights map[string]*onnxpb.TensorProto) error {
 	limit := weightsOf(im.options)
 	total := int64(0)
@@ -395,7 +395,7 @@ func (im *importer) afford(order []*onnxpb.NodeProto, weights map[string]*onnxpb
 			elems := int64(1)
 			for _, d := range t.GetDims() {
 				switch {
-				case d < 0: // refused, by name, where it is read
+				case d < 0: // an error when it is read
 					elems = 0
 				case d > 0 && elems > limit/d:
 					elems = limit + 1
@@ -411,8 +411,7 @@ func (im *importer) afford(order []*onnxpb.NodeProto, weights map[string]*onnxpb
 	return nil
 }
 
-// sortNodes orders the needed nodes topologically, and as they stand in the file where there is a
-// choice.
+// sortNodes sorts the needed nodes topologically; where there is a choice, in the file's order.
 func sortNodes(nodes []*onnxpb.NodeProto, needed []bool, producer map[string]int) ([]*onnxpb.NodeProto, error) {
 	waits := make([]int, len(nodes))
 	readers := make([][]int, len(nodes))
@@ -466,8 +465,8 @@ func (h *intHeap) Pop() any {
 	return x
 }
 
-// weights gives a constant's values with the wanted dimensions (-1: any), all finite. They are
-// drawn from the seed where the model has none; fanIn counts the inputs of one output.
+// weights returns a constant's values, all finite, and checks its dimensions (-1: any). If the model has no values, they
+// are drawn from the seed. fanIn is the number of inputs of one output.
 func (im *importer) weights(name string, r role, fanIn func(dims []int) int, dims ...int) (*constant, []float32, error) {
 	c := im.constants[name]
 	if c == nil {
@@ -487,7 +486,7 @@ func (im *importer) weights(name string, r role, fanIn func(dims []int) int, dim
 	if !c.readable() {
 		return nil, nil, c.errType()
 	}
-	// One initializer may serve many layers, each with a copy of its own.
+	// Several layers may use one initializer; each has a copy.
 	if im.budget -= int64(c.elems); im.budget < 0 {
 		return nil, nil, fmt.Errorf("tensor %q: %w: the network has more than %d weights",
 			name, ErrTooLarge, weightsOf(im.options))
@@ -521,7 +520,7 @@ func wanted(dims []int) string {
 	return s + "]"
 }
 
-// number gives a scalar constant, which may be infinite.
+// number returns a scalar constant, which may be infinite.
 func (im *importer) number(name string) (float32, error) {
 	c := im.constants[name]
 	if c == nil {
@@ -537,7 +536,7 @@ func (im *importer) number(name string) (float32, error) {
 	return v[0], nil
 }
 
-// integers gives a constant of int32 or int64.
+// integers returns a constant of int32 or int64.
 func (im *importer) integers(name string) ([]int64, error) {
 	c := im.constants[name]
 	if c == nil {
@@ -549,7 +548,7 @@ func (im *importer) integers(name string) ([]int64, error) {
 	return c.ints, nil
 }
 
-// truth gives a constant of one bool.
+// truth returns a constant bool.
 func (im *importer) truth(name string) (bool, error) {
 	c := im.constants[name]
 	if c == nil {

@@ -11,11 +11,11 @@ import (
 	"github.com/sluice-npu/sluice/dse/onnx/onnxpb"
 )
 
-// Means over channels, and what norms of layers are made of them. The NPU has no layer of one channel that is a factor
-// of all of another map's. So a mean is computed in all channels at once, by a dense 1 x 1 convolution, and is seen as
-// one of them until it meets a whole map.
+// Means over channels, and the layer norms that use them. On the NPU, a map of one channel cannot multiply all channels
+// of another map. So a dense 1 x 1 convolution computes the mean in all channels at once. It is viewed as one channel
+// until it is combined with a whole map.
 
-// alike tells whether a layer's output has the same value in all channels of a pixel.
+// alike reports whether a layer's output has the same value in all channels of a pixel.
 func (f *fused) alike(l *layer) bool {
 	switch l.kind {
 	case affine:
@@ -29,7 +29,7 @@ func (f *fused) alike(l *layer) bool {
 	return !slices.ContainsFunc(l.in, func(t int) bool { return !f.tensors[t].alike })
 }
 
-// single tells a view of one channel of a map whose channels are all alike.
+// single reports whether a view shows one channel of a map whose channels are all equal.
 func (w view) single(t shape) bool {
 	n := 1
 	for _, f := range slices.Concat(w.axes...) {
@@ -41,12 +41,12 @@ func (w view) single(t shape) bool {
 	return t.alike && n == t.h*t.w
 }
 
-// channelAxis is the axis of a map's n channels; -1 if none is.
+// channelAxis is the axis of a map's n channels; -1 if there is none.
 func (w view) channelAxis(n int) int {
 	return slices.IndexFunc(w.axes, func(f []factor) bool { return slices.Equal(f, []factor{{0, n, 1}}) })
 }
 
-// widened sees all channels of a map of which one is seen: along this axis.
+// widened returns a view of all channels of a map, along this axis, instead of one.
 func (c *call) widened(v value, axis int) value {
 	w := c.viewOf(v)
 	w.axes = slices.Clone(w.axes)
@@ -54,7 +54,8 @@ func (c *call) widened(v value, axis int) value {
 	return c.seen(v, w)
 }
 
-// widen is input i with all channels where it is seen as one of them and a constant of these sizes has as many numbers.
+// widen returns input i with all channels, if it is a view of one channel and a constant of these dimensions has a
+// number for each.
 func (c *call) widen(i int, dims []int) (value, bool) {
 	v, ok := c.values[c.input(i)]
 	if !ok {
@@ -69,13 +70,13 @@ func (c *call) widen(i int, dims []int) (value, bool) {
 	return v, false
 }
 
-// widenedAs makes a whole map of one channel of it, or of a map of one channel; false where v is neither.
+// widenedAs expands a view of one channel, or a map of one channel, to a whole map; false if v is neither.
 func (c *call) widenedAs(v, whole value) (value, bool, error) {
 	w, as, s, t := c.viewOf(v), c.viewOf(whole), c.shapeOf(v), c.shapeOf(whole)
 	if !(w.single(s) && s.c == t.c || s.c == 1 && t.c > 1 && w.whole(s)) || s.h != t.h || s.w != t.w || len(w.axes) > len(as.axes) {
 		return v, false, nil
 	}
-	// Axes that are missing in front are ones.
+	// Missing leading axes have size one.
 	w.axes = slices.Concat(make([][]factor, len(as.axes)-len(w.axes)), w.axes)
 	axis := as.channelAxis(t.c)
 	if axis < 0 || len(w.axes[axis]) > 0 {
@@ -99,7 +100,7 @@ func (c *call) widenedAs(v, whole value) (value, bool, error) {
 	return c.seen(v, as), true, nil
 }
 
-// channelsAlone tells that axes are all of a map's channels and nothing else.
+// channelsAlone reports whether axes are exactly a map's channels.
 func (w view) channelsAlone(t shape, axes []bool) bool {
 	if len(axes) != len(w.axes)+1 || axes[0] || t.c == 1 || !w.whole(t) {
 		return false
@@ -113,7 +114,7 @@ func (w view) channelsAlone(t shape, axes []bool) bool {
 	return axis >= 0 && axes[axis+1]
 }
 
-// channelMean is the mean, or the sum, over a map's channels; false if the axes are others.
+// channelMean is the mean, or the sum, over a map's channels; false for other axes.
 func (c *call) channelMean(v value, axes []bool, keep, sum bool) (bool, error) {
 	w, t := c.viewOf(v), c.shapeOf(v)
 	if !w.channelsAlone(t, axes) {
@@ -145,11 +146,11 @@ func (c *call) channelMean(v value, axes []bool, keep, sum bool) (bool, error) {
 	return true, nil
 }
 
-// Norms are written in several ways. As layers are added, each becomes one form, (x - mean) * function(mean of squares) and
-// what comes behind it; equal layers being one, the form is that of the operator. Layers that nothing reads then are
-// dropped later.
+// Exporters write norms in several forms. When layers are added, each form is rewritten to
+// (x - mean) * function(mean of squares). Equal layers are merged, so the result is the same for all forms. Layers that
+// are then unused are dropped later.
 
-// part is a tensor as a factor and a shift for each channel of another one; nil is one and zero.
+// part describes a tensor as another one with a factor and a shift per channel; nil means one and zero.
 type part struct {
 	of           int
 	scale, shift []float64
@@ -157,7 +158,7 @@ type part struct {
 
 func (f *fused) partOf(t int) part {
 	p := part{of: t}
-	const most = 4 // a file may have thousands behind one another
+	const most = 4 // a file may have a chain of thousands
 	for range most {
 		l := f.producer[p.of]
 		if l == nil || l.kind != affine {
@@ -168,7 +169,7 @@ func (f *fused) partOf(t int) part {
 	return p
 }
 
-// turns tells that parts are s times one tensor and -s times another.
+// turns reports whether the factors of two parts are s and -s.
 func (p part) turns(q part, c int) bool {
 	s, t := orOnes(p.scale, c), orOnes(q.scale, c)
 	for i := range c {
@@ -183,13 +184,13 @@ func (p part) shifted() bool {
 	return slices.ContainsFunc(p.shift, func(s float64) bool { return s != 0 })
 }
 
-// isMean tells the mean of all channels of a tensor.
+// isMean reports whether t is the mean of all channels of a tensor.
 func (f *fused) isMean(t int) bool {
 	l := f.producer[t]
 	return l != nil && l.kind == conv && f.tensors[t].alike && l.weights[0] == 1/float32(f.tensors[t].c)
 }
 
-// squared is the tensor of which another one is the square; -1 if it is none.
+// squared returns the tensor whose square t is; -1 if t is not a square.
 func (f *fused) squared(t int) int {
 	if l := f.producer[t]; l != nil && l.kind == mul && l.in[0] == l.in[1] {
 		return l.in[0]
@@ -197,7 +198,7 @@ func (f *fused) squared(t int) int {
 	return -1
 }
 
-// norms tells that r is a function of the mean of the squares of x, or of x and something else.
+// norms reports whether r is a function of the mean of squares of x, or of products of x with another tensor.
 func (f *fused) norms(r, x int) bool {
 	const most = 8
 	for range most {
@@ -214,12 +215,13 @@ func (f *fused) norms(r, x int) bool {
 	return false
 }
 
-// exponent is that of a function that is a power of x alone; 0 if it is none.
+// exponent is the exponent of a function that is a power of x; 0 for other functions.
 func exponent(f *graph.Function) float64 {
 	return map[string]float64{"Reciprocal": -1, "Sqrt": 0.5, "Pow": f.Alpha}[f.Name]
 }
 
-// canonical adds the one form of what a product or a sum may be written as, where l is another; else l may have other inputs.
+// canonical rewrites a product or a sum to its standard form and adds that. If l already has this form, only its inputs
+// may change.
 func (f *fused) canonical(l *layer, name string, h, w, c int) (t int, ok bool, err error) {
 	if f.merged == nil {
 		return 0, false, nil
@@ -254,7 +256,7 @@ func (f *fused) canonical(l *layer, name string, h, w, c int) (t int, ok bool, e
 	return 0, false, nil
 }
 
-// power makes Pow(x, -0.5) of Reciprocal(Sqrt(x)), and the like.
+// power combines powers, for example Reciprocal(Sqrt(x)) to Pow(x, -0.5).
 func (f *fused) power(l *layer) {
 	if p := f.producer[l.in[0]]; p != nil && p.kind == curve && f.tensors[p.in[0]].nonNegative {
 		a, b := exponent(p.function), exponent(l.function)
@@ -264,7 +266,7 @@ func (f *fused) power(l *layer) {
 	}
 }
 
-// rewriting is of a layer that makes h x w x c.
+// rewriting is the state of rewriting a layer whose output is h x w x c.
 type rewriting struct {
 	*fused
 	l       *layer
@@ -276,9 +278,9 @@ type rewriting struct {
 	err  error
 }
 
-// then adds a layer.
+// then appends a layer.
 func (r *rewriting) then(k kind, what string, with layer, in ...int) int {
-	// Once: names of what is made of what was made would grow without end.
+	// The suffix is added once only, else names would grow with each rewriting.
 	with.kind, with.name, with.in, r.made = k, strings.TrimSuffix(r.l.name, what)+what, in, true
 	if r.err == nil {
 		r.t, r.err = r.add(with, strings.TrimSuffix(r.name, what)+what, r.h, r.w, r.c)
@@ -286,18 +288,18 @@ func (r *rewriting) then(k kind, what string, with layer, in ...int) int {
 	return r.t
 }
 
-// less is x - m.
+// less returns x - m.
 func (r *rewriting) less(x, m int) int {
 	turned := layer{scale: slices.Repeat([]float64{-1}, r.c), shift: make([]float64, r.c)}
 	return r.then(add, " (difference)", layer{}, x, r.then(affine, " (turned)", turned, m))
 }
 
-// whole tells that a tensor has the size of the result: a factor may be one pixel.
+// whole reports whether a tensor has the size of the result; a factor may be a single pixel.
 func (r *rewriting) whole(t int) bool {
 	return r.tensors[t].h == r.h && r.tensors[t].w == r.w && r.tensors[t].c == r.c
 }
 
-// inOrder has what is alike in all channels come second, and x * x for |x| * |x|.
+// inOrder makes the factor whose channels are all equal the second one, and replaces |x| * |x| by x * x.
 func (r *rewriting) inOrder() {
 	in := r.l.in
 	if r.tensors[in[0]].alike && !r.tensors[in[1]].alike && r.whole(in[1]) {
@@ -309,7 +311,7 @@ func (r *rewriting) inOrder() {
 	r.l.in = in
 }
 
-// product scales what is made of p without its scale: (s * r) * x, (s * x) * r. (-x) * (-x) is x * x.
+// product moves the scale of p behind the product: (s * x) * r becomes s * (x * r). (-x) * (-x) becomes x * x.
 func (r *rewriting) product(i int, p, q part) {
 	one := part{of: q.of}
 	switch {
@@ -325,7 +327,7 @@ func (r *rewriting) product(i int, p, q part) {
 	}
 }
 
-// variance makes mean((x - mean(x))^2) of mean(x * x) - mean(x) * mean(x); false where p is no mean.
+// variance rewrites mean(x * x) - mean(x) * mean(x) to mean((x - mean(x))^2); false if p is not a mean.
 func (r *rewriting) variance(p, q part) bool {
 	if !r.isMean(p.of) || p.scale != nil || p.shifted() || q.shifted() {
 		return false
@@ -343,7 +345,7 @@ func (r *rewriting) variance(p, q part) bool {
 	return true
 }
 
-// difference makes (x - mean) * r + b of x * r + (b - mean * r).
+// difference rewrites x * r + (b - mean * r) to (x - mean) * r + b.
 func (r *rewriting) difference(p, q part) {
 	if a, b := r.producer[p.of], r.producer[q.of]; a == nil || b == nil || a.kind != mul || b.kind != mul {
 		return
@@ -360,7 +362,7 @@ func (r *rewriting) difference(p, q part) {
 	}
 }
 
-// layerNorm is (x - mean) / sqrt(variance + epsilon), scaled and shifted: the nodes that exporters write for it.
+// layerNorm is (x - mean) / sqrt(variance + epsilon), scaled and shifted, as the same nodes that exporters write for it.
 func (c *call) layerNorm() error {
 	if err := c.inputs(2, 3); err != nil {
 		return err

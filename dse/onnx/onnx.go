@@ -1,34 +1,32 @@
 // Package onnx reads a network from an ONNX file (specification 1.16, opset 7 and later; see
-// onnxpb) and folds it into the few operators of package graph: one fused layer a convolution,
-// NHWC, batch left out.
+// onnxpb) and folds it into the few operators of package graph: one fused layer per convolution,
+// NHWC, without the batch.
 //
-//   - Shapes follow from the graph's input, N x C x H x W, or N x H x W x C where a Transpose of it says so; N may be
-//     anything.
-//   - What depends on constants alone is computed (fold.go). A Transpose is another order of a map's axes, which lie
-//     channels last in memory whatever it is.
-//   - BatchNormalization is folded into the convolution before it or, where that is exact, the one
-//     behind it, in float64; otherwise it becomes a depthwise 1x1 convolution. So does an activation
-//     that no layer before it can take.
-//   - Relu and Clip become clamps, Pad becomes the padding of what follows or, where that cannot pad so, pixels, Flatten and Reshape a
-//     way of reading a map: a fully connected layer over a map is a convolution as large as the map.
-//   - Slice, Split, Gather, Reshape, Transpose, Squeeze and Unsqueeze look at a map in another way (view.go). What reads
-//     it by channels, rows and columns makes a map of that first.
-//   - A dilated kernel gets taps of weight 0 between its own.
-//   - An Add goes to the convolution before it that has no other reader, the later one of two, as
-//     its residual. Two convolutions of one tensor that are added are one, where that is no larger and costs
-//     no weights their bits.
-//   - Constants added to, subtracted from, multiplied with or dividing a map, one a channel, are such a
-//     normalisation too. Channels taken apart one by one are only put together again (torchvision's
-//     transform_input).
-//   - With Options.Post, a function of a map (curve.go), as a Sigmoid or what exporters write for one in several operators,
-//     goes to the convolution or sum before it, and two maps are multiplied.
-//   - Layers that compute the same of the same are one. A norm over channels has one form, however it is written: x * r +
-//     (b - mean * r) and the mean of squares less the square of the mean among others.
-//   - A Concat that begins with all that an earlier one has joined reads that one.
-//   - Softmax or Sigmoid before an output is left to the host. Nodes that reach no exit are dropped.
+//   - Shapes follow from the graph's input, N x C x H x W, or N x H x W x C if a Transpose of the input implies that; N
+//     may be anything.
+//   - Operations on constants are computed at import (fold.go). A Transpose only changes the order of a map's axes; in
+//     memory, channels are always last.
+//   - BatchNormalization is folded, in float64, into the convolution before it or, if that is exact, into the one after
+//     it. Otherwise it becomes a depthwise 1x1 convolution, and so does an activation that cannot become part of the
+//     layer before it.
+//   - Relu and Clip become clamps. Pad becomes the padding of the next layer, or pixels if that layer cannot pad in this
+//     way. Flatten and Reshape change the view of a map: a fully connected layer on a map becomes a convolution as large
+//     as the map.
+//   - Slice, Split, Gather, Reshape, Transpose, Squeeze and Unsqueeze change the view of a map (view.go). A reader that
+//     needs channels, rows and columns copies the view to a map first.
+//   - A dilated kernel gets additional taps of weight 0.
+//   - An Add becomes the residual of the convolution before it, if that has no other reader; of two such convolutions, of
+//     the later one. Two convolutions of the same tensor that are added become one, if that is no larger and costs no
+//     precision.
+//   - Arithmetic with constants per channel is treated like a normalisation. Channels that are separated one by one may
+//     only be combined again (torchvision's transform_input).
+//   - With Options.Post, a function of a map (curve.go), such as a Sigmoid or an equivalent group of operators, becomes
+//     part of the convolution or sum before it, and two maps may be multiplied.
+//   - Equal layers are merged. All forms of a norm over channels are rewritten to one (norm.go).
+//   - A Concat that begins with all inputs of an earlier one reads that one instead.
+//   - Softmax or Sigmoid before an output is left to the host. Nodes that no exit needs are dropped.
 //
-// A file is untrusted input: whatever is wrong with it is an error that wraps one of the sentinels
-// below and names file, node and tensor.
+// A file is untrusted input. Each error wraps one of the sentinels below, and names file, node and tensor.
 package onnx
 
 import (
@@ -49,7 +47,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// What Import refuses.
+// Errors of Import.
 var (
 	ErrFormat      = errors.New("not a complete ONNX model")
 	ErrTooLarge    = errors.New("too large")
@@ -57,7 +55,7 @@ var (
 	ErrDuplicate   = errors.New("defined twice")
 	ErrMissing     = errors.New("missing")
 	ErrShape       = errors.New("wrong shape")
-	ErrOpenSide    = errors.New("open") // the input's height or width, which a number would settle
+	ErrOpenSide    = errors.New("open") // the input's height or width has no number
 	ErrType        = errors.New("unsupported element type")
 	ErrData        = errors.New("wrong amount of data")
 	ErrExternal    = errors.New("data outside the file cannot be read")
@@ -70,7 +68,7 @@ var (
 	errSame = fmt.Errorf("%w: the same tensor", ErrExits)
 )
 
-// Limits that are not options: far above what the NPU can run, far below what overflows.
+// Limits that are not options: far above what the NPU can run, and far below an overflow.
 const (
 	defaultMaxBytes = 1 << 30 // VGG-19 has 575 MB of weights
 	maxNodes        = 20000
@@ -84,20 +82,20 @@ const (
 type Options struct {
 	Name       string            // of the network, and for errors; the graph's own name if empty
 	Exits      []string          // tensors that are exits; all outputs of the graph if empty
-	Confidence map[string]string // how sure exits are, by tensor (graph.Confidences)
+	Confidence map[string]string // by tensor: the exit's confidence measure (graph.Confidences)
 	WeightSeed uint64            // for models whose metadata says sluice.weights = seeded
-	InputSide  Side              // of the input, in place of the model's own
-	Post       bool              // for designs with post: curves, and products of two maps
-	Gates      bool              // with Post: functions x * g(x), as SiLU, are a curve of g and a product, not one curve
-	MaxBytes   int64             // largest file, and most data outside it; a quarter as many weights; 1 GiB if 0
-	External   fs.FS             // folder of data outside the file; nil: such data is refused
+	InputSide  Side              // replaces the input's height and width
+	Post       bool              // for designs with the post stage: allows curves, and products of two maps
+	Gates      bool              // with Post: functions x * g(x), such as SiLU, become a curve of g and a product, not one curve
+	MaxBytes   int64             // limit for the file, and for the data outside it; the limit for weights is a quarter of it; 1 GiB if 0
+	External   fs.FS             // folder of data outside the file; nil: such data is an error
 
 	gates  int             // with Gates: how many functions at most
-	apart  map[string]bool // tensors that are not made one with equal ones
+	apart  map[string]bool // tensors that must not be merged with equal ones
 	survey bool            // the values of weights do not matter
 }
 
-// Import reads a model. Exits are ordered by depth, whatever order they are named in.
+// Import reads a model. Exits are sorted by depth.
 func Import(r io.Reader, o Options) (*graph.Graph, error) {
 	g, err := importModel(r, o)
 	if err != nil {
@@ -110,8 +108,8 @@ func Import(r io.Reader, o Options) (*graph.Graph, error) {
 	return g, nil
 }
 
-// ImportFile reads the model in a file, which gives the network its name unless the options do. Data
-// outside the file may lie in its folder.
+// ImportFile reads a model from a file. The network has the file's name, unless the options name it. Data outside the
+// file may be in its folder.
 func ImportFile(path string, o Options) (*graph.Graph, error) {
 	if o.Name == "" {
 		o.Name = strings.TrimSuffix(filepath.Base(path), ".onnx")
@@ -136,13 +134,13 @@ func ImportFile(path string, o Options) (*graph.Graph, error) {
 	return g, nil
 }
 
-// read is parse for those who need nothing that they do not know.
+// read is parse without unknown fields.
 func read(r io.Reader, o *Options) (*onnxpb.ModelProto, error) {
 	model, _, err := parse(r, o, proto.UnmarshalOptions{DiscardUnknown: true})
 	return model, err
 }
 
-// parse reads a model, within the bytes allowed; all names that leave it, those of the options too, are printable.
+// parse reads a model of limited size. It makes all names printable, also those in the options.
 func parse(r io.Reader, o *Options, how proto.UnmarshalOptions) (m *onnxpb.ModelProto, renamed bool, err error) {
 	if o.MaxBytes <= 0 {
 		o.MaxBytes = defaultMaxBytes
@@ -185,13 +183,13 @@ func importModel(r io.Reader, o Options) (*graph.Graph, error) {
 			layers += len(in) - len(slices.Compact(in)) // copies
 		}
 	}
-	// The first functions become gates: what they are off goes through all others. Each takes two layers more, and a compiler, which
-	// copies maps and splits sums, up to a quarter of the network's own (TinyNet-A: 33 of 137).
+	// The first functions become gates, because their errors pass through all later layers. A gate needs two more layers.
+	// The compiler, which copies maps and splits sums, may add a quarter of the network's layers (TinyNet-A: 33 to 137).
 	with.gates = max(0, abi.LMax-layers-layers/4) / 2
 	return lowered(model, with)
 }
 
-// lowered is the network of a model.
+// lowered returns the network of a model.
 func lowered(model *onnxpb.ModelProto, o Options) (*graph.Graph, error) {
 	im, err := newImporter(model, o)
 	if err != nil {
@@ -208,11 +206,11 @@ func lowered(model *onnxpb.ModelProto, o Options) (*graph.Graph, error) {
 	if err := im.readConstants(nodes); err != nil {
 		return nil, err
 	}
-	// A map takes the scale of the QuantizeLinear that reads it: of two equal ones, each its own.
+	// A map gets the scale of the QuantizeLinear that reads it, so equal maps may get different scales.
 	if !im.quantised(nodes) {
 		im.net.merged, im.net.seed, im.net.apart = map[string][]*layer{}, maphash.MakeSeed(), o.apart
 	}
-	for _, constants := range []bool{true, false} { // first, as what a map becomes depends on the scales of all its readers
+	for _, constants := range []bool{true, false} { // constants first, since lowering a map needs the scales of all its readers
 		for _, n := range nodes {
 			if (opName(n) == "Constant") != constants {
 				continue
@@ -223,7 +221,7 @@ func lowered(model *onnxpb.ModelProto, o Options) (*graph.Graph, error) {
 		}
 	}
 	g, err := im.finish()
-	if errors.Is(err, errSame) && o.apart == nil { // heads that a training has not told apart yet are two exits
+	if errors.Is(err, errSame) && o.apart == nil { // untrained heads may be equal, but are two exits
 		o.apart = map[string]bool{}
 		for _, exit := range im.exits {
 			for _, name := range append(im.net.equal[im.values[exit].tensor], exit) {
@@ -235,7 +233,7 @@ func lowered(model *onnxpb.ModelProto, o Options) (*graph.Graph, error) {
 	return g, err
 }
 
-// describe names a node for errors; ONNX leaves names optional.
+// describe names a node for errors; names are optional in ONNX.
 func describe(n *onnxpb.NodeProto) string {
 	return fmt.Sprintf("%q (%s)", nodeName(n), opName(n))
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/sluice-npu/sluice/dse/graph"
 )
 
-// What a few layers express that can sum, scale and clamp: curves of two straight pieces, extrema and differences.
+// Functions that sums, scales and clamps can express: curves of two line segments, extrema and differences.
 
-// alone appends a layer that treats each element of v by itself, and answers v as it is then.
+// alone appends a layer that works element by element on v, and returns the result.
 func (c *call) alone(l layer, v value, what string, nonNegative bool) (value, error) {
 	t := c.shapeOf(v)
 	if l.name = c.name + what; l.in == nil {
@@ -24,7 +24,7 @@ func (c *call) alone(l layer, v value, what string, nonNegative bool) (value, er
 	return v, nil
 }
 
-// own is a name of something that a node's output is made of, which the file has not.
+// own returns a name for an intermediate result of a node, which does not occur in the file.
 func (c *call) own(what string) string {
 	name := c.output() + " (" + what + ")"
 	for c.names[name] {
@@ -33,7 +33,7 @@ func (c *call) own(what string) string {
 	return name
 }
 
-// scaled is a map times a number for each channel.
+// scaled is a map times one number per channel.
 func (c *call) scaled(v value, by []float64, what string) (value, error) {
 	return c.alone(layer{kind: affine, scale: by, shift: make([]float64, len(by))}, v, what, false)
 }
@@ -47,7 +47,7 @@ func (c *call) below(v value) (value, error) {
 	return c.alone(layer{kind: clamp, lo: 0, hi: float32(math.Inf(1))}, u, " (below zero)", true)
 }
 
-// bent is x where it is not negative, and elsewhere slope * x, a slope for each channel: x + (1 - slope) max(-x, 0).
+// bent is x for x >= 0, else slope * x, with one slope per channel: x + (1 - slope) max(-x, 0).
 func (c *call) bent(v value, slopes []float64, nonNegative bool) error {
 	if !slices.ContainsFunc(slopes, func(a float64) bool { return a != 1 }) {
 		c.values[c.output()] = v
@@ -161,7 +161,7 @@ func (c *call) hardSigmoid() error {
 		return err
 	}
 	t := c.shapeOf(v)
-	left := t.h*t.w == 1 && !c.computes(c.node) // to the host
+	left := t.h*t.w == 1 && !c.computes(c.node) // left to the host
 	if left {
 		alpha, beta = 4*alpha, 4*beta-2
 	}
@@ -177,8 +177,8 @@ func (c *call) hardSigmoid() error {
 	return c.emit(layer{kind: clamp, lo: 0, hi: 1}, v, t.h, t.w, t.c, true)
 }
 
-// extreme is the larger or smaller of maps and numbers, two at a time: a clamp, or max(a, b) = a + max(b - a, 0) and
-// min(a, b) = a - max(a - b, 0).
+// extreme is the maximum or minimum of maps and numbers, computed in pairs: a clamp, or max(a, b) = a + max(b - a, 0)
+// and min(a, b) = a - max(a - b, 0).
 func (c *call) extreme() error {
 	if err := c.plain(1, maxDim); err != nil {
 		return err
@@ -237,7 +237,7 @@ func (c *call) extreme() error {
 	})
 }
 
-// mean is the sum of maps over their number.
+// mean is the sum of maps divided by their number.
 func (c *call) mean() error {
 	if err := c.plain(1, maxDim); err != nil {
 		return err
@@ -264,7 +264,7 @@ func (c *call) difference() error {
 		return err
 	}
 	t, minus := c.shapeOf(a), slices.Repeat([]float64{-1}, c.shapeOf(a).c)
-	if t.alike && !c.shapeOf(b).alike { // mean - x is -(x - mean): of both there is one
+	if t.alike && !c.shapeOf(b).alike { // mean - x is -(x - mean), so that both forms share a layer
 		if a, err = c.scaled(a, minus, " (turned)"); err != nil {
 			return err
 		}

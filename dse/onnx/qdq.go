@@ -8,29 +8,29 @@ import (
 	"github.com/sluice-npu/sluice/dse/graph"
 )
 
-// A quantised file (QDQ) has floats between a QuantizeLinear and a DequantizeLinear of each map and each weight. Here
-// the two are a clamp to what the codes hold, which is all that they do to a float, and a record: of a map its scale
-// (graph.Tensor), of weights their steps (graph.Node). Nothing is folded across a rounding to other codes, so that a
-// network in int8 (quant.Int8) computes what the file says.
+// A quantised file (QDQ) computes with floats, and has a QuantizeLinear and a DequantizeLinear for each map and each
+// weight. Here the two become a clamp to the range of the codes. The scale of a map (graph.Tensor) and the steps of
+// weights (graph.Node) are recorded. Nothing is folded across a rounding to other codes, so that a network in int8
+// (quant.Int8) computes what the file describes.
 
-// ofCodes are operators that read codes: what makes floats of them, bounds them or looks at them in another way.
+// ofCodes lists the operators that may read codes: they convert them to floats, clip them, or change their view.
 var ofCodes = []string{"Clip", "DequantizeLinear", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"}
 
-// rounding is a map as codes of a scale: several readers may quantise one, each by itself.
+// rounding is a map and the scale of its codes. Several readers may quantise a map separately.
 type rounding struct {
 	tensor int
 	scale  graph.Scale
 }
 
-// codeSteps are a constant's steps, one or one an index of the axis; none where its elements have no one step along an
-// axis any more.
+// codeSteps holds a constant's steps: one, or one per index of the axis. It is empty if an operation has mixed elements
+// of different steps.
 type codeSteps struct {
 	of   []float64
 	axis int64
 }
 
-// stepsOf gives the steps of weights by output channel, their axis: 0 where a channel has no one step, nil if the weights
-// are floats in the file.
+// stepsOf returns the steps of weights by output channel: 0 if a channel has several steps, nil if the weights are floats
+// in the file.
 func (c *call) stepsOf(name string, axis int64, channels int) []float64 {
 	switch s, ok := c.steps[name]; {
 	case !ok:
@@ -43,7 +43,8 @@ func (c *call) stepsOf(name string, axis int64, channels int) []float64 {
 	return make([]float64, channels)
 }
 
-// keepSteps gives what a node makes of constants the steps of the one that it moves, by where it leaves each axis.
+// keepSteps copies the steps of a constant to the output of a node that moves its elements. axis maps an axis of the
+// input to that of the output.
 func (c *call) keepSteps(axis func(int) int) {
 	s, ok := c.steps[c.input(0)]
 	if !ok {
@@ -57,12 +58,12 @@ func (c *call) keepSteps(axis func(int) int) {
 	c.steps[c.output()] = s
 }
 
-// coded tells whether an input of a node is made of codes.
+// coded reports whether an input of a node was computed from codes.
 func (c *call) coded() bool {
 	return slices.ContainsFunc(c.node.GetInput(), func(name string) bool { _, ok := c.steps[name]; return ok })
 }
 
-// alongside finds an axis among other sizes of the same elements; -1 if it is none there.
+// alongside maps an axis to other dimensions of the same elements; -1 if it is not an axis there.
 func alongside(from, to []int) func(int) int {
 	return func(axis int) int {
 		before := 1
@@ -82,7 +83,7 @@ func alongside(from, to []int) func(int) int {
 	}
 }
 
-// stepped are a convolution's steps after what was folded into it; 0 where the factors of a channel's inputs differ.
+// stepped returns a convolution's steps after folding; 0 if the factors of a channel's inputs differ.
 func (l *layer) stepped() []float64 {
 	if l.steps == nil {
 		return nil
@@ -103,7 +104,7 @@ func (l *layer) stepped() []float64 {
 	return s
 }
 
-// scaleOf reads a node's scale and zero point; kind is that of codes where the node leaves it open.
+// scaleOf reads a node's scale and zero point. kind is the type of the codes if the node does not tell.
 func (c *call) scaleOf(kind int32) (s graph.Scale, _ int32, err error) {
 	step, err := c.number(c.input(1))
 	if err != nil {
@@ -125,7 +126,7 @@ func (c *call) scaleOf(kind int32) (s graph.Scale, _ int32, err error) {
 			zero = k.ints[0]
 		}
 	}
-	c.attr.int("axis", 1) // of scales by channel
+	c.attr.int("axis", 1) // only for scales per channel
 	c.attr.only("block_size", 0)
 	c.attr.only("saturate", 1) // of floats of 8 bits
 	switch kind {
@@ -148,7 +149,7 @@ func (c *call) quantizeMap() error {
 	if err != nil {
 		return err
 	}
-	if v := c.values[c.input(0)]; v.activation != "" { // is left to the host, and so is its rounding
+	if v := c.values[c.input(0)]; v.activation != "" { // the host computes it, without the rounding
 		v.coded, v.kind = &s, kind
 		c.values[c.output()] = v
 		return nil
@@ -169,7 +170,7 @@ func (c *call) quantizeMap() error {
 	default:
 		lo, hi := s.Bounds()
 		l := layer{kind: clamp, lo: float32(lo), hi: float32(hi)}
-		if joins != nil { // of what it joins, which is rounded once so
+		if joins != nil { // the inputs of the concatenation, so that they are rounded once
 			l = layer{kind: concat, in: slices.Clone(joins.in)}
 		}
 		if err := c.emit(l, v, t.h, t.w, t.c, lo >= 0 || t.nonNegative); err != nil {
@@ -184,7 +185,7 @@ func (c *call) quantizeMap() error {
 	return nil
 }
 
-// quantised tells whether everything that reads the node's input quantises it, and whether it does so by one scale.
+// quantised reports whether all readers of the node's input quantise it (coded), and whether with the same scale (alike).
 func (c *call) quantised(s graph.Scale) (coded, alike bool) {
 	coded = !slices.Contains(c.exits, c.input(0))
 	alike = coded
@@ -203,7 +204,7 @@ func (c *call) quantised(s graph.Scale) (coded, alike bool) {
 	return coded, alike
 }
 
-// decode is DequantizeLinear of codes that a QuantizeLinear has made.
+// decode is DequantizeLinear of a map's codes.
 func (c *call) decode(v value) error {
 	s, _, err := c.scaleOf(v.kind)
 	if err != nil {
@@ -217,7 +218,7 @@ func (c *call) decode(v value) error {
 	return nil
 }
 
-// clipCodes is a Clip of codes, as Brevitas writes for narrower ones.
+// clipCodes is a Clip of codes, as in Brevitas' export of codes with fewer bits.
 func (c *call) clipCodes(v value) error {
 	if err := c.plain(1, 3); err != nil {
 		return err
@@ -247,7 +248,7 @@ func (c *call) clipCodes(v value) error {
 	return nil
 }
 
-// quantize is QuantizeLinear of constants: the nearest code, the even one of two.
+// quantize is QuantizeLinear of constants: the nearest code, ties to even.
 func (c *call) quantize() error {
 	if err := c.inputs(2, 3); err != nil {
 		return err
@@ -308,7 +309,7 @@ func (c *call) quantize() error {
 	return nil
 }
 
-// carried is the scale that a layer's output has since its inputs have it.
+// carried returns the scale that a layer's output inherits from its inputs.
 func (f *fused) carried(l *layer) *graph.Scale {
 	switch l.kind {
 	case maxPool, reshape, pick, concat, clamp:
@@ -327,13 +328,13 @@ func (f *fused) carried(l *layer) *graph.Scale {
 	return s
 }
 
-// onCode tells a bound that is a code's value, or none.
+// onCode reports whether a bound is the value of a code, or not a bound at all.
 func onCode(s *graph.Scale, bound float32) bool {
 	code := float64(bound) / s.Step
 	return math.IsInf(code, 0) || math.Abs(code-math.Round(code)) < 1e-3
 }
 
-// joins is the concatenation that makes a map if none of its inputs can be beyond the codes of a scale; else nil.
+// joins returns the concatenation that produces a map, if none of its inputs can exceed the codes of a scale; else nil.
 func (f *fused) joins(t int, s graph.Scale) *layer {
 	lo, hi := s.Bounds()
 	for _, l := range f.layers {
@@ -355,7 +356,7 @@ func (f *fused) joins(t int, s graph.Scale) *layer {
 	return nil
 }
 
-// rescaled tells a clamp that leaves codes as they are, or of something that is no code.
+// rescaled reports whether a layer is a clamp that does not change codes, or whose input is not codes.
 func (f *fused) rescaled(l *layer) bool {
 	from, to := f.tensors[l.in[0]].scale, f.tensors[l.out].scale
 	return from == nil || to != nil && *from == *to

@@ -13,8 +13,8 @@ import (
 	"github.com/sluice-npu/sluice/dse/onnx/onnxpb"
 )
 
-// printable is a name as a terminal may show it: what would move the cursor, break a table or change how text
-// around it reads is escaped as in Go.
+// printable makes a name safe for a terminal. Characters that move the cursor, break a table or change the direction of
+// text are escaped as in Go.
 func printable(name string) string {
 	if utf8.ValidString(name) && strings.IndexFunc(name, func(r rune) bool { return !unicode.IsGraphic(r) }) < 0 {
 		return name
@@ -23,8 +23,8 @@ func printable(name string) string {
 	return quoted[1 : len(quoted)-1]
 }
 
-// rename makes the names of a model printable, alike wherever one stands, before anything reads them; two that
-// become one are refused like any name that is defined twice. It tells whether there were any.
+// rename makes all names of a model printable, before they are used. If two names become equal, they are an error later,
+// like any name that is defined twice. It reports whether a name changed.
 func rename(m *onnxpb.ModelProto) (renamed bool) {
 	one := func(name *string) {
 		if name == nil {
@@ -63,8 +63,8 @@ func rename(m *onnxpb.ModelProto) (renamed bool) {
 	return renamed
 }
 
-// narrow makes floats of a model's doubles, as Import does; others have few operators for doubles. It tells whether
-// there were any. Those in files outside the model stay.
+// narrow converts a model's doubles to floats, as Import does, since other programs have few operators for doubles. It
+// reports whether there were any. It does not change files outside the model.
 func narrow(m *onnxpb.ModelProto) (narrowed bool, err error) {
 	kind := func(k **int32) {
 		if *k != nil && **k == typeDouble {
@@ -115,9 +115,9 @@ func narrow(m *onnxpb.ModelProto) (narrowed bool, err error) {
 	return narrowed, nil
 }
 
-// Rewrite is a model as Import takes it, for others that are to run the same network: its names printable, its doubles
-// floats, and its input as high and wide as o.InputSide says. Nil where the model itself says just that. Data outside
-// the file stay there.
+// Rewrite returns a model for other programs that shall run the same network as Import: with printable names, floats
+// instead of doubles, and the input size of o.InputSide. It returns nil if nothing changes. Data outside the file stay
+// there.
 func Rewrite(r io.Reader, o Options) ([]byte, error) {
 	model, renamed, err := parse(r, &o, proto.UnmarshalOptions{})
 	if err != nil {
@@ -132,7 +132,7 @@ func Rewrite(r io.Reader, o Options) ([]byte, error) {
 	}
 	g := model.GetGraph()
 	if narrowed {
-		g.ProtoReflect().SetUnknown(nil) // value_info says that there are doubles
+		g.ProtoReflect().SetUnknown(nil) // value_info would contradict the types
 	}
 	if o.InputSide != (Side{}) {
 		weights := map[string]bool{}
@@ -152,12 +152,12 @@ func Rewrite(r io.Reader, o Options) ([]byte, error) {
 				d.Value = &onnxpb.TensorShapeProto_Dimension_DimValue{DimValue: int64([]int{o.InputSide.H, o.InputSide.W}[i])}
 			}
 		}
-		for _, v := range g.GetOutput() { // maps are of other sizes now, and what says otherwise is believed
+		for _, v := range g.GetOutput() { // sizes have changed, and stated ones would be believed
 			if t := v.GetType().GetTensorType(); t != nil {
 				t.Shape = nil
 			}
 		}
-		g.ProtoReflect().SetUnknown(nil) // value_info says so too
+		g.ProtoReflect().SetUnknown(nil) // value_info would contradict the sizes
 	}
 	content, err := proto.Marshal(model)
 	if err != nil {

@@ -58,7 +58,7 @@ func (c *call) shape() error {
 	if err := c.inputs(1, 1); err != nil {
 		return err
 	}
-	v, err := c.reading(0) // a view needs no map for its sizes to be told
+	v, err := c.reading(0) // the sizes of a view are known without a copy
 	if err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func (c *call) shape() error {
 	return c.shapeIs(dims)
 }
 
-// gather takes elements of an axis: one channel, others only where they stand in even steps, or channels in any order.
+// gather selects elements along an axis: one channel, channels in any order, or elements at equal distances.
 func (c *call) gather() error {
 	v, w, err := c.seenInput(0)
 	if err != nil {
@@ -110,13 +110,13 @@ func (c *call) gather() error {
 	return nil
 }
 
-// gatherChannels takes channels in any order.
+// gatherChannels selects channels in any order.
 func (c *call) gatherChannels(v value, w view, axis int, at []int) error {
 	t := c.shapeOf(v)
 	if v.view != nil || !w.channels(axis, t) {
 		return fmt.Errorf("tensor %q: %w: elements %v in uneven steps of another axis than the channels'", c.input(1), ErrUnsupported, at)
 	}
-	// of a map of one channel, another axis of one element looks the same
+	// in a map of one channel, another axis of size 1 looks the same
 	if ones := slices.DeleteFunc(w.sizes(), func(n int) bool { return n != 1 }); t.c == 1 && len(at) != 1 && len(ones) > 1 {
 		return fmt.Errorf("tensor %q: %w: %d elements along an axis of one, of %v: repeat it with Concat", c.input(1), ErrUnsupported, len(at), w.sizes())
 	}
@@ -129,7 +129,7 @@ func (c *call) gatherChannels(v value, w view, axis int, at []int) error {
 	return nil
 }
 
-// castTo reads the type that a Cast or CastLike gives.
+// castTo returns the target type of a Cast or CastLike.
 func (c *call) castTo() (to int64, err error) {
 	like, n := opName(c.node) == "CastLike", 1
 	if like {
@@ -161,7 +161,7 @@ func (c *call) cast() error {
 	}
 	switch {
 	case to == typeFloat || to == typeFloat16 || to == typeDouble:
-		v.bytes = false // what a map is computed in is the hardware's choice
+		v.bytes = false // the hardware decides in which type a map is computed
 	case v.bytes && (to == typeUint8 || to == typeInt32 || to == typeInt64):
 	default:
 		return fmt.Errorf("attribute \"to\": %w: %d, feature maps are cast only to 1 (float), 10 (float16), 11 (double)", ErrAttribute, to)
@@ -176,7 +176,7 @@ func (c *call) dequantizeMap() error {
 		return err
 	}
 	if v := c.values[c.input(0)]; v.coded != nil {
-		return c.decode(v) // seen as it is
+		return c.decode(v) // keeps its view
 	}
 	v, err := c.value(0)
 	if err != nil {
@@ -273,7 +273,7 @@ func (c *call) unsqueeze() error {
 	return nil
 }
 
-// transpose is another way of looking at a map.
+// transpose changes the view of a map.
 func (c *call) transpose() error {
 	if err := c.inputs(1, 1); err != nil {
 		return err

@@ -198,7 +198,7 @@ func (f *fused) squared(t int) int {
 	return -1
 }
 
-// norms reports whether r is a function of the mean of squares of x, or of products of x with another tensor.
+// norms reports whether r is a function of the mean of squares of x, or of a sum with x.
 func (f *fused) norms(r, x int) bool {
 	const most = 8
 	for range most {

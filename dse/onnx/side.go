@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// Side is the height and width of an input in place of the model's own; zero: those.
+// Side is a height and width that replace those of the model's input; zero: keep them.
 type Side struct{ H, W int }
 
 // Square is a Side of n by n.
 func Square(n int) Side { return Side{n, n} }
 
-// UnmarshalText reads "224", which is square, or "480x640", height first.
+// UnmarshalText reads "224" (square) or "480x640" (height first).
 func (s *Side) UnmarshalText(text []byte) error {
 	h, w, both := strings.Cut(string(text), "x")
 	if !both {
@@ -27,7 +27,7 @@ func (s *Side) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// String is what UnmarshalText reads.
+// String returns the form that UnmarshalText reads.
 func (s Side) String() string {
 	if s.H == s.W {
 		return strconv.Itoa(s.H)
@@ -35,7 +35,7 @@ func (s Side) String() string {
 	return fmt.Sprintf("%dx%d", s.H, s.W)
 }
 
-// MarshalJSON gives a square as a number.
+// MarshalJSON writes a square as a number.
 func (s Side) MarshalJSON() ([]byte, error) {
 	if s.H == s.W {
 		return []byte(s.String()), nil

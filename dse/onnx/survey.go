@@ -14,34 +14,35 @@ import (
 	"github.com/sluice-npu/sluice/dse/onnx/onnxpb"
 )
 
-// Need is something of a network that Import does not map.
+// Need is a part of a network that Import does not support.
 type Need struct {
 	Op    string `json:"op"`
-	Why   string `json:"why"`   // of an operator that Import knows: what of it is missing
-	Nodes int    `json:"nodes"` // how many ask for it
+	Why   string `json:"why"`   // for an operator that Import knows: what is missing
+	Nodes int    `json:"nodes"` // number of nodes that need it
 }
 
-// Survey says what of a network is supported.
+// Survey tells which parts of a network are supported.
 type Survey struct {
-	Ops   map[string]int `json:"ops"`   // nodes by operator, of those that exits need
-	Needs []Need         `json:"needs"` // what is missing on any design, by operator
-	Post  map[string]int `json:"post"`  // nodes by operator that only designs with post: true run
-	// Whole says that nothing else can be missing: every node was looked at. Behind an operator that
-	// changes shapes and is not known, nothing can be.
+	Ops   map[string]int `json:"ops"`   // number of nodes that exits need, by operator
+	Needs []Need         `json:"needs"` // what no design supports, by operator
+	Post  map[string]int `json:"post"`  // number of nodes that need a design with post: true, by operator
+	// Whole means that all nodes were examined, so nothing else is missing. Nodes after an unknown operator that changes
+	// shapes cannot be examined.
 	Whole bool `json:"whole"`
-	// Layers is the fewest that a shipped configuration takes, named by LayersOn; 0: not counted. Package recipe fills it in.
+	// Layers is the smallest number of layers on a shipped configuration, which LayersOn names; 0: not counted. Package
+	// recipe sets it.
 	Layers   int    `json:"layers,omitempty"`
 	LayersOn string `json:"layers_on,omitempty"`
-	// Graph is the network where nothing is missing; its weights are drawn.
+	// Graph is the network with random weights, if nothing is missing.
 	Graph *graph.Graph `json:"-"`
 }
 
-// elementwise are operators whose output has the shape of their largest input, so that a survey can go on.
+// elementwise lists the operators whose output has the shape of their largest input, so that a survey can continue.
 var elementwise = strings.Fields(`Add And Celu Clip Div Dropout Elu Erf Exp Gelu HardSigmoid HardSwish Identity LayerNormalization
 	GroupNormalization InstanceNormalization LeakyRelu Log Max Min Mish Mul Neg Pow PRelu Reciprocal Relu Selu Sigmoid Sin Softmax
 	Softplus Softsign Sqrt Sub Tanh ThresholdedRelu`)
 
-// SurveyFile looks at every node of a model, those too that stand behind one that Import refuses.
+// SurveyFile examines all nodes of a model, also those after a node that Import does not support.
 func SurveyFile(path string, o Options) (*Survey, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -55,14 +56,14 @@ func SurveyFile(path string, o Options) (*Survey, error) {
 	return s, nil
 }
 
-// SurveyOf is SurveyFile for a model that is read from somewhere else.
+// SurveyOf is SurveyFile for a model from a reader.
 func SurveyOf(r io.Reader, o Options) (*Survey, error) {
 	model, err := read(r, &o)
 	if err != nil {
 		return nil, err
 	}
 	o.Post, o.survey = true, true
-	// Numbers do not matter, and may lie in a file that is not there; those that are none are no operator's fault.
+	// Values do not matter, and may be in a missing file. NaNs are not the fault of an operator.
 	wrong := forget(model)
 	im, err := newImporter(model, o)
 	if err != nil {
@@ -86,13 +87,13 @@ func SurveyOf(r io.Reader, o Options) (*Survey, error) {
 		}
 		s.Needs = append(s.Needs, Need{op, why, 1})
 	}
-	lost := map[string]bool{} // tensors of which nothing is known
+	lost := map[string]bool{} // tensors with unknown shapes
 	for _, n := range nodes {
 		s.Ops[opName(n)]++
 		for _, in := range n.GetInput() {
 			if err := wrong[in]; err != nil {
 				need(values, err.Error())
-				delete(wrong, in) // once, however many nodes read it
+				delete(wrong, in) // counted once, also if several nodes read it
 			}
 		}
 		if slices.ContainsFunc(n.GetInput(), func(in string) bool { return lost[in] }) {
@@ -117,7 +118,7 @@ func SurveyOf(r io.Reader, o Options) (*Survey, error) {
 			}
 		}
 		need(op, why)
-		// The largest of the maps that it reads stands for what it would make.
+		// The largest of its input maps replaces the unknown output.
 		var largest value
 		elems := 0
 		for _, in := range n.GetInput() {
@@ -151,14 +152,14 @@ func SurveyOf(r io.Reader, o Options) (*Survey, error) {
 	return s, nil
 }
 
-// values stands in a Need for an operator where the numbers of a tensor are at fault.
+// values replaces the operator in a Need if the values of a tensor are wrong.
 const values = "values"
 
-// forget drops the numbers of large tensors, so that drawn ones stand for them. It answers, by name, what Import says
-// of those in the file that are no numbers.
+// forget removes the values of large tensors, so that random ones replace them. It returns, by name, Import's errors about
+// NaNs and infinities in them.
 func forget(model *onnxpb.ModelProto) map[string]error {
 	wrong := map[string]error{}
-	const small = 64 // bounds of a Clip and the like stay
+	const small = 64 // keeps, for example, the bounds of a Clip
 	for _, t := range model.GetGraph().GetInitializer() {
 		n := int64(1)
 		for _, d := range t.GetDims() {
@@ -177,14 +178,14 @@ func forget(model *onnxpb.ModelProto) map[string]error {
 	return wrong
 }
 
-// finite refuses NaNs and infinities among the numbers that a tensor has in the file.
+// finite returns an error if a tensor's values in the file contain NaNs or infinities.
 func finite(t *onnxpb.TensorProto) error {
 	if t.GetDataLocation() == onnxpb.TensorProto_EXTERNAL || len(t.GetExternalData()) > 0 {
 		return nil
 	}
 	c, err := newConstant(t.GetName(), t, true, nil)
 	if err != nil || !c.readable() || whole(c.kind) || c.absent() {
-		return nil // which is said where the tensor is read
+		return nil // reported where the tensor is read
 	}
 	values, err := c.floats()
 	if err != nil {
@@ -195,7 +196,7 @@ func finite(t *onnxpb.TensorProto) error {
 
 var quoted = regexp.MustCompile(`(tensor )?("([^"\\]|\\.)*")(:? )`)
 
-// reason is an error without the names of tensors, so that networks can be counted by it.
+// reason returns an error's text without names of tensors, so that equal reasons can be counted.
 func (im *importer) reason(err error) string {
 	return quoted.ReplaceAllStringFunc(err.Error(), func(s string) string {
 		parts := quoted.FindStringSubmatch(s)

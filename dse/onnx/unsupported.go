@@ -12,17 +12,17 @@ import (
 type UnsupportedOp struct {
 	Op    string
 	Nodes []string
-	Post  bool // a design with post runs it
-	Fixed bool // all that its nodes read is constant
+	Post  bool // designs with the post stage support it
+	Fixed bool // all inputs of its nodes are constants
 }
 
 // UnsupportedError lists every operator of a network that Import cannot map, each once.
 type UnsupportedError struct {
 	Ops  []UnsupportedOp
-	post bool // the design has post
+	post bool // the design has the post stage
 }
 
-// shownNodes is how many nodes of one operator the error's text names.
+// shownNodes limits the nodes of one operator that the error's text names.
 const shownNodes = 8
 
 func (e *UnsupportedError) Error() string {
@@ -59,7 +59,7 @@ func (e *UnsupportedError) Error() string {
 	return b.String()
 }
 
-// others are the operators that Import maps for the design, without those that it refuses here.
+// others lists the operators that Import supports on the design, without those of this error.
 func (e *UnsupportedError) others() []string {
 	return slices.DeleteFunc(Supported(), func(name string) bool {
 		return NeedsPost(name) && !e.post || slices.ContainsFunc(e.Ops, func(op UnsupportedOp) bool { return op.Op == name })
@@ -79,30 +79,30 @@ func Supported() []string {
 	return names
 }
 
-// known tells a node that can be mapped, or computed as all of its inputs are constants.
+// known reports whether a node can be mapped, or computed because all its inputs are constants.
 func (im *importer) known(n *onnxpb.NodeProto) bool {
 	return im.mapped(n) || folds[opName(n)] != nil && im.fixed(n)
 }
 
-// mapped tells a node that can be mapped: a function only where the design or the host computes it.
+// mapped reports whether a node can be mapped. A function can be, if the design or the host computes it.
 func (im *importer) mapped(n *onnxpb.NodeProto) bool {
 	return lowerings[opName(n)] != nil && (im.options.Post || !im.curved(n))
 }
 
-// curved tells a node that only designs with post run, by its operator.
+// curved reports whether a node needs the post stage, by its operator.
 func (im *importer) curved(n *onnxpb.NodeProto) bool {
 	return NeedsPost(opName(n)) || opName(n) == "Sigmoid" && im.computes(n)
 }
 
-// NeedsPost tells an operator that only designs with post run, wherever it stands.
+// NeedsPost reports whether an operator always needs the post stage.
 func NeedsPost(op string) bool { return curves[op] != nil || op == "Pow" || op == "LayerNormalization" }
 
-// computes tells a node whose output another one computes with.
+// computes reports whether another node computes with a node's output.
 func (im *importer) computes(n *onnxpb.NodeProto) bool {
 	return slices.ContainsFunc(n.GetOutput(), func(out string) bool { return im.inside[out] })
 }
 
-// unsupported refuses nodes, in topological order, that are neither mapped nor computed from constants.
+// unsupported returns an error for nodes, in topological order, that can neither be mapped nor computed from constants.
 func (im *importer) unsupported(nodes []*onnxpb.NodeProto) error {
 	e := UnsupportedError{post: im.options.Post}
 	at := map[string]int{}

@@ -8,9 +8,9 @@ import (
 	"github.com/sluice-npu/sluice/dse/graph"
 )
 
-// weave makes a map of phases: pixel (y, x) of phases[dy][dx], all of h x w x ch, becomes pixel (sy y + dy, sx x + dx).
-// The phases of a row are joined by channels, which lays them side by side; rows seen as one pixel each are joined by
-// channels again. Equal phases are made once.
+// weave interleaves phases to one map: pixel (y, x) of phases[dy][dx], all of h x w x ch, becomes pixel
+// (sy y + dy, sx x + dx). The phases of a row are concatenated by channels, which puts them side by side. Then rows,
+// viewed as one pixel each, are concatenated by channels too. Equal phases are computed once.
 func (c *call) weave(name string, phases [][]int, h, w, ch int) (int, error) {
 	sy, sx := len(phases), len(phases[0])
 	if row := sy * sx * w * ch; row > maxDim {
@@ -47,7 +47,7 @@ func (c *call) weave(name string, phases [][]int, h, w, ch int) (int, error) {
 	return seen(name, all, sy*h, sx*w, ch)
 }
 
-// woven is weave as the node's output, of which h x w are kept.
+// woven makes the result of weave the node's output, cropped to h x w.
 func (c *call) woven(v value, phases [][]int, size shape, h, w int, nonNegative bool) error {
 	t, err := c.weave(c.output(), phases, size.h, size.w, size.c)
 	if err != nil {
@@ -65,7 +65,7 @@ func (c *call) woven(v value, phases [][]int, size shape, h, w int, nonNegative 
 	return nil
 }
 
-// count is 0 .. n-1.
+// count returns 0 .. n-1.
 func count(n int) []int {
 	at := make([]int, n)
 	for i := range at {
@@ -74,7 +74,7 @@ func count(n int) []int {
 	return at
 }
 
-// spread repeats a map's pixels sy times down and sx times across.
+// spread repeats a map's pixels, sy times vertically and sx times horizontally.
 func (c *call) spread(v value, sy, sx int) (int, error) {
 	t := c.shapeOf(v)
 	phases := slices.Repeat([][]int{slices.Repeat([]int{v.tensor}, sx)}, sy)
@@ -85,8 +85,8 @@ func (c *call) spread(v value, sy, sx int) (int, error) {
 	return out, err
 }
 
-// resize is Resize and Upsample by whole factors: the nearest pixel, and bilinear, which is the nearest pixel and two
-// averages over windows of that many pixels, without those beyond the map: so its border is the outermost pixel's.
+// resize is Resize and Upsample by integer factors. Nearest repeats pixels. Bilinear repeats pixels, then averages twice
+// over windows as large as the factor, without pixels outside the map. So the border has the outermost pixel's value.
 func (c *call) resize() error {
 	if err := c.inputs(1, 4); err != nil {
 		return err
@@ -147,7 +147,7 @@ func (c *call) resize() error {
 	case where == "asymmetric":
 		err = average(" (average)", graph.Window{KH: sy, KW: sx, SH: 1, SW: 1, PB: sy - 1, PR: sx - 1}, h, w)
 	default:
-		// sy pixels around each and, where sy is even, its half-pixel shift: two windows that are centred together.
+		// Windows of sy pixels. For even sy, one window is half a pixel off the centre; two of them together are centred.
 		even := func(s int) (k, p int) {
 			if s%2 == 0 {
 				return 2, 1
@@ -172,9 +172,9 @@ func (c *call) resize() error {
 	return nil
 }
 
-// repeats tells that each pixel of a map s times as large is the nearest of the s that it stands among.
+// repeats reports whether, in a map s times as large, each source pixel is repeated s times.
 func repeats(s int, where, round string) bool {
-	for i := range s { // in the middle of a map: every s pixels are alike
+	for i := range s { // one period in the middle of a map
 		x := float64(i) / float64(s)
 		switch where {
 		case "half_pixel", "pytorch_half_pixel", "half_pixel_symmetric":
@@ -202,7 +202,7 @@ func repeats(s int, where, round string) bool {
 	return true
 }
 
-// factors are the whole numbers by which a Resize or an Upsample multiplies height and width.
+// factors returns the integers by which a Resize or an Upsample multiplies height and width.
 func (c *call) factors(t shape) (sy, sx int, err error) {
 	scales := c.input(2)
 	if opName(c.node) == "Upsample" || c.opset < 11 {
@@ -244,7 +244,7 @@ func (c *call) factors(t shape) (sy, sx int, err error) {
 	return int(by[2]), int(by[3]), nil
 }
 
-// depthToSpace makes pixels of channels.
+// depthToSpace moves channels to pixels.
 func (c *call) depthToSpace() error {
 	if err := c.inputs(1, 1); err != nil {
 		return err
@@ -284,7 +284,7 @@ func (c *call) depthToSpace() error {
 	return c.woven(v, phases, shape{h: t.h, w: t.w, c: few}, size*t.h, size*t.w, t.nonNegative)
 }
 
-// spaceToDepth makes channels of pixels: a convolution with one weight for each.
+// spaceToDepth moves pixels to channels: a convolution with a single weight of one per output.
 func (c *call) spaceToDepth() error {
 	if err := c.inputs(1, 1); err != nil {
 		return err
@@ -301,7 +301,7 @@ func (c *call) spaceToDepth() error {
 	if size < 1 || size > maxReach || t.h%size != 0 || t.w%size != 0 || t.c > maxDim/(size*size) {
 		return fmt.Errorf("attribute \"blocksize\": %w: %d of %d x %d pixels of %d channels", ErrAttribute, size, t.h, t.w, t.c)
 	}
-	n := size * size * t.c // outputs, and weights of each
+	n := size * size * t.c // number of outputs, and of weights per output
 	if c.budget -= int64(n) * int64(n); c.budget < 0 {
 		return fmt.Errorf("tensor %q: %w: blocks of %d x %d make more than %d weights", c.input(0), ErrTooLarge, size, size, weightsOf(c.options))
 	}
@@ -312,7 +312,7 @@ func (c *call) spaceToDepth() error {
 	return c.emit(l, v, t.h/size, t.w/size, n, t.nonNegative)
 }
 
-// undilated fails where attributes ask for dilations, or for pads that are not given.
+// undilated reports an error for dilations, or for pads that the attributes do not give explicitly.
 func (c *call) undilated() {
 	for _, d := range c.attr.sizes("dilations", 2, 1, 1) {
 		if d != 1 {
@@ -324,8 +324,8 @@ func (c *call) undilated() {
 	}
 }
 
-// convTranspose makes a convolution for every phase of the output: pixel s q + d sums the taps that are d + pad modulo
-// the stride s.
+// convTranspose adds a convolution for each phase of the output: pixel s q + d is the sum over taps with index d + pad
+// modulo the stride s.
 func (c *call) convTranspose() error {
 	if err := c.inputs(2, 3); err != nil {
 		return err
@@ -404,14 +404,14 @@ func (c *call) convTranspose() error {
 	return c.woven(v, phases, size, h, w, false)
 }
 
-// taps are those of one phase along one axis, in the order of the pixels that they are multiplied by; -1 is none.
+// taps lists the taps of one phase along one axis, in the order of their pixels; -1 means none.
 type taps struct {
 	at     []int
-	before int // pixels that the first window reaches before the map
+	before int // number of pixels of the first window before the map
 }
 
-// tapsOf are the taps of every phase of a kernel of k with stride s: output s q + d is the sum of taps d + pad - s i over
-// pixels q + i.
+// tapsOf returns the taps of each phase of a kernel of size k with stride s: output s q + d is the sum of taps
+// d + pad - s i times pixels q + i.
 func tapsOf(k, s, pad int) []taps {
 	out := make([]taps, s)
 	for d := range out {
@@ -422,11 +422,11 @@ func tapsOf(k, s, pad int) []taps {
 				first, last = min(first, i), max(last, i)
 			}
 		}
-		if first > last { // no tap: the bias alone
+		if first > last { // no taps: only the bias
 			out[d] = taps{at: []int{-1}}
 			continue
 		}
-		first = min(first, 0) // a window begins at its pixel or before it
+		first = min(first, 0) // a window begins at its pixel or earlier
 		for i := first; i <= last; i++ {
 			tap := d + pad - s*i
 			if tap >= k {
@@ -439,7 +439,7 @@ func tapsOf(k, s, pad int) []taps {
 	return out
 }
 
-// phaseOf are the weights of one phase, [C out][rows][columns][C in / groups], of [C in][C out / groups][kh][kw].
+// phaseOf returns the weights of one phase, [C out][rows][columns][C in / groups], from [C in][C out / groups][kh][kw].
 func phaseOf(w []float32, cin, groups, each, kh, kw int, rows, columns []int) []float32 {
 	var out []float32
 	for o := range groups * each {

@@ -7,15 +7,15 @@ import (
 	"github.com/sluice-npu/sluice/dse/graph"
 )
 
-// view is a way of looking at a map that is neither its own axes in some order nor all of them as one: axes split,
-// joined or cut. It costs nothing. What reads a map by its channels, rows and columns makes a map of it first, which
-// is a layer where pixels or channels are left out or stand in another order.
+// view describes a map whose axes are split, joined or cut: neither its own axes in some order, nor flattened. It costs
+// nothing. A reader that needs channels, rows and columns copies the view to a map first. The copy is a layer if pixels
+// or channels are left out or are in another order.
 type view struct {
-	axes  [][]factor // behind the batch; an axis of size 1 has none
-	first [3]int     // where it begins, along C, H and W
+	axes  [][]factor // without the batch; an axis of size 1 has no factors
+	first [3]int     // index of the first element along C, H and W
 }
 
-// factor is a part of an axis, the outermost first: it steps along one of the map's own axes (as in order).
+// factor is a part of an axis, the outermost first. It steps along one of the map's own axes (numbers as in order).
 type factor struct{ which, size, step int }
 
 func (w view) size(axis int) int {
@@ -34,7 +34,7 @@ func (w view) sizes() []int {
 	return sizes
 }
 
-// maxRank bounds the axes of a view: a file of a few bytes may ask for millions.
+// maxRank limits the number of axes of a view: a small file could ask for millions.
 const maxRank = 16
 
 func rankOf(name string, rank int) error {
@@ -46,7 +46,7 @@ func rankOf(name string, rank int) error {
 
 func (s shape) size(which int) int { return [3]int{s.c, s.h, s.w}[which] }
 
-// viewOf is the view of any value.
+// viewOf returns the view of any value.
 func (c *call) viewOf(v value) view {
 	if v.view != nil {
 		return *v.view
@@ -62,7 +62,7 @@ func (c *call) viewOf(v value) view {
 	return w.tidy()
 }
 
-// tidy drops factors of one and joins those that step on where the next one ends.
+// tidy removes factors of size 1, and joins consecutive factors that continue each other.
 func (w view) tidy() view {
 	out := view{first: w.first}
 	for _, axis := range w.axes {
@@ -82,7 +82,8 @@ func (w view) tidy() view {
 	return out
 }
 
-// look lets the node's output i be v seen as w: a map's own axes in some order or flattened where w is that.
+// look makes the node's output i the value v with view w; a view that is only an order of the axes, or flattened, is
+// simplified to that.
 func (c *call) look(i int, v value, w view) {
 	if name := c.node.GetOutput()[i]; name != "" {
 		c.values[name] = c.seen(v, w)
@@ -105,7 +106,7 @@ func (c *call) seen(v value, w view) value {
 	return v
 }
 
-// whole tells a view that has all of a map's elements.
+// whole reports whether a view has all of a map's elements.
 func (w view) whole(t shape) bool {
 	n := 1
 	for a := range w.axes {
@@ -114,7 +115,8 @@ func (w view) whole(t shape) bool {
 	return n == t.c*t.h*t.w
 }
 
-// reshaped gives the axes other sizes, of as many elements; false where an axis would have to be cut between factors.
+// reshaped changes the sizes of the axes, with the same number of elements; false if an axis would have to be cut
+// between factors.
 func (w view) reshaped(sizes []int) (view, bool) {
 	left := slices.Concat(w.tidy().axes...)
 	out := view{first: w.first}
@@ -142,8 +144,8 @@ func (w view) reshaped(sizes []int) (view, bool) {
 	return out.tidy(), len(left) == 0
 }
 
-// cut takes n elements of an axis from one on, in steps; false where an axis of several factors is not cut along its
-// outermost.
+// cut selects n elements of an axis, from index from on, step apart. It returns false for an axis of several factors that
+// would not be cut along the outermost.
 func (w view) cut(axis, from, step, n int) (view, bool) {
 	out := view{first: w.first, axes: slices.Clone(w.axes)}
 	fs := w.axes[axis]
@@ -155,7 +157,7 @@ func (w view) cut(axis, from, step, n int) (view, bool) {
 	case inner == 1:
 	case step == 1 && from%inner == 0 && n%inner == 0:
 		from, n = from/inner, n/inner
-	case n == 1: // one element: every factor is at a place of its own
+	case n == 1: // one element: each factor has a single position
 		out.axes[axis] = nil
 		for i := len(fs) - 1; i >= 0; i-- {
 			out.first[fs[i].which] += from % fs[i].size * fs[i].step
@@ -170,7 +172,7 @@ func (w view) cut(axis, from, step, n int) (view, bool) {
 	return out.tidy(), true
 }
 
-// walk is the order of a view's elements in memory, H x W x C; nil where they stand there as they are seen.
+// walk returns the order of a view's elements in memory, H x W x C; nil if memory has them in the view's order.
 func (w view) walk(t shape) []graph.Stride {
 	unit := [3]int{1, t.w * t.c, t.c}
 	var walk []graph.Stride
@@ -188,7 +190,7 @@ func (w view) walk(t shape) []graph.Stride {
 	return walk
 }
 
-// positionsAlong are the positions along one of a map's axes that an axis visits.
+// positionsAlong returns the positions along one of a map's axes that an axis of a view visits.
 func positionsAlong(axis []factor, first int) []int {
 	at := []int{first}
 	for _, f := range axis {
@@ -203,18 +205,18 @@ func positionsAlong(axis []factor, first int) []int {
 	return at
 }
 
-// materialised makes a map of a view: channels first or flattened as the view is.
+// materialised copies a view to a map, with the view's order of axes, or flattened.
 func (c *call) materialised(name string, v value) (value, error) {
 	w, t := *v.view, c.shapeOf(v)
 	key := fmt.Sprint(v.tensor, w)
 	if made, ok := c.made[key]; ok {
-		made.activation = v.activation // two outputs may look at one map, and only one of them end in a Sigmoid
+		made.activation = v.activation // of two outputs that share the copy, only one may end in a Sigmoid
 		return made, nil
 	}
 	refuse := fmt.Errorf("tensor %q: %w: a map of %d x %d x %d (C x H x W) seen as %v; a map can be made of it only where each of its axes is of channels, rows or columns alone",
 		name, ErrUnsupported, t.c, t.h, t.w, w.sizes())
 	axes := w.axes
-	if len(axes) == 1 { // flattened: runs of one axis each
+	if len(axes) == 1 { // flattened: consecutive factors of the same axis
 		var runs [][]factor
 		for _, f := range axes[0] {
 			if n := len(runs) - 1; n >= 0 && runs[n][0].which == f.which {
@@ -240,7 +242,7 @@ func (c *call) materialised(name string, v value) (value, error) {
 		own[a], named[which] = which, true
 		at[which] = positionsAlong(axis, w.first[which])
 	}
-	for which := range at { // those of which one position is left
+	for which := range at { // axes with one remaining position
 		if !named[which] {
 			own[own.axisOf(-1)] = which
 			at[which] = []int{w.first[which]}
@@ -256,7 +258,7 @@ func (c *call) materialised(name string, v value) (value, error) {
 	return out, nil
 }
 
-// chosen is the channels, rows and columns at these positions of a map, in that order.
+// chosen selects the channels, rows and columns of a map at these positions, in that order.
 func (c *call) chosen(name string, v value, at [3][]int) (value, error) {
 	t := c.shapeOf(v)
 	same := func(which int) bool {
@@ -274,7 +276,7 @@ func (c *call) chosen(name string, v value, at [3][]int) (value, error) {
 			return v, err
 		}
 		if w.KH == 1 && w.KW == 1 {
-			l.kind = maxPool // which copies
+			l.kind = maxPool // with one position selected per window, it copies
 		} else {
 			l.kind, l.groups = conv, t.c
 			if c.budget -= int64(t.c) * int64(w.KH) * int64(w.KW); c.budget < 0 {
@@ -305,7 +307,8 @@ func (c *call) chosen(name string, v value, at [3][]int) (value, error) {
 	return out, nil
 }
 
-// steps is the window along one axis that visits positions: as wide as the first is far in, with its last tap alone.
+// steps returns a window along one axis that visits these positions. It is so wide that its last tap is at the first
+// position; the other taps are not used.
 func steps(name string, at []int, n int) (k, stride, behind int, err error) {
 	stride = 1
 	if len(at) > 1 {
@@ -323,7 +326,7 @@ func steps(name string, at []int, n int) (k, stride, behind int, err error) {
 	return k, stride, (len(at)-1)*stride + k - n, nil
 }
 
-// seenInput is input i for what only looks at it in another way: neither channels nor pixels are touched.
+// seenInput returns input i and its view, for operators that only change the view.
 func (c *call) seenInput(i int) (value, view, error) {
 	v, err := c.reading(i)
 	if err == nil && v.pad != nil {
@@ -335,7 +338,7 @@ func (c *call) seenInput(i int) (value, view, error) {
 	return v, c.viewOf(v), nil
 }
 
-// slice cuts axes. What would cut an axis of several factors makes a map of it first.
+// slice cuts axes. If an axis of several factors would have to be cut, the view is copied to a map first.
 func (c *call) slice() error {
 	if err := c.inputs(1, 5); err != nil {
 		return err
@@ -366,7 +369,7 @@ func (c *call) slice() error {
 	return nil
 }
 
-// cutAxis is view.cut, of a map made of the view where that takes one.
+// cutAxis is view.cut. It copies the view to a map if that is necessary.
 func (c *call) cutAxis(v value, w view, axis, from, step, n int) (value, view, error) {
 	out, ok := w.cut(axis, from, step, n)
 	if ok {

@@ -312,7 +312,8 @@ func (o order) String() string {
 	return names
 }
 
-// addsChannel tells a Reshape of N x H x W x 1 to N x 1 x H x W, which tf2onnx writes in place of a Transpose.
+// addsChannel reports whether a node is a Reshape of N x H x W x 1 to N x 1 x H x W, which tf2onnx writes instead of a
+// Transpose.
 func (im *importer) addsChannel(input string, n *onnxpb.NodeProto) bool {
 	if len(n.GetInput()) != 2 {
 		return false
@@ -328,7 +329,7 @@ func (im *importer) addsChannel(input string, n *onnxpb.NodeProto) bool {
 	return false
 }
 
-// integersOf is a constant of integers before constants are read; nil if it is none.
+// integersOf returns a constant of integers, before constants are read; nil if it is not one.
 func (im *importer) integersOf(name string) (ints []int64) {
 	for _, t := range im.graph.GetInitializer() {
 		if t.GetName() == name {
@@ -349,7 +350,7 @@ func (im *importer) integersOf(name string) (ints []int64) {
 	return ints
 }
 
-// overLast tells a node that takes the last of four axes together, as is done with channels.
+// overLast reports whether a node reduces the last of four axes, as is done with channels.
 func (im *importer) overLast(n *onnxpb.NodeProto) bool {
 	a, err := newAttributes(n)
 	if err != nil {
@@ -364,12 +365,12 @@ func (im *importer) overLast(n *onnxpb.NodeProto) bool {
 	return len(axes) == 1 && (axes[0] == -1 || axes[0] == 3)
 }
 
-// channelsLast tells an input of N x H x W x C, as frameworks have it that write their own layout and a Transpose
-// before what needs ONNX's: nothing but arithmetic lies between. Only what exits need counts.
+// channelsLast reports whether an input is N x H x W x C. Frameworks with this layout write a Transpose before operators
+// that need ONNX's layout, and only arithmetic before the Transpose. Only nodes that exits need are considered.
 func (im *importer) channelsLast(input string) bool {
 	nodes := im.needed()
 	as, last := map[string]bool{input: true}, false
-	for range nodes { // names may be in any order; a chain is no longer than all nodes
+	for range nodes { // nodes may be in any order; the longest chain has all of them
 		before := len(as)
 		for _, n := range nodes {
 			if !slices.ContainsFunc(n.GetInput(), func(x string) bool { return as[x] }) {
@@ -399,7 +400,7 @@ func (im *importer) channelsLast(input string) bool {
 	return last
 }
 
-// needed are the nodes that exits need, in the file's order, where it is right; live refuses what is wrong with it.
+// needed returns the nodes that exits need, in the file's order. It ignores errors of the file, which live reports.
 func (im *importer) needed() (nodes []*onnxpb.NodeProto) {
 	producer, names := map[string]*onnxpb.NodeProto{}, slices.Clone(im.exits)
 	for _, n := range im.graph.GetNode() {
@@ -418,7 +419,7 @@ func (im *importer) needed() (nodes []*onnxpb.NodeProto) {
 	return slices.DeleteFunc(slices.Clone(im.graph.GetNode()), func(n *onnxpb.NodeProto) bool { return !need[n] })
 }
 
-// exitsOf are the tensors that are exits.
+// exitsOf returns the names of the tensors that are exits.
 func exitsOf(g *onnxpb.GraphProto, o Options) []string {
 	exits := o.Exits
 	if len(exits) == 0 {

@@ -193,13 +193,18 @@ func TestCommands(t *testing.T) {
 				t.Fatal(err)
 			}
 			var in *queue
-			await(t, "the queue", func() bool { in, err = open(t.Context(), nc, false); return err == nil })
+			await(t, "the queue", func() bool {
+				if in, err = find(t.Context(), nc); err == nil {
+					in, err = in.stores(t.Context(), short(q))
+				}
+				return err == nil
+			})
 			lose := func(i string) bool {
 				m, err := in.stream.GetLastMsgForSubject(t.Context(), subject+short(q)+"."+i)
 				return err == nil && in.stream.DeleteMsg(t.Context(), m.Sequence) == nil
 			}
 			await(t, "a message to be lost", func() bool { return lose("63") })
-			half := jetstream.ObjectMeta{Name: object(q, 64), Metadata: map[string]string{nameKey: "00064-of-00064." + strings.Repeat("0", 64)}}
+			half := jetstream.ObjectMeta{Name: "64", Metadata: map[string]string{nameKey: "00064-of-00064." + strings.Repeat("0", 64)}}
 			if _, err := in.results.Put(t.Context(), half, strings.NewReader("{")); err != nil {
 				t.Fatal(err)
 			}

@@ -357,10 +357,7 @@ func decode(dst []int16, src []byte, eight bool) {
 		}
 		return
 	}
-	src = src[:2*len(dst)]
-	for i := range dst {
-		dst[i] = int16(binary.LittleEndian.Uint16(src[2*i:]))
-	}
+	decode16(dst, src)
 }
 
 func set(v []int16, x int16) {

@@ -346,6 +346,19 @@ func TestRefusesWrongArguments(t *testing.T) {
 	}
 }
 
+// Numbers of a slot are read alike on machines of either order of bytes, and nothing beyond them.
+func TestDecode16(t *testing.T) {
+	defer func(was bool) { little = was }(little)
+	for _, little = range []bool{little, false} {
+		got := []int16{7, 7, 7, 7}
+		decode16(got[:3], []byte{1, 0, 0xff, 0xff, 0, 0x80, 9})
+		if want := []int16{1, -1, math.MinInt16, 7}; !slices.Equal(got, want) {
+			t.Errorf("%v, want %v", got, want)
+		}
+		decode16(nil, nil)
+	}
+}
+
 // BenchmarkMultiply measures the inner loop alone, by length of the dot product.
 func BenchmarkMultiply(b *testing.B) {
 	for _, p := range []int{9, 64, 144, 576} {

@@ -3,14 +3,20 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"text/tabwriter"
 
+	"github.com/sluice-npu/sluice/dse/graph"
 	"github.com/sluice-npu/sluice/dse/machine"
 	"github.com/sluice-npu/sluice/dse/mapping"
+	"github.com/sluice-npu/sluice/dse/recipe"
 	"github.com/sluice-npu/sluice/dse/search"
+	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
@@ -21,10 +27,11 @@ type finalist struct {
 	TC      int     `json:"TC"`
 	Law     float64 `json:"gops"` // weighted
 	Machine float64 `json:"gops_by_machine"`
+	Counted float64 `json:"gops_counted,omitempty"` // on the RTL (simulated)
 }
 
-// finalists are these designs in the order of the machine, at every batch size that counts.
-func finalists(ctx context.Context, w *search.Workload, points []search.Point, weights search.Weights) ([]finalist, error) {
+// finalists are these designs in the order of the machine, at every batch size that counts, or with count in that of the RTL.
+func finalists(ctx context.Context, w *search.Workload, points []search.Point, weights search.Weights, count *counter) ([]finalist, error) {
 	var out []finalist
 	sum := 0.0
 	for _, weight := range weights {
@@ -32,6 +39,13 @@ func finalists(ctx context.Context, w *search.Workload, points []search.Point, w
 	}
 	for _, p := range points {
 		f := finalist{TR: p.TR, TP: p.TP, TC: p.TC, Law: p.GOPS}
+		var rtl [abi.BMax]int64
+		if count != nil {
+			var err error
+			if rtl, err = count.cycles(ctx, p.Design, weights); err != nil {
+				return nil, err
+			}
+		}
 		for i, weight := range weights {
 			if weight == 0 {
 				continue
@@ -41,10 +55,15 @@ func finalists(ctx context.Context, w *search.Workload, points []search.Point, w
 				return nil, err
 			}
 			f.Machine += weight / sum * search.GOPSOf(p.Design, w.MACs, i+1, cycles)
+			if count != nil {
+				f.Counted += weight / sum * search.GOPSOf(p.Design, w.MACs, i+1, rtl[i])
+			}
 		}
 		out = append(out, f)
 	}
-	slices.SortStableFunc(out, func(a, b finalist) int { return cmp.Compare(b.Machine, a.Machine) })
+	slices.SortStableFunc(out, func(a, b finalist) int {
+		return cmp.Or(cmp.Compare(b.Counted, a.Counted), cmp.Compare(b.Machine, a.Machine))
+	})
 	return out, nil
 }
 
@@ -74,16 +93,92 @@ func machineCycles(ctx context.Context, w *search.Workload, d configs.Design, ba
 	return cycles, nil
 }
 
+// counter counts a network's cycles on the RTL of designs, which it builds without MACs.
+type counter struct {
+	r    *recipe.Recipe
+	g    *graph.Graph
+	from *recipe.Calibration
+	log  io.Writer // of the builds
+}
+
+// counter returns that of --count, or nil.
+func (c *sweepCmd) counter(log io.Writer) (*counter, error) {
+	if !c.Count {
+		return nil, nil
+	}
+	s := source{Network: c.Network, Seed: c.Seed, Images: 1, Flags: recipe.Flags{Import: c.Import}}
+	x := &counter{r: s.recipe(), log: log}
+	var err error
+	if x.g, err = c.graph(); err != nil {
+		return nil, err
+	}
+	x.from, err = x.r.Calibration(x.g)
+	return x, err
+}
+
+// cycles are those of all segments on a design, at every batch size that has a weight.
+func (c *counter) cycles(ctx context.Context, d configs.Design, weights search.Weights) (n [abi.BMax]int64, err error) {
+	dir, err := os.MkdirTemp("", "sluice-count-")
+	if err != nil {
+		return n, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	file := filepath.Join(dir, d.Name+".yaml")
+	if err := writeConfig(file, d); err != nil {
+		return n, err
+	}
+	if _, err := script(ctx, c.log, "sim/build.sh", file, "--stub"); err != nil {
+		return n, err
+	}
+	b, err := c.r.MakeFrom(c.g, c.from, d)
+	if err != nil {
+		return n, err
+	}
+	drv, err := open(ctx, d, build(d, false), []string{file})
+	if err != nil {
+		return n, err
+	}
+	defer func() { err = errors.Join(err, drv.Close()) }()
+	if err := drv.Load(ctx, b); err != nil {
+		return n, err
+	}
+	for i, weight := range weights {
+		for _, x := range b.Network.Exits {
+			if weight == 0 {
+				break
+			}
+			counters, err := drv.Measure(ctx, b.Network.Name, x.First, x.Last, i+1)
+			if err != nil {
+				return n, fmt.Errorf("%s: %w", d.Name, err)
+			}
+			n[i] += int64(counters[abi.CntCyclesBusy])
+		}
+	}
+	return n, nil
+}
+
 // printFinalists prints them.
 func printFinalists(to io.Writer, all []finalist) {
 	if len(all) == 0 {
 		return
 	}
-	fmt.Fprintln(to, "\nof the designs that the law's error tells from the best, by the machine:")
+	by, counted := "the machine", all[0].Counted > 0
+	if counted {
+		by = "what was counted on the RTL (simulated)"
+	}
+	fmt.Fprintf(to, "\nof the designs that the law's error tells from the best, by %s:\n", by)
 	t := tabwriter.NewWriter(to, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "T_R\tT_P\tT_C\tGOP/s by the law\tby the machine\t")
+	fmt.Fprint(t, "T_R\tT_P\tT_C\tGOP/s by the law\tby the machine\t")
+	if counted {
+		fmt.Fprint(t, "counted\t")
+	}
+	fmt.Fprintln(t)
 	for _, f := range all {
-		fmt.Fprintf(t, "%d\t%d\t%d\t%.2f\t%.2f\t\n", f.TR, f.TP, f.TC, f.Law, f.Machine)
+		fmt.Fprintf(t, "%d\t%d\t%d\t%.2f\t%.2f\t", f.TR, f.TP, f.TC, f.Law, f.Machine)
+		if counted {
+			fmt.Fprintf(t, "%.2f\t", f.Counted)
+		}
+		fmt.Fprintln(t)
 	}
 	_ = t.Flush()
 }

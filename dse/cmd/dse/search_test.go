@@ -43,6 +43,11 @@ func TestSweepCommand(t *testing.T) {
 	if code != cli.OK || !strings.Contains(text, "optimal in this space") || !strings.Contains(text, "estimated") || !strings.Contains(text, "by the machine:") {
 		t.Errorf("exit code %d, %q", code, text)
 	}
+	for want, args := range map[string][]string{"say how many": {"--count"}, "in the repository's root": {"--finalists", "1", "--count"}} {
+		if code, _, stderr := call(append(append([]string{"sweep"}, args...), small...)...); code == cli.OK || !strings.Contains(stderr, want) {
+			t.Errorf("%v: exit code %d, %q", args, code, stderr)
+		}
+	}
 
 	// the result is exported in the form that simulation and bitstream builds need
 	dir := filepath.Join(t.TempDir(), "export")

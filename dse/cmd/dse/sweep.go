@@ -19,6 +19,7 @@ import (
 	"github.com/sluice-npu/sluice/boards"
 	"github.com/sluice-npu/sluice/dse/cost"
 	"github.com/sluice-npu/sluice/dse/counted"
+	"github.com/sluice-npu/sluice/dse/graph"
 	"github.com/sluice-npu/sluice/dse/mapping"
 	"github.com/sluice-npu/sluice/dse/recipe"
 	"github.com/sluice-npu/sluice/dse/search"
@@ -75,15 +76,18 @@ func mappings(name string) mapping.Options {
 	return mapping.RTL()
 }
 
-func (t *target) workload() (*search.Workload, error) {
+func (t *target) graph() (*graph.Graph, error) {
 	g, err := t.Graph(t.Network, t.Seed, t.post)
+	if err != nil || !t.Backbone {
+		return g, err
+	}
+	return search.Backbone(g)
+}
+
+func (t *target) workload() (*search.Workload, error) {
+	g, err := t.graph()
 	if err != nil {
 		return nil, err
-	}
-	if t.Backbone {
-		if g, err = search.Backbone(g); err != nil {
-			return nil, err
-		}
 	}
 	return search.NewWorkload(g)
 }
@@ -104,6 +108,7 @@ type sweepCmd struct {
 	Exhaustive bool      `law:"rtl" help:"Leave nothing out, not even what cannot be better."`
 	Formed     bool      `law:"paper" help:"Paper's law: windows formed on the way from the DRAM, in place of Toeplitz matrices read from it."`
 	Finalists  int       `law:"rtl" objective:"gops" default:"0" placeholder:"N" help:"Step through the RTL's registers (dse/machine) on so many of the designs within the law's error of the best, and say their order by it: some 0.3 s a million cycles, at every B that has a weight. One network."`
+	Count      bool      `law:"rtl" objective:"gops" help:"Also count the --finalists on the RTL, built without MACs (simulated): minutes a design. Run it in the repository."`
 	Shard      string    `law:"rtl" shard:"here" placeholder:"I/N" help:"Only shard I of N, or shards I-J/N, of the space; dse merge puts them together (host/shard/README.md)."`
 	Resume     string    `law:"rtl" shard:"here" placeholder:"FILE|DIR" help:"Keep the state of the sweep here, and go on from it; with --shard, a folder of results."`
 	Out        string    `shard:"here" placeholder:"FILE.json" help:"Also write the figures to a file."`
@@ -228,6 +233,12 @@ func (c *sweepCmd) read(e *cli.Env) error {
 	}
 	if c.Finalists < 0 || c.Finalists > 0 && len(c.With) > 0 {
 		return usage("--finalists is a number of designs, for one network: --with does not go with it")
+	}
+	if c.Count && c.Finalists == 0 {
+		return usage("--count counts the --finalists: say how many")
+	}
+	if _, err := os.Stat("sim/build.sh"); c.Count && err != nil {
+		return fmt.Errorf("--count: sim/build.sh is not here: run it in the repository's root")
 	}
 	if c.Workers < 0 {
 		return usage("--workers is %d, must be 0 (one a processor) or more", c.Workers)
@@ -395,7 +406,11 @@ func (c *sweepCmd) rtl(ctx context.Context, e *cli.Env, in *given, weights searc
 			return err
 		}
 	}
-	if doc.Finalists, err = finalists(ctx, in.w, r.Within[:min(c.Finalists, len(r.Within))], weights); err != nil {
+	count, err := c.counter(e.Stderr)
+	if err != nil {
+		return err
+	}
+	if doc.Finalists, err = finalists(ctx, in.w, r.Within[:min(c.Finalists, len(r.Within))], weights, count); err != nil {
 		return err
 	}
 	doc.cpu()

@@ -217,16 +217,16 @@ module read_ports_props #(
     before = '0;
     before_who = '0;
     place = '0;
-    for (int i = 0; i < ORDER; i++) begin  // i stripes behind the head
-      place = rptr[1:0] + 2'(i);
-      if (3'(i) < used) begin
-        if (entry[place][2:1] == '0 || entry[place][2:1] > 2'(WORDS)) entries_right = 1'b0;
-        if (entry[place][3]) sum[1] = sum[1] + 6'(entry[place][2:1]);
-        else sum[0] = sum[0] + 6'(entry[place][2:1]);
-        if (entry[place][4] == who) sum_who = sum_who + 6'(entry[place][2:1]);
-        if (2'(i) < 2'(at - rptr[1:0])) begin
-          if (entry[place][3] == port) before = before + 6'(entry[place][2:1]);
-          if (entry[place][4] == who) before_who = before_who + 6'(entry[place][2:1]);
+    for (int i = 0; i < ORDER; i++) begin
+      place = 2'(i) - rptr[1:0];  // stripes before it in the queue
+      if (3'(place) < used) begin
+        if (entry[i][2:1] == '0 || entry[i][2:1] > 2'(WORDS)) entries_right = 1'b0;
+        if (entry[i][3]) sum[1] = sum[1] + 6'(entry[i][2:1]);
+        else sum[0] = sum[0] + 6'(entry[i][2:1]);
+        if (entry[i][4] == who) sum_who = sum_who + 6'(entry[i][2:1]);
+        if (place < 2'(at - rptr[1:0])) begin
+          if (entry[i][3] == port) before = before + 6'(entry[i][2:1]);
+          if (entry[i][4] == who) before_who = before_who + 6'(entry[i][2:1]);
         end
       end
     end

@@ -1,6 +1,6 @@
 // What holds of write_ports whatever comes, over ports of which axi_write_props holds (port_write.sv): the stripes of commands follow
 // each other and are as long as these; a port is told of each stripe once, with its address; each word that is given leaves
-// by the port that its stripe was told to, once and as the stripe's word for that place, each beat with its data and strobes; nothing else leaves; idle
+// by the port that its stripe was told to, once and as the stripe's word for that place, each beat with its data and strobes; a flush drops what is inside; idle
 // means that no command has words to come, none is inside and each port has its answers. Assumed: a command has words; a flush lasts until
 // idle. "Of one, any" is a choice of the solver's.
 module write_ports_props #(
@@ -51,6 +51,7 @@ module write_ports_props #(
   (* hierconn *) wire [15:0] \u.gen_striped.gen_port[0].u_port.cmd_beats_i , \u.gen_striped.gen_port[1].u_port.cmd_beats_i ;
   (* hierconn *) wire [7:0] \u.gen_striped.gen_port[0].u_port.wb_data_i , \u.gen_striped.gen_port[1].u_port.wb_data_i ;
   (* hierconn *) wire \u.gen_striped.gen_port[0].u_port.wb_strb_i , \u.gen_striped.gen_port[1].u_port.wb_strb_i ;
+  (* hierconn *) wire \u.gen_striped.gen_port[0].u_port.wb_valid_i , \u.gen_striped.gen_port[1].u_port.wb_valid_i ;
 
   // ---- the commands, of the first what is left (as in stripe_cut_props), and the words of stripes that are to come
   logic lane, grant, put, pop, given, p_now;
@@ -112,7 +113,7 @@ module write_ports_props #(
   logic [2:0] entry[ORDER];
   logic [2:0] used;
   logic [1:0] place, count[2], wp[2], rp[2], room_right, len_right;
-  logic [5:0] sum[2], sum_all, before, before_all;
+  logic [5:0] left, sum[2], sum_all, before, before_all;
   logic [3:0] owed[2];
   logic lane_q[2];
   logic entries_right, cut_right;
@@ -145,16 +146,18 @@ module write_ports_props #(
     before = '0;
     before_all = '0;
     place = '0;
-    for (int i = 0; i < ORDER; i++) begin  // i stripes behind the head, of which some words are done
-      place = rptr[1:0] + 2'(i);
-      if (3'(i) < used) begin
-        if (entry[place][1:0] == '0 || entry[place][1:0] > 2'(WORDS)) entries_right = 1'b0;
-        if (entry[place][2]) sum[1] = sum[1] + 6'(entry[place][1:0]) - (i == 0 ? 6'(done) : '0);
-        else sum[0] = sum[0] + 6'(entry[place][1:0]) - (i == 0 ? 6'(done) : '0);
-        sum_all = sum_all + 6'(entry[place][1:0]) - (i == 0 ? 6'(done) : '0);
-        if (2'(i) < 2'(at - rptr[1:0])) begin
-          if (entry[place][2] == port) before = before + 6'(entry[place][1:0]) - (i == 0 ? 6'(done) : '0);
-          before_all = before_all + 6'(entry[place][1:0]) - (i == 0 ? 6'(done) : '0);
+    left = '0;
+    for (int i = 0; i < ORDER; i++) begin
+      place = 2'(i) - rptr[1:0];  // stripes before it in the queue; of the first, some words are done
+      if (3'(place) < used) begin
+        if (entry[i][1:0] == '0 || entry[i][1:0] > 2'(WORDS)) entries_right = 1'b0;
+        left = 6'(entry[i][1:0]) - (place == '0 ? 6'(done) : '0);
+        if (entry[i][2]) sum[1] = sum[1] + left;
+        else sum[0] = sum[0] + left;
+        sum_all = sum_all + left;
+        if (place < 2'(at - rptr[1:0])) begin
+          if (entry[i][2] == port) before = before + left;
+          before_all = before_all + left;
         end
       end
     end
@@ -210,6 +213,6 @@ module write_ports_props #(
   end
   always_ff @(posedge clk) if (begun && $past(begun)) begin
     if ($past(flush && !idle)) assume (flush);
-    if ($past(flush)) a_quiet: assert (beat == '0);
+    if ($past(flush)) a_quiet: assert (!\u.gen_striped.gen_port[0].u_port.wb_valid_i && !\u.gen_striped.gen_port[1].u_port.wb_valid_i );
   end
 endmodule

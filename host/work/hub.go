@@ -17,7 +17,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -66,36 +65,6 @@ type worker struct {
 // ErrFailed means that some shards have no result.
 var ErrFailed = errors.New("shards without a result")
 
-// Serve starts a NATS server with JetStream, which keeps its files in a folder.
-func Serve(listen, token, dir string) (*server.Server, error) {
-	host, text, err := net.SplitHostPort(listen)
-	if err != nil {
-		return nil, err
-	}
-	port, err := strconv.Atoi(text)
-	if err != nil {
-		return nil, fmt.Errorf("listen %s: %w", listen, err)
-	}
-	if ip := net.ParseIP(host); token == "" && (ip == nil || !ip.IsLoopback()) {
-		return nil, fmt.Errorf("listen %s: expected a loopback address, or a token that workers have to know", listen)
-	}
-	if port == 0 {
-		port = server.RANDOM_PORT
-	}
-	s, err := server.NewServer(&server.Options{
-		Host: host, Port: port, JetStream: true, StoreDir: dir, Authorization: token, NoSigs: true, NoLog: true, SyncAlways: true,
-	})
-	if err != nil {
-		return nil, err
-	}
-	s.Start()
-	if !s.ReadyForConnections(20 * time.Second) {
-		s.Shutdown()
-		return nil, fmt.Errorf("listen %s: the server is not ready", listen)
-	}
-	return s, nil
-}
-
 // Lock keeps other hubs out of a folder until the file is closed or the process ends.
 func Lock(dir string) (*os.File, error) {
 	f, err := lock(filepath.Join(dir, ".lock"))
@@ -106,7 +75,7 @@ func Lock(dir string) (*os.File, error) {
 }
 
 // URL is where other machines reach a server: this machine's name is in place of an address that stands for all of its own.
-func URL(s *server.Server) (string, error) {
+func URL(s *Server) (string, error) {
 	at, err := url.Parse(s.ClientURL())
 	if err != nil || !net.ParseIP(at.Hostname()).IsUnspecified() {
 		return s.ClientURL(), err

@@ -5,9 +5,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -240,33 +237,5 @@ func TestGain(t *testing.T) {
 		if got := gain(c.difference, c.base); got != c.want {
 			t.Errorf("%v over %v: %q, expected %q", c.difference, c.base, got, c.want)
 		}
-	}
-}
-
-// Runs that several processes do are one process's document, with a trace of one's own.
-func TestShardsOfBench(t *testing.T) {
-	dir := t.TempDir()
-	trace := filepath.Join(dir, "trace.csv")
-	if err := os.WriteFile(trace, []byte("TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03.9799600,1,1\n2023-11-16 18:17:04.0319600,1,1\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	call := func(args ...string) string {
-		var out, log bytes.Buffer
-		if code := realMain(args, &out, &log); code != cli.OK {
-			t.Fatalf("%v: exit code %d: %s", args, code, log.String())
-		}
-		return out.String()
-	}
-	shards, build, out := filepath.Join(dir, "shards"), filepath.Join(dir, "build"), filepath.Join(dir, "out")
-	ask := []string{"bench", "--trace", "azure-llm:" + trace, "--policies", "serial,fluid", "--seeds", "1,2", "--n", "50", "--json"}
-	here := []string{"--build", build, "--out", out}
-	want := call(slices.Concat(ask, here)...)
-	for _, some := range []string{"3/3", "1-2/3"} {
-		if got := call(slices.Concat(ask, here, []string{"--shard", some, "--resume", shards})...); got != "" {
-			t.Errorf("shards %s print %s", some, got)
-		}
-	}
-	if got := call("merge", shards, "--json", "--out", out); got != want {
-		t.Errorf("%s\nof one process:\n%s", got, want)
 	}
 }

@@ -30,7 +30,7 @@ type commands struct {
 	Load      loadCmd      `cmd:"" help:"Send requests to a server of the Open Inference Protocol, and count how they end."`
 	Verify    verifyCmd    `cmd:"" help:"Compare the hardware with its references, bit for bit."`
 	Faults    faultsCmd    `cmd:"" help:"Inject random faults: each must end as specified, and the next start must be correct."`
-	Merge     mergeCmd     `cmd:"" help:"Put the results of shards together (--shard of verify and faults)."`
+	Merge     mergeCmd     `cmd:"" help:"Put the results of shards together (--shard of verify, faults and bench)."`
 	Work      workCmd      `cmd:"" help:"Do the shards of a command on many machines."`
 	Profile   profileCmd   `cmd:"" help:"Measure a latency table on a device."`
 	TuneTheta thetaCmd     `cmd:"" name:"tune-theta" help:"Find exit thresholds with the least work within a loss of accuracy."`

@@ -26,6 +26,12 @@ func (f *uioFlags) open(ctx context.Context, p *prepared) (*npu.Driver, error) {
 	return d, nil
 }
 
+// foundBoard returns an error if no NPU is in the PL.
+func foundBoard() error {
+	_, err := uio.Find(uio.Opts{})
+	return err
+}
+
 func (c *boardCmd) Run(e *cli.Env) error {
 	if code := board.Main(c.Args, e.Stdout, e.Stderr); code != cli.OK {
 		return cli.Told(code)

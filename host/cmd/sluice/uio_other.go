@@ -18,6 +18,8 @@ func (f *uioFlags) open(context.Context, *prepared) (*npu.Driver, error) {
 	return nil, cli.Coded(cli.Device, errLinux)
 }
 
+func foundBoard() error { return errLinux }
+
 func (c *boardCmd) Run(*cli.Env) error { return cli.Coded(cli.Device, errLinux) }
 
 func configure(*cli.Env, boards.Board, *bitstreams.Manifest, *bitstreams.Bit, bool) error {

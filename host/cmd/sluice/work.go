@@ -1,5 +1,3 @@
-//go:build !static
-
 // sluice work: shards of a command on many machines.
 
 package main
@@ -38,7 +36,7 @@ type workCmd struct {
 type asked struct {
 	Resume  string   `required:"" placeholder:"DIR" help:"Folder of the results: what is there is not done again."`
 	Shards  int      `required:"" placeholder:"N" help:"Number of shards."`
-	Command []string `arg:"" passthrough:"" placeholder:"dse|sluice COMMAND" help:"The command, with the flags that ask: dse sweep, dse validate, sluice verify or sluice faults."`
+	Command []string `arg:"" passthrough:"" placeholder:"dse|sluice COMMAND" help:"The command, with the flags that ask: dse sweep, dse validate, sluice verify, sluice faults or sluice bench."`
 }
 
 // settle writes the question of the command to the folder and returns it. It returns nil if the command's help was asked for.
@@ -201,6 +199,11 @@ func (c *workJoinCmd) Run(e *cli.Env) error {
 		return err
 	}
 	name = fmt.Sprintf("%s/%d", name, os.Getpid())
+	for _, tool := range c.Has {
+		if err := found(tool); err != nil {
+			return cli.Errorf(cli.Tool, "--has %s: %w", tool, err)
+		}
+	}
 	nc, err := work.Connect(c.URL, name, c.options()...)
 	if err != nil {
 		return cli.Coded(cli.Device, err)
@@ -213,6 +216,19 @@ func (c *workJoinCmd) Run(e *cli.Env) error {
 		w.Has.Cores = runtime.NumCPU()
 	}
 	return w.Join(e.Ctx, nc)
+}
+
+// found returns an error if this machine lacks a tool that it can look for.
+func found(tool string) (err error) {
+	switch tool {
+	case "yosys":
+		_, err = exec.LookPath(tool)
+	case "gpu":
+		_, err = readyGPUs("cuda")
+	case "board":
+		err = foundBoard()
+	}
+	return err
 }
 
 // runShard computes a shard in a process of its own.

@@ -21,6 +21,7 @@ import (
 	"github.com/sluice-npu/sluice/host/experiments/frame"
 	"github.com/sluice-npu/sluice/host/load"
 	"github.com/sluice-npu/sluice/host/sched"
+	"github.com/sluice-npu/sluice/host/shard"
 )
 
 // fakes are models without a network: four exits, a segment of 1 + 0.4 * batch units.
@@ -329,6 +330,38 @@ func document(t *testing.T, s *Suite) []byte {
 		t.Fatal(err)
 	}
 	return text
+}
+
+// Runs that several processes do are one process's suite.
+func TestShards(t *testing.T) {
+	q := shard.NewQuestion("test", "1")
+	q.Args, q.Shards = []string{"bench"}, 3
+	dir, ctx := t.TempDir(), context.Background()
+	suite := func(models *fakes, r *shard.Run) *Suite {
+		c := small(t, models, nil, 1)
+		c.Shards = r
+		s, err := RunSuite(ctx, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	for i := 1; i <= q.Shards; i++ {
+		r, _, err := shard.Begin(dir, q, shard.Range{First: i, Last: i, N: q.Shards})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s := suite(&fakes{}, r); s != nil {
+			t.Fatal("a shard goes on as merge does")
+		}
+	}
+	r, err := shard.Merge(dir, q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := document(t, suite(&fakes{}, r)); !bytes.Equal(got, document(t, suite(&fakes{}, nil))) {
+		t.Errorf("of one process another result than %s", got)
+	}
 }
 
 func TestSuiteDoesNotDependOnWorkersOrInterruptions(t *testing.T) {

@@ -46,6 +46,31 @@ func TestDevice(t *testing.T) {
 	}
 }
 
+// What lacks a register is named, or refused.
+func TestCheckRegisters(t *testing.T) {
+	good := Register{Cell: "RAMB36E1", Register: "OUT", Have: 253, Of: 263, Without: map[string]int{"u_core.u_res.u_beats.rdata_o.A": 9, "u_fbcb.rdata_o.B": 1}}
+	r := run(t, "zc706", "xc7", "npu_top", true, true, 0)
+	r.Registers = []Register{{Cell: "DSP48E1", Register: "AREG", Have: 900, Of: 900}, good}
+	if err := r.CheckRegisters(); err != nil {
+		t.Error(err)
+	}
+	for want, bad := range map[string]Register{
+		"1 of 900 DSP48E1 lack AREG: u_core.gen_lane[*].rest": {Cell: "DSP48E1", Register: "AREG", Have: 899, Of: 900, Without: map[string]int{"u_core.gen_lane[*].rest": 1}},
+		"2 of 4 RAMB18E1 lack OUT: u_ring.word_q.B":           {Cell: "RAMB18E1", Register: "OUT", Have: 2, Of: 4, Without: map[string]int{"u_ring.word_q.B": 2}},
+		"3 of 4, but 0 are without":                           {Cell: "RAMB18E1", Register: "OUT", Have: 3, Of: 4},
+	} {
+		r.Registers[1] = bad
+		if err := r.Check(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, expected %q", err, want)
+		}
+		r.Top = "drain" // nothing is asked of it
+		if err := r.CheckRegisters(); err != nil {
+			t.Error(err)
+		}
+		r.Top = "npu_top"
+	}
+}
+
 func TestSources(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {

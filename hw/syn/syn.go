@@ -142,6 +142,26 @@ func LogicCells(text string) int {
 	return n
 }
 
+// families are the cells that only one family has, by their names' ends.
+var families = map[string]*regexp.Regexp{
+	"xc7":  regexp.MustCompile(`^(DSP48|RAMB18|RAMB36|FIFO18|FIFO36)E1$`),
+	"xcup": regexp.MustCompile(`^((DSP48|RAMB18|RAMB36|FIFO18|FIFO36)E2|URAM288(_BASE)?)$`),
+}
+
+// Foreign returns an error for each cell in the text of `stat` that a family's parts do not have.
+func Foreign(text, family string) []error {
+	var errs []error
+	for line := range strings.Lines(text) {
+		m := statCell.FindStringSubmatch(strings.TrimRight(line, "\r\n"))
+		for other, has := range families {
+			if m != nil && other != family && has.MatchString(m[1]) {
+				errs = append(errs, fmt.Errorf("%s cells %s in a netlist for %s: %s has them (CELLS, DSP48E2 of the module)", m[2], m[1], family, other))
+			}
+		}
+	}
+	return errs
+}
+
 // Where a memory is.
 const (
 	InBRAM   = "bram"
@@ -316,6 +336,7 @@ type Run struct {
 	Resources  Resources      `json:"resources"`
 	LC         int            `json:"lc"`         // LogicCells
 	PackedDSP  int            `json:"packed_dsp"` // DSPs that also contain the register of their sum
+	Registers  []Register     `json:"registers,omitempty"`
 	Memories   []Memory       `json:"memories,omitempty"`
 	CPUSeconds float64        `json:"cpu_seconds"` // of yosys
 	PeakMB     float64        `json:"peak_mb"`     // of yosys
@@ -359,10 +380,55 @@ func (r Run) Check() error {
 			errs = append(errs, fmt.Errorf("%d DSPs hold the register of their output, expected %d (the array's %d): adders went to LUTs", r.PackedDSP, packed, e.Array))
 		}
 	}
+	errs = append(errs, r.CheckRegisters())
 	if d, ok := DeviceOf(r.Design.Board); ok && d.Family == r.Family {
 		have := r.Resources
 		have.URAM = max(have.URAM, r.URAMs())
 		errs = append(errs, d.Fits(have))
+	}
+	return errors.Join(errs...)
+}
+
+// Register is one pipeline register of a kind of DSP or memory: how many of those that use it have it.
+type Register struct {
+	Cell     string         `json:"cell"`
+	Register string         `json:"register"` // AREG, BREG, CREG, MREG, PREG; OUT: a memory's, by port
+	Have     int            `json:"have"`
+	Of       int            `json:"of"`
+	Without  map[string]int `json:"without,omitempty"` // by what is at their output; * is any index
+}
+
+// without are the registers that int16's designs lack, and where.
+var without = []struct{ register, at string }{
+	{"CREG", "gen_lane[*].rest"}, // of the chains' heads
+	{"OUT", "u_drain.gen_bias[*].u_ram."},
+	{"OUT", "u_pool.u_table."},
+	{"OUT", "u_res.u_beats."},
+	{"OUT", "u_fbcb."},
+}
+
+// CheckRegisters returns an error for each register that a DSP or memory lacks, but for the named exceptions. Int8's
+// designs and single modules other than the array are not held to it.
+func (r Run) CheckRegisters() error {
+	if r.Design.Int8() || !ExpectFor(r.Design, r.Top).Known {
+		return nil
+	}
+	var errs []error
+	for _, reg := range r.Registers {
+		lack := 0
+		for at, n := range reg.Without {
+			lack += n
+			named := false
+			for _, w := range without {
+				named = named || w.register == reg.Register && strings.Contains(at, w.at)
+			}
+			if !named {
+				errs = append(errs, fmt.Errorf("%d of %d %s lack %s: %s", n, reg.Of, reg.Cell, reg.Register, at))
+			}
+		}
+		if lack != reg.Of-reg.Have {
+			errs = append(errs, fmt.Errorf("%s %s: %d of %d, but %d are without", reg.Cell, reg.Register, reg.Have, reg.Of, lack))
+		}
 	}
 	return errors.Join(errs...)
 }

@@ -10,18 +10,21 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 
 	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/hw/configs"
 	"github.com/sluice-npu/sluice/hw/syn"
+	"github.com/sluice-npu/sluice/hw/syn/timing"
 )
 
 func main() {
@@ -77,19 +80,22 @@ func packed(path, top string, stdout io.Writer) error {
 
 // report checks a run and writes its summary.
 func report(r syn.Run, dir, store string, stdout, stderr io.Writer) error {
-	log, err := read(dir, &r)
+	bad, err := read(dir, &r)
 	if err != nil {
 		return err
 	}
 	print(stdout, r)
-	if _, ok := syn.DeviceOf(r.Design.Board); !ok && r.Design.Board != "" {
-		fmt.Fprintf(stderr, "synreport: board %s is not among boards: fit not checked\n", r.Design.Board)
-	}
 	netlist, err := os.ReadFile(filepath.Join(dir, "netlist.json"))
 	if err != nil {
 		return fmt.Errorf("read the run: %w", err)
 	}
-	if err := errors.Join(append(syn.BadLines(log), r.Check(), syn.CheckLevels(r.Design, r.Top, netlist))...); err != nil {
+	if r.Registers, err = registers(netlist, r.Top); err != nil {
+		return fmt.Errorf("read the run: %w", err)
+	}
+	if _, ok := syn.DeviceOf(r.Design.Board); !ok && r.Design.Board != "" {
+		fmt.Fprintf(stderr, "synreport: board %s is not among boards: fit not checked\n", r.Design.Board)
+	}
+	if err := errors.Join(append(bad, r.Check(), syn.CheckLevels(r.Design, r.Top, netlist))...); err != nil {
 		return cli.Errorf(cli.Check, "the netlist of %s is refused:\n%w", r.Config, err)
 	}
 	text, err := json.MarshalIndent(r, "", "  ")
@@ -109,35 +115,57 @@ func report(r syn.Run, dir, store string, stdout, stderr io.Writer) error {
 	return err
 }
 
-// read fills the run from the files in dir and returns yosys' log.
-func read(dir string, r *syn.Run) (string, error) {
+var index = regexp.MustCompile(`\[\d+\]`)
+
+// registers counts those of a netlist's DSPs and memories.
+func registers(netlist []byte, top string) ([]syn.Register, error) {
+	n, err := timing.Read(bytes.NewReader(netlist), top)
+	if err != nil {
+		return nil, err
+	}
+	var all []syn.Register
+	for _, r := range n.Registers() {
+		s := syn.Register{Cell: r.Kind, Register: r.Register, Have: r.Have, Of: r.Of}
+		for _, w := range r.Without {
+			if s.Without == nil {
+				s.Without = map[string]int{}
+			}
+			s.Without[index.ReplaceAllString(w, "[*]")]++
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+// read fills the run from the files in dir and returns what yosys' texts tell of a wrong netlist.
+func read(dir string, r *syn.Run) ([]error, error) {
 	d, err := configs.Load(r.Config)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	r.Config, r.Design, r.DesignHash = d.Name, d, fmt.Sprintf("%016x", d.Hash())
 	text := map[string]string{}
 	for _, name := range []string{"stat.txt", "mem.txt", "words.txt", "packed.txt", "log"} {
 		raw, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
-			return "", fmt.Errorf("read the run: %w", err)
+			return nil, fmt.Errorf("read the run: %w", err)
 		}
 		text[name] = string(raw)
 	}
 	if r.Resources, err = syn.Parse(text["stat.txt"]); err != nil {
-		return "", err
+		return nil, err
 	}
 	r.LC = syn.LogicCells(text["stat.txt"])
 	if r.Memories, err = syn.ParseMemories(r.Top, text["mem.txt"], text["log"]); err != nil {
-		return "", err
+		return nil, err
 	}
 	r.Memories = append(r.Memories, syn.MemoriesAsRegisters(text["words.txt"])...)
 	packed, _, _ := strings.Cut(strings.TrimSpace(text["packed.txt"]), " ")
 	if r.PackedDSP, err = strconv.Atoi(packed); err != nil {
-		return "", fmt.Errorf("read the run: packed.txt: %w", err)
+		return nil, fmt.Errorf("read the run: packed.txt: %w", err)
 	}
 	r.CPUSeconds, r.PeakMB = syn.Cost(text["log"])
-	return text["log"], nil
+	return append(syn.BadLines(text["log"]), syn.Foreign(text["stat.txt"], r.Family)...), nil
 }
 
 func print(w io.Writer, r syn.Run) {

@@ -58,7 +58,7 @@ func TestRun(t *testing.T) {
 		"good":        {code: 0, want: "DSP 36 (with PREG 36)"},
 		"latch":       {change: map[string]string{"log": "mapping memory npu_top.u.mem via $__XILINX_BLOCKRAM_TDP_\nLatch inferred for signal `\\x'\n"}, code: 1, want: "a latch"},
 		"unpacked":    {change: map[string]string{"packed.txt": "0\n"}, code: 1, want: "adders went to LUTs"},
-		"merged":      {change: map[string]string{"netlist.json": `{"modules":{"npu_top":{"cells":{}}}}`}, code: 1, want: "0 flip-flops in the levels"},
+		"merged":      {change: map[string]string{"netlist.json": `{"modules":{"npu_top":{"cells":{}}}}`}, code: 1, want: "0 flip-flops in level.sv"},
 		"foreign":     {change: map[string]string{"stat.txt": "=== npu_top ===\n   Number of cells:      36\n     DSP48E2    36\n"}, code: 1, want: "36 cells DSP48E2 in a netlist for xc7"},
 		"no netlist":  {change: map[string]string{"netlist.json": ""}, code: 3, want: "netlist.json"},
 		"large in FF": {change: map[string]string{"log": "using FF mapping for memory npu_top.u.mem\n"}, code: 1, want: "512 words"},

@@ -1,5 +1,5 @@
 // Package rtl has the numbers of hw/rtl that cycles follow from. The law (dse/cost) and the machine (dse/machine) count with
-// them, and a test holds each to the line of the RTL that has it.
+// them. A test holds those that a line of the RTL has to that line.
 package rtl
 
 // Sizes and depths.
@@ -48,7 +48,7 @@ const (
 )
 
 // Paths through several units, in cycles beside the DRAM's latency. The machine has them by its states; the law counts with these,
-// and a test holds each to the machine (TestPaths there).
+// by the registers named, and nothing but its bands holds them one by one.
 const (
 	LayerStart  = 4           // act_loader: StHalf, StRow, StRun from the barrier, the row's last beat in the banks to avail_o
 	Turn        = 3           // free_o to act_loader's read address: StHalf, StRow, StRun
@@ -71,7 +71,7 @@ const (
 	TakenPool   = -2          // drain's StPool waits for layers_written_o
 )
 
-// Fitted: the law alone has them, and no start holds them to the cycle.
+// Fitted.
 const (
 	PoolDelay = TapResult + 1 // last tap of a window to its result, beside giving it out
 	RingPath  = 6             // free_q to a request (weight_fetch), weight_ring's RAM, its register and output, taken by weight_feed, freed_o to free_q

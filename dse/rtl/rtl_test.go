@@ -11,7 +11,7 @@ import (
 )
 
 // Numbers that a line of the RTL has are the RTL's: few starts fill its queues. Registers in a row, which no line counts, are held
-// by what the machine says of stored counts, to the cycle (dse/machine), and paths by the machine (TestPaths there).
+// by what the machine says of stored counts, to the cycle (dse/machine); paths of the law by its bands alone.
 func TestNumbersAreTheRTLs(t *testing.T) {
 	for _, c := range []struct {
 		file, pattern string

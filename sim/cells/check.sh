@@ -11,6 +11,7 @@ trap 'rm -rf "$tmp"' EXIT
 
 ramb="READ_WIDTH_B(18), .WRITE_WIDTH_A(18), .WRITE_MODE_A(\"READ_FIRST\")"
 dsp="ALUMODEREG(0), .CARRYINREG(0), .CARRYINSELREG(0), .INMODEREG(0), .OPMODEREG(0)"
+uram="BWE_MODE_A(\"PARITY_INDEPENDENT\"), .BWE_MODE_B(\"PARITY_INDEPENDENT\"), .OREG_A(\"TRUE\"), .USE_EXT_CE_A(\"TRUE\")"
 # expectation | cell | parameters
 cases=(
   "ok|FDRE|INIT(1'hx)" "ok|FDRE|INIT(1'h1)" "no|FDRE|IS_C_INVERTED(1'h1)" "no|FDRE|IS_R_INVERTED(1'h1)"
@@ -29,14 +30,18 @@ cases=(
   "ok|RAMB36E1|$ramb" "no|RAMB36E1|$ramb, .RAM_EXTENSION_A(\"LOWER\")" "no|RAMB36E1|$ramb, .INIT_7F(256'h0)"
   "ok|RAMB36E1|RAM_MODE(\"SDP\"), .READ_WIDTH_A(72), .WRITE_WIDTH_B(72), .WRITE_MODE_B(\"READ_FIRST\")"
   "no|RAMB36E1|RAM_MODE(\"SDP\"), .READ_WIDTH_A(36), .WRITE_WIDTH_B(36), .WRITE_MODE_B(\"READ_FIRST\")"
-  "ok|DSP48E1|$dsp" "no|DSP48E1|$dsp, .AREG(3)" "no|DSP48E1|$dsp, .USE_DPORT(\"TRUE\")"
+  "ok|DSP48E1|$dsp" "ok|DSP48E1|$dsp, .AREG(2)" "no|DSP48E1|$dsp, .AREG(3)" "no|DSP48E1|$dsp, .AREG(0)"
+  "no|DSP48E1|$dsp, .ACASCREG(0)" "no|DSP48E1|$dsp, .BREG(2), .BCASCREG(0)" "no|DSP48E1|$dsp, .USE_DPORT(\"TRUE\")"
   "no|DSP48E1|$dsp, .USE_SIMD(\"TWO24\")" "no|DSP48E1|$dsp, .A_INPUT(\"CASCADE\")"
   "no|DSP48E1|$dsp, .USE_MULT(\"NONE\")" "no|DSP48E1|ALUMODEREG(1)"
   "ok|DSP48E2|$dsp" "ok|DSP48E2|$dsp, .AREG(0), .ACASCREG(0), .BREG(2), .BCASCREG(2)"
   "no|DSP48E2|$dsp, .AREG(3)" "no|DSP48E2|$dsp, .BREG(0)" "no|DSP48E2|$dsp, .AMULTSEL(\"AD\")"
   "no|DSP48E2|$dsp, .B_INPUT(\"CASCADE\")" "no|DSP48E2|$dsp, .USE_SIMD(\"FOUR12\")"
   "no|DSP48E2|$dsp, .USE_WIDEXOR(\"TRUE\")" "no|DSP48E2|$dsp, .IS_CLK_INVERTED(1'b1)"
-  "no|DSP48E2|ALUMODEREG(0)"
+  "no|DSP48E2|ALUMODEREG(0)" "no|DSP48E2|$dsp, .ACASCREG(0)"
+  "ok|URAM288_BASE|$uram" "no|URAM288_BASE|BWE_MODE_B(\"PARITY_INDEPENDENT\"), .OREG_A(\"TRUE\"), .USE_EXT_CE_A(\"TRUE\")"
+  "no|URAM288_BASE|$uram, .OREG_B(\"TRUE\")" "no|URAM288_BASE|$uram, .USE_EXT_CE_B(\"TRUE\")" "no|URAM288_BASE|$uram, .RST_MODE_A(\"ASYNC\")"
+  "no|URAM288_BASE|$uram, .IREG_PRE_A(\"TRUE\")" "no|URAM288_BASE|$uram, .EN_ECC_WR_B(\"TRUE\")" "no|URAM288_BASE|$uram, .IS_EN_B_INVERTED(1'b1)"
 )
 failed=0
 for i in "${!cases[@]}"; do

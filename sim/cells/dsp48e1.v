@@ -39,8 +39,10 @@ module DSP48E1 #(
   begin
     $fatal(1, "DSP48E1: registers before the control inputs");
   end
+  // UG479: a cascade has one register less than the input at most, and none without the input's
   if (AREG < 0 || AREG > 2 || BREG < 0 || BREG > 2 || CREG < 0 || CREG > 1 || MREG < 0 || MREG > 1
-      || PREG < 0 || PREG > 1) begin
+      || PREG < 0 || PREG > 1 || ACASCREG > AREG || BCASCREG > BREG || (AREG != 0 && ACASCREG == 0)
+      || (BREG != 0 && BCASCREG == 0)) begin
     $fatal(1, "DSP48E1: register counts");
   end
 

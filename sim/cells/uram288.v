@@ -26,8 +26,9 @@ module URAM288_BASE #(
   input         INJECT_DBITERR_A, INJECT_DBITERR_B, INJECT_SBITERR_A, INJECT_SBITERR_B,
   input         OREG_CE_A, OREG_CE_B, OREG_ECC_CE_A, OREG_ECC_CE_B
 );
-  if (BWE_MODE_B != "PARITY_INDEPENDENT") $fatal(1, "URAM288: nine bits to a byte");
-  if (OREG_A != "TRUE" || USE_EXT_CE_A != "TRUE" || OREG_B != "FALSE") $fatal(1, "URAM288: output registers");
+  if (BWE_MODE_A != "PARITY_INDEPENDENT" || BWE_MODE_B != "PARITY_INDEPENDENT") $fatal(1, "URAM288: nine bits to a byte");
+  if (OREG_A != "TRUE" || USE_EXT_CE_A != "TRUE" || OREG_B != "FALSE" || USE_EXT_CE_B != "FALSE") $fatal(1, "URAM288: output registers");
+  if (RST_MODE_A != "SYNC" || RST_MODE_B != "SYNC") $fatal(1, "URAM288: asynchronous reset");
   if (EN_AUTO_SLEEP_MODE != "FALSE" || EN_ECC_RD_A != "FALSE" || EN_ECC_RD_B != "FALSE" || EN_ECC_WR_A != "FALSE"
       || EN_ECC_WR_B != "FALSE" || OREG_ECC_A != "FALSE" || OREG_ECC_B != "FALSE" || IREG_PRE_A != "FALSE"
       || IREG_PRE_B != "FALSE") begin

@@ -40,7 +40,7 @@ help: ## this list
 $(BUILD)/.apt-run: PACKAGES = $(APT_RUN)
 $(BUILD)/.apt-image: PACKAGES = $(APT_IMAGE)
 $(BUILD)/.apt: PACKAGES = $(APT_RUN) $(APT_IMAGE) $(APT_TEST)
-$(BUILD)/.apt $(BUILD)/.apt-run $(BUILD)/.apt-image: Makefile
+$(BUILD)/.apt $(BUILD)/.apt-run $(BUILD)/.apt-image $(BUILD)/.apt-slurm: Makefile
 	@mkdir -p $(BUILD)
 	@missing=; for p in $(sort $(PACKAGES)); do dpkg-query -W -f '$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$p"; done; \
 	if [ -n "$$missing" ]; then echo "set-up: Debian packages:$$missing"; \
@@ -276,7 +276,7 @@ $(BUILD)/clients/%/.set: host/serve/testdata/requirements-%.txt $(BUILD)/.apt
 	@$(@D)/bin/pip install -q --disable-pip-version-check --no-deps -r $<
 	@touch $@
 
-.PHONY: perf-analyzer fleet oci
+.PHONY: perf-analyzer fleet oci slurm
 perf-analyzer: $(BUILD)/.go $(BUILD)/clients/perf/.set ## Triton's perf_analyzer measures sluice serve
 	@SLUICE_PERF_ANALYZER=$(CURDIR)/$(BUILD)/clients/perf/bin/perf_analyzer \
 	  LD_LIBRARY_PATH=$$(dirname $(CURDIR)/$(BUILD)/clients/perf/lib/python3*/site-packages/nvidia/cuda_runtime/lib/libcudart.so.12) \
@@ -285,6 +285,11 @@ perf-analyzer: $(BUILD)/.go $(BUILD)/clients/perf/.set ## Triton's perf_analyzer
 fleet: $(BUILD)/.go $(BUILD)/clients/envoy/.set ## three servers by grpc-go's weights and by Envoy, one slow, one killed: 99 % on time
 	@SLUICE_ENVOY=$$(ls $(CURDIR)/$(BUILD)/clients/envoy/lib/python3*/site-packages/envoy/_bin/envoy) \
 	  go test ./host/serve -count 1 -v -timeout 60m -run '^TestFleet$$' -args -fleet.n 1000
+
+$(BUILD)/.apt-slurm: PACKAGES = slurm-wlm munge
+slurm: $(BUILD)/.apt-slurm build ## shards under Slurm on this machine: a process, a task and the node killed, resumed, merged
+	@sim/build.sh tiny
+	@go test ./host/work -count 1 -v -timeout 60m -run '^TestSlurmItself$$' -args -slurm=$(CURDIR)/bin
 
 OCI_ARCH ?= amd64
 oci: $(BUILD)/.go ## an OCI image of sluice alone, for OCI_ARCH (build/oci)
@@ -312,7 +317,7 @@ bench-npu: setup build ## cycles of ResNet-50's backbone on the reference arrays
 # make nightly PARTS="lockstep cocotb" runs only those. Each part says its CPU time, and its stamp keeps it.
 # Nightly is what two cores do in about an hour (80 minutes of CPU): all that CI checks, then the parts below, two at a time. What takes a
 # core longer than ten minutes is weekly's, which has nightly's with other numbers too.
-NIGHTLY := arm64 bench readme own-boards check-export race soak configs cocotb lockstep faults timing 386 gpu-killed strait jellyfish operators gpu fuzz perf-analyzer fleet oci
+NIGHTLY := arm64 bench readme own-boards check-export race soak configs cocotb lockstep faults timing 386 gpu-killed strait jellyfish operators gpu fuzz perf-analyzer fleet oci slurm
 WEEKLY := commands mutants hls timing-all overheads route resource-fresh lockstep-long coverage-int8 netlist-int8 configs-long gpu-long gpu-killed-long mobilenetv2 resnet50 inceptionv3 validate bench-npu-full exports cross arm images gpu-kills gpu-calls gpu-breaks bench-gpu strait-long jellyfish-long fuzz-long
 .PHONY: nightly nightly-parts weekly $(NIGHTLY:%=nightly/%) $(WEEKLY:%=weekly/%)
 nightly: setup build ## the longer checks: everything CI checks, benches, soak, faults, lockstep, every fuzz target (about an hour on 2 cores)
@@ -377,6 +382,8 @@ nightly/perf-analyzer:
 	@.ci/once perf-analyzer make --no-print-directory perf-analyzer
 nightly/fleet:
 	@.ci/once fleet make --no-print-directory fleet
+nightly/slurm:
+	@.ci/once slurm make --no-print-directory slurm
 nightly/oci:
 	@.ci/once oci bash -euc 'make --no-print-directory oci OCI_ARCH=amd64; SLUICE_OCI=$$PWD/build/oci/sluice-amd64.tar go test ./host/serve -count 1 -run ^TestImage$$'
 

@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -545,8 +546,8 @@ func TestLoopback(t *testing.T) {
 	}
 }
 
-// BenchmarkShards is the cost of a shard besides its work, with hub, server and worker in one process, and the heap that
-// is left after so many.
+// BenchmarkShards is the cost of a shard besides its work, with hub, server and worker in one process: time, CPU time, and at
+// tenths of the shards the heap after a collection and what the process has in memory.
 func BenchmarkShards(b *testing.B) {
 	s, err := Serve("127.0.0.1:0", "", b.TempDir())
 	if err != nil {
@@ -578,15 +579,52 @@ func BenchmarkShards(b *testing.B) {
 			b.Error(err)
 		}
 	})
+	heap := func() float64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return float64(m.HeapAlloc) / (1 << 10)
+	}
+	var at []float64 // KiB of heap at each tenth
 	b.ResetTimer()
-	if err := (&Hub{Dir: dir, Retries: 3, Ack: 30 * time.Second, Log: log, Progress: func(int) {}}).Run(ctx, nc); err != nil {
+	before := cpu(b)
+	h := &Hub{Dir: dir, Retries: 3, Ack: 30 * time.Second, Log: log, Progress: func(done int) {
+		if b.N >= 1000 && done >= len(at)*b.N/10 {
+			at = append(at, heap())
+			b.Logf("%d shards: heap %.0f KiB, in memory %.0f KiB", done, at[len(at)-1], resident(b))
+		}
+	}}
+	if err := h.Run(ctx, nc); err != nil {
 		b.Fatal(err)
 	}
+	b.ReportMetric((cpu(b)-before)*1e3/float64(b.N), "CPU-ms/op")
 	b.StopTimer()
 	stop()
 	joined.Wait()
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	b.ReportMetric(float64(m.HeapAlloc)/(1<<20), "MiB-heap")
+	b.ReportMetric(heap(), "KiB-heap")
+	if n := len(at); n > 5 {
+		b.ReportMetric((at[n-1]-at[n-5])/(0.4*float64(b.N)), "KiB-heap/op")
+	}
+}
+
+// cpu is the CPU time of this process in seconds.
+func cpu(b *testing.B) float64 {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano()).Seconds()
+}
+
+// resident is what this process has in memory, in KiB.
+func resident(b *testing.B) float64 {
+	text, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		b.Fatal(err)
+	}
+	var all, in float64
+	if _, err := fmt.Sscan(string(text), &all, &in); err != nil {
+		b.Fatal(err)
+	}
+	return in * float64(os.Getpagesize()) / (1 << 10)
 }

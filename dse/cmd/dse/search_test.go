@@ -281,13 +281,16 @@ func TestFlagsThatNothingReads(t *testing.T) {
 					t.Errorf("--%s is read by %q, which is no objective", f.Name, r)
 				}
 			}
-			value := cmp.Or(f.Default, "1,1,1,1,1,1,1,1")
+			given := []string{"--" + f.Name}
+			if !f.IsBool() {
+				given = append(given, cmp.Or(f.Default, "1,1,1,1,1,1,1,1"))
+			}
 			for _, o := range objectives {
 				if slices.ContainsFunc(strings.Split(readers, ","), func(r string) bool { return r == o }) {
 					continue
 				}
 				refused++
-				code, _, stderr := call(append([]string{"sweep", "--objective", o, "--" + f.Name, value}, small...)...)
+				code, _, stderr := call(slices.Concat([]string{"sweep", "--objective", o}, given, small)...)
 				if code != cli.Usage || !strings.Contains(stderr, "--"+f.Name+" is read by --objective "+strings.ReplaceAll(readers, ",", ", ")) {
 					t.Errorf("--objective %s --%s: exit code %d: %s", o, f.Name, code, stderr)
 				}

@@ -234,12 +234,6 @@ func (c *sweepCmd) read(e *cli.Env) error {
 	if c.Finalists < 0 || c.Finalists > 0 && len(c.With) > 0 {
 		return usage("--finalists is a number of designs, for one network: --with does not go with it")
 	}
-	if c.Count && c.Finalists == 0 {
-		return usage("--count counts the --finalists: say how many")
-	}
-	if _, err := os.Stat("sim/build.sh"); c.Count && err != nil {
-		return fmt.Errorf("--count: sim/build.sh is not here: run it in the repository's root")
-	}
 	if c.Workers < 0 {
 		return usage("--workers is %d, must be 0 (one a processor) or more", c.Workers)
 	}
@@ -250,7 +244,16 @@ func (c *sweepCmd) read(e *cli.Env) error {
 	if objective == string(search.Cheapest) {
 		objective += " by " + c.Cost
 	}
-	return e.Unread(cli.Choice{Tag: "objective", Chosen: objective}, cli.Choice{Tag: "law", Chosen: c.Law})
+	if err := e.Unread(cli.Choice{Tag: "objective", Chosen: objective}, cli.Choice{Tag: "law", Chosen: c.Law}); err != nil {
+		return err
+	}
+	if c.Count && c.Finalists == 0 {
+		return usage("--count counts the --finalists: say how many")
+	}
+	if _, err := os.Stat("sim/build.sh"); c.Count && err != nil {
+		return fmt.Errorf("--count: sim/build.sh is not here: run it in the repository's root")
+	}
+	return nil
 }
 
 // own reports whether one of the networks is not in the zoo.

@@ -5,35 +5,35 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// Bound names what a layer's steady state waits for.
+// Bound names the resource that limits a layer's steady state.
 type Bound string
 
-// What binds a layer.
+// Limiting resources.
 const (
 	BoundCompute     Bound = "compute"     // rows through the array
 	BoundDepth       Bound = "depth"       // passes shorter than the chain
-	BoundLoad        Bound = "load"        // weights into the PEs
-	BoundDrain       Bound = "drain"       // accumulators out
-	BoundWeights     Bound = "weights"     // DRAM, weights the largest part
-	BoundActivations Bound = "activations" // DRAM, activations (or residuals) the largest part
-	BoundWrite       Bound = "write"       // DRAM, results the largest part
+	BoundLoad        Bound = "load"        // loading weights into the PEs
+	BoundDrain       Bound = "drain"       // draining the accumulators
+	BoundWeights     Bound = "weights"     // DRAM; weights are the largest part
+	BoundActivations Bound = "activations" // DRAM; activations (or residuals) are the largest part
+	BoundWrite       Bound = "write"       // DRAM; results are the largest part
 	BoundPool        Bound = "pool"        // the pool unit
 	BoundDepthwise   Bound = "depthwise"   // the depthwise unit
 )
 
-// Breakdown is the time of one layer and what it is made of, in cycles and bytes.
+// Breakdown is the time of one layer and its parts, in cycles and bytes.
 type Breakdown struct {
 	Total int64 `json:"cycles"`
 
-	Wait   int64 `json:"wait"`   // for its descriptor, and for the DRAM to have brought the weights that come ahead
+	Wait   int64 `json:"wait"`   // for the descriptor and for weights that the DRAM should have brought earlier
 	Fill   int64 `json:"fill"`   // barrier to the first input row on chip
-	Array  int64 `json:"array"`  // array or pool unit, where nothing else binds
+	Array  int64 `json:"array"`  // array or pool unit, if nothing else limits it
 	DRAM   int64 `json:"dram"`   // DRAM in the steady state
 	Ports  int64 `json:"ports"`  // the busier direction of the AXI ports in the steady state
 	Tail   int64 `json:"tail"`   // last drain
-	Answer int64 `json:"answer"` // last write to its answer
+	Answer int64 `json:"answer"` // last write to its response
 
-	Compute     int64 `json:"compute"`     // passes at a row a cycle
+	Compute     int64 `json:"compute"`     // passes at one row per cycle
 	Drain       int64 `json:"drain"`       // all drains
 	Weights     int64 `json:"weights"`     // DRAM cycles of weights and biases
 	Activations int64 `json:"activations"` // DRAM cycles of activations and residuals
@@ -68,7 +68,7 @@ func (b *Breakdown) bound(m *Prepared) Bound {
 	return BoundCompute
 }
 
-// Utilisation is the share of the design's MACs at work: 0..1.
+// Utilisation returns the share of the design's MACs in use: 0..1.
 func (b Breakdown) Utilisation(d configs.Design) float64 {
 	return float64(b.MACs) / (float64(max(1, b.Total)) * float64(d.TP) * float64(d.TC))
 }

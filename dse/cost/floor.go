@@ -5,21 +5,21 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// Lower bounds for the law, from properties of the hardware that no calibration changes. A row takes one cycle per
-// pass. A pass is at least as long as its chain and as loading its weights. The DRAM transfers every weight once
-// (perhaps a whole ring of them before the layer begins), every input row and every result. A layer begins when its
-// first row has arrived; its first pass ends when the rows of the first tile that the first kernel row needs have
-// arrived; and after its last pass it drains. dse/search compares the bounds with the law (TestBoundIsBelowTheLaw).
+// Lower bounds for the law, from properties of the hardware that no calibration changes. A row needs one cycle per
+// pass. A pass is at least as long as its chain and as loading its weights. The DRAM transfers every weight once (up to
+// a full ring of them before the layer begins), every input row and every result. A layer begins when its first row has
+// arrived. Its first pass ends when all rows of the first tile that the first kernel row needs have arrived. The drain
+// follows the last pass. dse/search compares the bounds with the law (TestBoundIsBelowTheLaw).
 
-// Waits are cycles of a layer whose tensors are in DRAM that nothing gets ahead of.
+// Waits are the fixed delays of a layer whose tensors are in DRAM, in cycles.
 type Waits struct {
-	Ends   int64 // barrier to its first input row (whose way over the DRAM is not in it), and last write to answer
-	Drain  int64 // last pass of a GEMM under k to its last drain
-	Shared int64 // of a last burst, that DRAM and answer may share
-	Turn   int64 // end of a visit to the first row that takes its place (as Ends)
+	Ends   int64 // barrier to the first input row (without its DRAM transfer), plus last write to its response
+	Drain  int64 // last pass of a GEMM under k to the last drain
+	Shared int64 // part of a last burst during which DRAM and response can overlap
+	Turn   int64 // end of a visit to the first row that replaces its rows (without its DRAM transfer)
 }
 
-// WaitsOf says how long they are.
+// WaitsOf returns the delays of g under k.
 func WaitsOf(d configs.Design, g Geom, k K) Waits {
 	latency := int64(d.DRAM.LatencyCycles)
 	w := Waits{Ends: rtl.LayerStart + 2*latency + readPath(d) + writePath(&d, &g), Shared: latency + rtl.BurstCycles + rtl.StripeBeats, Turn: latency + readPath(d) + rtl.Turn}
@@ -29,8 +29,8 @@ func WaitsOf(d configs.Design, g Geom, k K) Waits {
 	return w
 }
 
-// beats is the bytes of those that a sample's input rows, its results and its residuals touch: the first
-// for a row, the others for a pixel.
+// beats returns the bytes of the beats that one sample touches: row of an input row, out and res of one pixel's results
+// and residuals.
 func (p *Prepared) beats() (row, out, res float64) {
 	n := float64(p.g.OutC / p.full.size)
 	out, res = n*p.full.out.bytes, n*p.full.res.bytes
@@ -40,32 +40,32 @@ func (p *Prepared) beats() (row, out, res float64) {
 	return p.in.bytes, out, res
 }
 
-// tiles is a number of equal C tiles, with the minimum cycles of a pass of one.
+// tiles is a number n of equal C tiles; floor is the minimum number of cycles of one pass.
 type tiles struct{ n, floor int64 }
 
-// Floors are the bounds of a layer on one <k, s> of a design, for tensors in DRAM.
+// Floors are the bounds of a layer for one <k, s> of a design, for tensors in DRAM.
 type Floors struct {
 	g       Geom
 	s       int   // sample groups
-	inRows  int64 // input rows that are read
+	inRows  int64 // number of input rows that are read
 	passes  int64
 	c       [2]tiles
 	row     float64    // bytes of an input row
-	pixel   [2]float64 // of a pixel's results, and of its residuals
+	pixel   [2]float64 // bytes of a pixel's results and of its residuals
 	drained int64      // cycles to drain or pool a sample
 	last    int64      // cycles to drain a row of the last C tile
 	once    int64      // bytes of weights
-	ring    int64      // of them that may come before the layer begins
+	ring    int64      // bytes of weights that may come before the layer begins
 	ringed  bool       // a C tile fits the ring, which can replay it
-	kept    bool       // the whole layer does
+	kept    bool       // the whole layer fits the ring
 	wait    Waits
-	rate    float64 // of the DRAM, bytes a cycle
-	port    float64 // of the ports in one direction
-	fill    float64 // of the slower one
-	behind  int64   // by how much longer than their bytes rows behind the first kernel row's take, where bursts wait for others
+	rate    float64 // of the DRAM, bytes per cycle
+	port    float64 // of the ports in one direction, bytes per cycle
+	fill    float64 // the smaller of rate and port
+	behind  int64   // extra cycles for input rows after the first kernel row's, when bursts wait for each other
 }
 
-// Floors returns the bounds of what is prepared.
+// Floors returns the bounds of the prepared layer.
 func (p *Prepared) Floors() Floors {
 	d, g := &p.d, &p.g
 	s := Floors{g: *g, s: p.groups, rate: d.DRAM.BytesPerCycle, port: float64(d.NAXI * d.AXIBytes)}
@@ -108,19 +108,19 @@ func (p *Prepared) Floors() Floors {
 	return s
 }
 
-// Floor is the bounds at a batch size.
+// Floor is the bounds for one batch size.
 type Floor struct {
 	*Floors
-	All   int64 // for all tiles and loop orders
+	All   int64 // bound for all tiles and loop orders, cycles
 	BR    int   // samples of the larger group
 	batch int
 	drain int64 // cycles to drain everything, or to pool it
-	fixed int64 // bytes beside the weights, less what may come before the layer begins
-	read  int64 // those of them that are read
-	rows  int64 // of all samples' input rows
+	fixed int64 // bytes other than weights, less those that may come before the layer begins
+	read  int64 // the part of fixed that is read
+	rows  int64 // bytes of all samples' input rows
 }
 
-// At returns them.
+// At returns the bounds for a batch size.
 func (s *Floors) At(batch int) Floor {
 	g := &s.g
 	b := Floor{Floors: s, batch: batch, BR: ceil(batch, s.s)}
@@ -136,7 +136,7 @@ func (s *Floors) At(batch int) Floor {
 	return b
 }
 
-// both is the number of samples of a tile, in both groups.
+// both returns the number of samples of a tile in both groups together.
 func (s *Floor) both(tb int) int {
 	if s.s == 1 {
 		return tb
@@ -144,14 +144,14 @@ func (s *Floor) both(tb int) int {
 	return tb + min(tb, s.batch-s.BR)
 }
 
-// all is a bound for all tiles and loop orders.
+// all returns a bound for all tiles and loop orders.
 func (s *Floor) all() int64 {
 	rows := int64(s.BR) * int64(s.g.OutH) * int64(s.g.OutW)
 	return s.wait.Ends + max(s.passes*s.pass(rows)-s.ahead(1)+s.wait.Drain, s.drain+s.wait.Drain, s.dram(s.once)-s.wait.Shared)
 }
 
-// Tile is a bound for row tiles of tb samples and tr output rows in a loop order. If it is at least limit, it may
-// return any such value.
+// Tile returns a bound for row tiles of tb samples and tr output rows in a loop order. A result of at least limit need
+// not be exact.
 func (s *Floor) Tile(order bool, tb, tr int, limit int64) int64 {
 	g := &s.g
 	tb0, tr0 := tb, tr
@@ -188,8 +188,8 @@ func (s *Floor) Tile(order bool, tb, tr int, limit int64) int64 {
 		return bound
 	}
 	if s.passes > 0 {
-		// the other rows of the first tile that its first kernel row needs, after its first pass (a cycle less: the law
-		// rounds the time of all rows up, and that of those it leaves out; it may also take these for slower)
+		// the first tile's other rows that the first kernel row needs, after the first pass (one cycle less: the law
+		// rounds up the times of all rows and of the rows it leaves out, and may assume that the latter are slower)
 		in := int64(s.g.RowsAhead(tr0))
 		bytes := (in*int64(s.both(tb0)) - 1) * int64(s.row)
 		array += max(0, int64(float64(bytes)/s.fill)-1-s.behind-max(int64(tb0)*int64(tr0)*w, s.c[0].floor))
@@ -199,14 +199,14 @@ func (s *Floor) Tile(order bool, tb, tr int, limit int64) int64 {
 		weights *= tiles
 	}
 	if order && !Stays(s.BR, g.OutH, tb0, tr0) {
-		weights += (s.c[0].n + s.c[1].n - 1) * s.rows // rows are read again for every C tile
+		weights += (s.c[0].n + s.c[1].n - 1) * s.rows // every C tile reads the rows again
 	}
 	return s.wait.Ends + max(array+s.wait.Drain, s.turns(order, tb0, tr0), s.drain+s.wait.Drain, s.dram(weights)-s.wait.Shared)
 }
 
-// turns is a bound that follows from loading row tiles in turn into two halves: the rows of a tile begin to arrive
-// when the visit before the last one has ended, and all passes of the tile but one come after them. It counts whole
-// tiles, from the third visit on; half of them belong to the odd or to the even visits.
+// turns returns a bound from the two halves of the buffer, which row tiles use alternately. The rows of a tile begin to
+// arrive when the visit before the last one has ended, and all but one pass of the tile come after them. It counts
+// whole tiles from the third visit on; half of them are odd visits, half even ones.
 func (s *Floor) turns(order bool, tb, tr int) int64 {
 	g := &s.g
 	visits, c := int64(s.BR/tb)*int64(g.OutH/tr), int64(1)
@@ -222,12 +222,12 @@ func (s *Floor) turns(order bool, tb, tr int) int64 {
 			c, work = s.c[0].n, (s.passes-1)*first
 		}
 	}
-	rows := int64(g.RowsAhead(tr)) // for the first tile, which has most padding
+	rows := int64(g.RowsAhead(tr)) // of the first tile, which has the most padding
 	in := max(0, int64(float64(rows*int64(tb)*int64(s.row)-1)/s.fill)-s.behind)
 	return max(0, (visits*c-1)/2) * (s.wait.Turn + in + work)
 }
 
-// lastTile is the last C tile.
+// lastTile returns the last C tile.
 func (s *Floors) lastTile() *tiles {
 	if s.c[1].n > 0 {
 		return &s.c[1]
@@ -235,10 +235,10 @@ func (s *Floors) lastTile() *tiles {
 	return &s.c[0]
 }
 
-// ahead is the cycles of the last pass, over r rows, in which only another one would wait.
+// ahead returns the number of cycles of the last pass, over r rows, that only a next pass would have to wait for.
 func (s *Floors) ahead(r int64) int64 { return max(0, s.lastTile().floor-r) }
 
-// pass of all C tiles over a row tile of r rows.
+// pass returns the cycles of one pass of all C tiles over a row tile of r rows.
 func (s *Floors) pass(r int64) int64 {
 	return s.c[0].n*max(r, s.c[0].floor) + s.c[1].n*max(r, s.c[1].floor)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// K is a stacking factor as an FBCB entry encodes it.
+// K is a stacking factor, as encoded in an FBCB entry.
 type K uint8
 
 // Stacking factors.
@@ -43,13 +43,13 @@ func Tree(d configs.Design, k K) (tp, tc int) {
 	return d.TP, d.TC
 }
 
-// Chain is the MACs of a chain.
+// Chain is the number of MACs in a chain.
 func Chain(d configs.Design, k K) int {
 	return [...]int{K1: d.TP, KHalf: d.TP - d.TP/2, K2: 2 * d.TP}[k]
 }
 
-// ToSums is the cycles from a row in the array to done_o, when the drain may read its sums: of int16 by the chain; the segments
-// of int8 run side by side (T0, T1 and T2 of pe_array_int8).
+// ToSums is the number of cycles from a row in the array to done_o, when the drain may read its sums. In int16 the
+// chain determines it; in int8 the segments run in parallel (T0, T1 and T2 of pe_array_int8).
 func ToSums(d configs.Design, k K) int {
 	if !d.Int8() {
 		return Chain(d, k) + rtl.ChainTail
@@ -58,8 +58,8 @@ func ToSums(d configs.Design, k K) int {
 	return min(half, rtl.Segment) + bits.Len(uint(ceil(half, rtl.Segment)-1)) + 4 + [...]int{K1: 2, KHalf: 0, K2: 6}[k]
 }
 
-// WordStages is the registers in which a word becomes a result: of the post stage, or of int8 requant's, whose drained
-// words may take a curve or a product; of a pool the unit's own.
+// WordStages is the number of registers between a word and its result: those of the post stage, of int8 requant (where
+// drained words may pass a curve or a product), or of the pool unit.
 func WordStages(d *configs.Design, drained bool) int {
 	curves := d.Post && drained
 	switch {
@@ -75,8 +75,8 @@ func WordStages(d *configs.Design, drained bool) int {
 	return rtl.PoolStages
 }
 
-// Checks is the cycles of layer_fetch's products on a layer whose row tiles have so many input rows, samples and output rows:
-// a bit of one factor a cycle, and two more (StMul, and the last StMulWait) a product.
+// Checks is the number of cycles of layer_fetch's products for row tiles of the given input rows, samples and output
+// rows. A product needs one cycle per bit of one factor and two more (StMul, and the last StMulWait).
 func Checks(d configs.Design, g *Geom, rows, tileB, tileRows int) (n int) {
 	res, words := 0, 0
 	if g.Residual {
@@ -91,14 +91,14 @@ func Checks(d configs.Design, g *Geom, rows, tileB, tileRows int) (n int) {
 	return n + 2*rtl.Products
 }
 
-// Geom is what a layer's time depends on: the numbers of a descriptor, as ints, and whether the layer is the
-// first of its start (InStart).
+// Geom is everything a layer's time depends on: the fields of a descriptor as ints, and whether the layer is the first
+// of its start (InStart).
 type Geom struct {
 	Op                  abi.Op
 	Residual            bool
-	Product             bool `json:",omitzero"` // by the residual
+	Product             bool `json:",omitzero"` // multiplies by the residual
 	Curve               bool `json:",omitzero"`
-	Int8                bool `json:",omitzero"` // a byte an element
+	Int8                bool `json:",omitzero"` // one byte per element
 	InH, InW, InC       int
 	InPix               int // elements from one input pixel to the next
 	OutH, OutW, OutC    int
@@ -109,10 +109,10 @@ type Geom struct {
 	InOffset, OutOffset int64
 	ResOffset           int64
 
-	First bool `json:",omitzero"` // of its start
+	First bool `json:",omitzero"` // first layer of its start
 }
 
-// InStart says of the layers of a start which is the first.
+// InStart sets First in the layers of a start.
 func InStart(layers []Geom) {
 	for i := range layers {
 		layers[i].First = i == 0
@@ -132,7 +132,7 @@ func GeomOf(l *abi.Desc) Geom {
 	}
 }
 
-// GeomsOf reads those of the layers of a start.
+// GeomsOf reads the geometries of a start's layers.
 func GeomsOf(layers []abi.Desc) []Geom {
 	out := make([]Geom, len(layers))
 	for i := range layers {
@@ -142,9 +142,9 @@ func GeomsOf(layers []abi.Desc) []Geom {
 	return out
 }
 
-// View is the geometry as the hardware is told of it, and the bytes from one input row to the next:
-// rows and columns that a window of one with a stride steps over are left out (the stride moves into
-// the view of the input), so they are never fetched.
+// View returns the geometry that the hardware receives, and the bytes from one input row to the next. A window of one
+// row or column with a stride skips rows or columns: the view leaves them out (its stride becomes 1), so they are never
+// fetched.
 func (g Geom) View() (view Geom, rowBytes int) {
 	rowBytes = g.InW * g.InPix * g.elemBytes()
 	view = g
@@ -165,20 +165,20 @@ func (g Geom) elemBytes() int {
 	return rtl.WordBytes
 }
 
-// GEMM tells whether the layer runs on the array (pools and depthwise convolutions do not).
+// GEMM reports whether the layer runs on the array (pools and depthwise convolutions do not).
 func (g Geom) GEMM() bool { return g.Op == abi.OpGEMM }
 
-// Drained tells whether the layer's results pass the drain and its post stage: not a pool's.
+// Drained reports whether the layer's results pass the drain and its post stage. A pool's do not.
 func (g Geom) Drained() bool { return g.GEMM() || g.Op == abi.OpDepthwise }
 
-// Broadcast tells whether one pixel is the residual of all positions.
+// Broadcast reports whether a single residual pixel is used at all positions.
 func (g Geom) Broadcast() bool { return g.Residual && g.ResPix == 0 }
 
-// DepthwiseWords is the words of NB weights that the layer has in the depthwise unit.
+// DepthwiseWords is the number of words of NB weights that a depthwise layer has.
 func (g Geom) DepthwiseWords(d configs.Design) int { return ceil(g.OutC, d.NB()) * g.KH * g.KW }
 
-// ByColumns tells whether the pool or the depthwise unit walks the columns of the input, each read once an output row,
-// instead of whole windows (by_columns in hw/rtl/pool_seq.sv).
+// ByColumns reports whether the pool or depthwise unit goes through the input column by column, reading each once per
+// output row, instead of window by window (by_columns in hw/rtl/pool_seq.sv).
 func (g Geom) ByColumns(d configs.Design) bool {
 	if g.Op == abi.OpDepthwise {
 		return g.KW == 3 && g.SW < 3 && g.InC <= rtl.PoolGroups*d.NB()
@@ -186,7 +186,8 @@ func (g Geom) ByColumns(d configs.Design) bool {
 	return !g.GEMM() && g.KW >= 2 && g.KW <= 3 && g.SW < g.KW && g.KH >= 2 && g.KH <= 4 && g.InC <= rtl.PoolGroups*d.NB()
 }
 
-// PoolTaps is the taps of NB lanes in an output row of a pool or depthwise layer, which takes at least as many cycles.
+// PoolTaps is the number of taps of NB lanes per output row of a pool or depthwise layer. The row needs at least as
+// many cycles.
 func (g Geom) PoolTaps(d configs.Design) int64 {
 	columns := int64(g.OutW) * int64(g.KW)
 	if g.ByColumns(d) {
@@ -195,13 +196,13 @@ func (g Geom) PoolTaps(d configs.Design) int64 {
 	return columns * int64(g.KH) * int64(ceil(g.InC, d.NB()))
 }
 
-// InRow is the elements of an input row on chip.
+// InRow is the number of elements of an input row on chip.
 func (g Geom) InRow() int { return g.InW * g.InC }
 
-// KWC is the elements of one kernel row.
+// KWC is the number of elements of one kernel row.
 func (g Geom) KWC() int { return g.KW * g.InC }
 
-// P is the elements under a window, of all channels where these are summed up.
+// P is the number of elements under a window, over all channels if the operation sums channels.
 func (g Geom) P() int {
 	if g.Op == abi.OpDepthwise {
 		return g.KH * g.KW
@@ -209,13 +210,13 @@ func (g Geom) P() int {
 	return g.KH * g.KWC()
 }
 
-// WideAverage tells whether the hardware takes a window's sum for one of more than 512 taps: two
-// multipliers make a word then.
+// WideAverage reports whether the hardware treats the window as one of more than 512 taps. Two multipliers compute a
+// word then.
 func (g Geom) WideAverage() bool {
 	return bits.Len(uint(g.KH-1))+bits.Len(uint(g.KW-1)) > rtl.AvgBits
 }
 
-// AverageWords is the words that an average pool gives out in a cycle.
+// AverageWords is the number of words per cycle that an average pool outputs.
 func (g Geom) AverageWords(d configs.Design) int {
 	muls := d.PoolMuls()
 	if g.WideAverage() && !d.Int8() {
@@ -224,7 +225,7 @@ func (g Geom) AverageWords(d configs.Design) int {
 	return min(muls, d.Drain)
 }
 
-// MACs of one sample; zero for pools.
+// MACs is the number of MACs per sample; zero for pools.
 func (g Geom) MACs() int64 {
 	if !g.Drained() {
 		return 0
@@ -232,39 +233,38 @@ func (g Geom) MACs() int64 {
 	return int64(g.OutH) * int64(g.OutW) * int64(g.OutC) * int64(g.P())
 }
 
-// InRowsOnChip is n_ih: the input rows that a tile of output rows spans.
+// InRowsOnChip is n_ih: the number of input rows that a tile of output rows spans.
 func (g Geom) InRowsOnChip(tileRows int) int { return (tileRows-1)*g.SH + g.KH }
 
-// inRows counts the input rows that exist for output rows [oh0, oh0+n).
+// inRows is the number of existing input rows for output rows [oh0, oh0+n).
 func (g Geom) inRows(oh0, n int) int {
 	lo := max(0, oh0*g.SH-g.PadT)
 	hi := min(g.InH, (oh0+n-1)*g.SH-g.PadT+g.KH)
 	return max(0, hi-lo)
 }
 
-// lateRows counts those of them that only kernel rows behind the first one need.
+// lateRows is the number of these rows that the first kernel row does not need.
 func (g Geom) lateRows(oh0, n int) int {
-	last := (oh0+n-1)*g.SH - g.PadT // the last one that the first kernel row needs
+	last := (oh0+n-1)*g.SH - g.PadT // last row that the first kernel row needs
 	lo := max(0, oh0*g.SH-g.PadT)
 	return max(0, min(g.InH, last+g.KH)-max(lo, last+1))
 }
 
-// alike is how many row tiles from output row at on have as many rows, none of them in the padding (one
-// where its own are not).
+// alike is the number of equal row tiles from output row at on that touch no padding (1 if the first one does).
 func (g Geom) alike(at, rows int) int {
-	inside := (g.InH+g.PadT-g.KH)/g.SH + 1 // output rows below this one read no padding below
+	inside := (g.InH+g.PadT-g.KH)/g.SH + 1 // output rows below this one read no padding at the bottom
 	if at*g.SH < g.PadT {
 		return 1
 	}
 	return max(1, (min(g.OutH, inside)-at)/rows)
 }
 
-// RowsAhead is the input rows of a layer's first tile that its first kernel row needs.
+// RowsAhead is the number of input rows of a layer's first tile that its first kernel row needs.
 func (g Geom) RowsAhead(tileRows int) int {
 	return max(0, min(g.InH, (min(tileRows, g.OutH)-1)*g.SH-g.PadT+1))
 }
 
-// Groups is s = ceil(B_act / B_R) of an entry.
+// Groups returns s = ceil(B_act / B_R) of an entry.
 func Groups(e abi.FBCB, bact int) int {
 	if e.BR == 0 {
 		return 0
@@ -272,36 +272,36 @@ func Groups(e abi.FBCB, bact int) int {
 	return ceil(bact, int(e.BR))
 }
 
-// CTile is the output channels of a full C tile: T_C' for one sample group, half of it for two.
+// CTile is the number of output channels of a full C tile: T_C' for one sample group, half of it for two.
 func CTile(d configs.Design, k K, s int) int {
 	_, tc := Tree(d, k)
 	return tc / s
 }
 
-// DrainStep is the words drained a cycle for s sample groups.
+// DrainStep is the number of words drained per cycle for s sample groups.
 func DrainStep(d configs.Design, k K, s int) int {
 	if k == K2 || s == 2 && k == K1 {
-		return d.Drain / 2 // every second PE holds channels of a group
+		return d.Drain / 2 // only every second PE holds channels of a group
 	}
 	return d.Drain
 }
 
-// Stays tells whether both halves of the activation buffer hold all row tiles of br samples and outH
-// output rows, so that with the C tiles outermost they are loaded once for all of them.
+// Stays reports whether both halves of the activation buffer together hold all row tiles of br samples and outH output
+// rows. With the C tiles outermost they are then loaded only once.
 func Stays(br, outH, tileB, tileRows int) bool {
 	return tileB >= br && 2*tileRows >= outH || tileRows >= outH && 2*tileB >= br
 }
 
-// RingKeeps is the bytes that the weights ring can keep for replay.
+// RingKeeps is the number of bytes that the weights ring can keep for replay.
 func RingKeeps(d configs.Design) int64 { return int64(d.WRingBeats*d.AXIBytes) - abi.RingSpare }
 
-// Passes is the passes of one C tile: P in chunks of T_P', none across kernel rows.
+// Passes is the number of passes of one C tile: P in chunks of T_P', where no chunk crosses kernel rows.
 func Passes(d configs.Design, g Geom, k K) int {
 	tp, _ := Tree(d, k)
 	return g.KH * ceil(g.KWC(), tp)
 }
 
-// WeightBytes is W_BYTES and W_TILE of a layer packed for k.
+// WeightBytes returns W_BYTES and W_TILE of a layer packed for k.
 func WeightBytes(d configs.Design, g Geom, k K) (all, tile int64) {
 	if g.Op == abi.OpDepthwise {
 		all = round(int64(g.DepthwiseWords(d))*int64(d.NB()*d.ElemBytes()), abi.WeightAlign)
@@ -317,7 +317,7 @@ func WeightBytes(d configs.Design, g Geom, k K) (all, tile int64) {
 	return all, tile
 }
 
-// packed is the bytes of so many elements of each of n channels: of int8 two channels share words.
+// packed is the number of bytes of n channels with the given elements each. In int8 two channels share words.
 func packed(d configs.Design, n int, elements int64) int64 {
 	if d.Int8() {
 		n = ceil(n, 2)
@@ -328,17 +328,17 @@ func packed(d configs.Design, n int, elements int64) int64 {
 // ErrGeom is wrapped by errors about impossible geometry.
 var ErrGeom = errors.New("impossible layer geometry")
 
-// Limits of fields, and of the units that read them.
+// Limits of fields and of the units that read them.
 const (
 	maxField16 = 65535
 	maxStride  = abi.StrideMax
 	maxOutH    = abi.OutHMax
 )
 
-// MaxRowBytes is what the bytes from a row of a tensor in DRAM to the next stay below.
+// MaxRowBytes: the bytes from one row of a tensor in DRAM to the next are below it.
 const MaxRowBytes = abi.RowBytesMax + 1
 
-// Check refuses geometry that no descriptor can hold or no build can run.
+// Check returns an error for geometry that no descriptor can hold or no build can run.
 func (g Geom) Check() error {
 	for _, f := range []struct {
 		name string

@@ -10,18 +10,18 @@ import (
 
 // memory is the DRAM and the ports to it.
 type memory struct {
-	bpc, port, rate  float64 // bytes a cycle: DRAM, ports in one direction, the smaller
-	perByte, perPort float64 // cycles a byte
-	perUnder         float64 // of what each burst takes
-	beatBits         int     // logarithm of beat, a power of two
-	perRead          float64 // cycles a byte that is read, which needs room in the queue of one of several ports
-	perWeight        float64 // cycles a byte of weights that come as the ring gives up others; 0: it holds those of a round trip
+	bpc, port, rate  float64 // bytes per cycle: DRAM, ports in one direction, the smaller of the two
+	perByte, perPort float64 // cycles per byte
+	perUnder         float64 // 1 / under
+	beatBits         int     // logarithm of beat, which is a power of two
+	perRead          float64 // cycles per byte read, including the wait for room in the queue of one of several ports
+	perWeight        float64 // cycles per byte of weights that must wait for room in the ring; 0: the ring holds a round trip
 
-	beat, wide, stripe int64 // bytes of a port's beat, of all ports', of the longest burst
-	chunk              int64 // of a request for residuals or weights
-	ports, under       int64 // bursts under way on all of them at most
-	latency, there     int64 // of the DRAM; of a read on all its way
-	again              int64 // half of the buffer free to a row in it
+	beat, wide, stripe int64 // bytes of a port's beat, of all ports' beats together, of the longest burst
+	chunk              int64 // bytes of a request for residuals or weights
+	ports, under       int64 // number of ports; maximum number of bursts in flight on all of them
+	latency, there     int64 // cycles: latency of the DRAM; of a read from request to data
+	again              int64 // cycles from a free half of the buffer to a row in it
 }
 
 func memoryOf(d *configs.Design) memory {
@@ -46,11 +46,12 @@ func memoryOf(d *configs.Design) memory {
 	return m
 }
 
-// almostOne rounds cycles up that are not whole but for rounding.
+// almostOne rounds cycles up unless the fraction is only a rounding error.
 const almostOne = 1 - 1e-6
 
-// time is how long it takes: what the DRAM moves in a cycle, what the ports do in either direction (with room for what is under way), and
-// the bursts that may be under way at a time, each for a latency and its own beats.
+// time returns the cycles that t needs. It is the largest of three: the DRAM's bytes, the bytes of the ports in either
+// direction (with room for data in flight), and the bursts in flight, each of which occupies its slot for a latency and
+// its own beats.
 func (m *memory) time(t traffic) int64 {
 	most := max(float64(t.read+t.written)*m.perByte, float64(t.written)*m.perPort, float64(t.read)*m.perRead)
 	life := m.latency + rtl.BurstCycles + 1
@@ -58,7 +59,7 @@ func (m *memory) time(t traffic) int64 {
 	return max(int64(most+almostOne), int64(float64(wait)*m.perUnder))
 }
 
-// fresh is how long it takes where nothing is under way: the first bursts wait for nothing but the DRAM.
+// fresh returns the cycles that t needs if nothing is in flight: the first bursts wait only for the DRAM.
 func (m *memory) fresh(t traffic) int64 {
 	if t.reads <= m.under {
 		t.reads = 0
@@ -66,8 +67,8 @@ func (m *memory) fresh(t traffic) int64 {
 	return m.time(t)
 }
 
-// runOf is the cost of runs of n bytes, the first at offset, the others pitch bytes behind each other. Several
-// ports get stripes; one has bursts as long as they may be.
+// runOf returns the cost of runs of n bytes, the first at offset, the others at distances of pitch bytes. Several ports
+// receive stripes; a single port gets bursts of the maximum length.
 func (m *memory) runOf(n, pitch, offset int64) run {
 	r := run{
 		bytes:  float64(m.wide) * touched(m.wide, n, pitch, offset),
@@ -81,13 +82,14 @@ func (m *memory) runOf(n, pitch, offset int64) run {
 	return r
 }
 
-// Seen is a geometry with its offsets as far as the law sees them on a design: runs that lie a pitch apart begin at the
-// same places in beats and stripes wherever an offset is the same modulo what pitch and these have in common.
+// Seen returns g with its offsets reduced to what the law on this design can distinguish. Runs at a constant pitch
+// begin at the same places in beats and stripes if their offsets are equal modulo the common divisor of the pitch and
+// these.
 func Seen(d configs.Design, g Geom) Geom {
 	m := memoryOf(&d)
 	unit := m.stripe * m.wide / gcd(m.stripe, m.wide)
 	place := func(offset int64, c, pix, w int) int64 {
-		if c == pix { // a run a row
+		if c == pix { // one run per row
 			pix *= w
 		}
 		return offset % gcd(int64(pix*d.ElemBytes()), unit)

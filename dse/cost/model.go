@@ -6,8 +6,8 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// Prepared is a layer on <k, s>: what all its entries there have in common, and behind that what a walk through the visits of one
-// knows (see the package's comment).
+// Prepared is a layer for one <k, s>: first everything that its entries have in common, then the state of a walk
+// through the visits of one entry (see the package's comment).
 type Prepared struct {
 	d configs.Design
 	g Geom
@@ -16,44 +16,44 @@ type Prepared struct {
 	bact, br, groups int
 	k                K
 	order            bool
-	keepIn, onChip   bool // what the layer reads is there; what it writes stays
+	keepIn, onChip   bool // the input is on chip already; the output stays there
 	tileB, tileRows  int
 	memory
 
 	tc          int   // channels of a C tile
-	passes      int64 // of an item
+	passes      int64 // passes of an item
 	depth       int64
 	toSums      int64
-	in          run      // a row of the input
-	full, rest  channels // a C tile, and the last one, which may have fewer channels
+	in          run      // cost of an input row
+	full, rest  channels // a C tile; the last one, which may have fewer channels
 	ring        int64    // bytes of the weights ring
 	biases      int64    // bytes
 	weightBytes int64    // of all weights
-	pass        int64    // of a pass's
-	weightsFrom int64    // when weights that are not prefetched can come
+	pass        int64    // bytes of a pass's weights
+	weightsFrom int64    // cycle from which weights that are not prefetched can come
 	low         int64    // bytes of weights that come before rows
-	offered     int64    // when the units know of it, where it is the first of its start
-	pixels      int64    // for which full and rest have their item
-	replay      bool     // the ring keeps what is needed again
-	stay        bool     // both halves hold all row tiles: loaded once
+	offered     int64    // cycle at which the units receive a start's first layer
+	pixels      int64    // number of pixels of the items in full and rest
+	replay      bool     // the ring keeps weights that are needed again
+	stay        bool     // both halves of the buffer hold all row tiles: loaded once
 
 	moment
 }
 
-// channels is what a C tile of so many costs.
+// channels is the cost of a C tile of size channels.
 type channels struct {
 	size     int
-	out, res run   // a pixel of results, of residuals
+	out, res run   // of a pixel's results; of its residuals
 	words    int64 // cycles to drain a pixel
-	load     int64 // cycles from swap to swap where nothing else binds
+	load     int64 // cycles from swap to swap if nothing else limits them
 	weights  int64 // bytes
-	item           // of m.pixels
+	item           // for m.pixels
 }
 
-// never is a time before every other.
+// never is earlier than every other time.
 const never = -1 << 60
 
-// Prepare prepares the law for many entries: all but what batch, loop order and row tile say.
+// Prepare computes everything that does not depend on batch, loop order and row tile.
 func Prepare(d configs.Design, g Geom, k K, s int) Prepared {
 	m := Prepared{d: d, g: g, groups: s, k: k, memory: memoryOf(&d)}
 	m.first, m.before = true, never
@@ -61,7 +61,7 @@ func Prepare(d configs.Design, g Geom, k K, s int) Prepared {
 	m.biases = int64(g.BiasCount) * rtl.BiasBytes
 	if row := int64(g.InRow() * d.ElemBytes()); g.InPix == g.InC {
 		m.in = m.runOf(row, row, g.InOffset)
-	} else { // a run a pixel
+	} else { // one run per pixel
 		m.in = m.runOf(int64(g.InC*d.ElemBytes()), int64(g.InPix*d.ElemBytes()), g.InOffset).times(float64(g.InW))
 	}
 	if g.Drained() {
@@ -77,12 +77,12 @@ func Prepare(d configs.Design, g Geom, k K, s int) Prepared {
 	}
 	m.full = m.channels(min(m.tc, g.OutC))
 	m.rest = m.channels((g.OutC-1)%m.tc + 1)
-	// until so many are on chip beside those of a pass they come before activations
+	// weights come before activations until this many bytes are on chip beyond those of one pass
 	m.low = min(m.weightBytes, m.pass+max(m.ring/16, min(m.ring/2, rtl.LatentBytes)))
 	return m
 }
 
-// entry fills in the rest.
+// entry fills in the fields that depend on the entry.
 func (m *Prepared) entry(bact int, e abi.FBCB) {
 	m.bact, m.br = bact, int(e.BR)
 	m.b.MACs = int64(bact) * m.g.MACs()
@@ -92,7 +92,7 @@ func (m *Prepared) entry(bact int, e abi.FBCB) {
 	m.stay = Stays(m.br, m.g.OutH, m.tileB, m.tileRows)
 }
 
-// channels is the costs of a C tile of n.
+// channels returns the cost of a C tile of n channels.
 func (m *Prepared) channels(n int) channels {
 	tp, _ := Tree(m.d, m.k)
 	c := channels{
@@ -105,8 +105,8 @@ func (m *Prepared) channels(n int) channels {
 	return c
 }
 
-// pixel is the cost of a pixel's results or residuals, of which a C tile touches size channels: a run a
-// pixel, or where that is all of them a run a row.
+// pixel returns the cost of a pixel's results or residuals for a C tile of size channels: one run per pixel, or one run
+// per row if the tile has all channels.
 func (m *Prepared) pixel(size, pix int, offset int64) run {
 	pitch, w := int64(pix*m.d.ElemBytes()), m.g.OutW
 	if size == m.g.OutC && pix == size {

@@ -9,25 +9,24 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// The law "paper": the analytical model that the published design points follow from (Fluid Batching,
-// sections II-C and III-A, table I). It serves the published tables only; the law of the hardware is
-// Layer.
+// The law "paper": the analytical model of the published design points (Fluid Batching, sections II-C and III-A, table
+// I). It is used for the published tables only; the hardware's law is Layer.
 //
 //   - Memory: three tile buffers T_R x T_P, T_P x T_C and T_R x T_C of 16 bit, each doubled:
 //     32 (T_R T_P + T_P T_C + T_R T_C) bits. T_R is the largest even value that fits.
-//   - DSPs: T_P T_C, one a MAC.
-//   - A layer is R x P times P x C (section II-C), with P = K_H K_W C_in in one piece. An output tile
-//     of T_R x T_C takes ceil(P / T_P) steps of a row a cycle, rows clipped to what the layer has.
-//   - Fluid Batching (equation 1): B_R samples along R. The other samples, read literally, follow one
+//   - DSPs: T_P T_C, one per MAC.
+//   - A layer is R x P times P x C (section II-C), with P = K_H K_W C_in unsplit. An output tile
+//     of T_R x T_C needs ceil(P / T_P) steps of one row per cycle; rows are clipped to the layer's.
+//   - Fluid Batching (equation 1): B_R samples along R. Read literally, the other samples follow one
 //     another along P with guards between them, P^ = (B - B_R + 1)(P + guard). The printed guard, P mod
-//     T_P, does not end at a step, so that two samples would be added up in one; guards that do, as
-//     they must, never gain (TestPaperLiteralGainsNothing). Read spatially, as the published shapes ask, the
-//     s = ceil(B / B_R) groups work side by side on T_C / s PEs each with the same weights.
+//     T_P, does not end at a step, so two samples would be added up in one. Correct guards never
+//     gain time (TestPaperLiteralGainsNothing). Read spatially, as the published shapes require, the
+//     s = ceil(B / B_R) groups work in parallel on T_C / s PEs each with the same weights.
 //   - Stackable PEs: <floor(T_R/2), floor(k T_P), floor(T_C/k)>, k in {1/2, 2}.
-//   - DRAM (roofline): the Toeplitz matrix lies off chip (section II-C), so that each of the C tiles
-//     reads R x P inputs; weights come once for every row tile, results go once. With Formed, the
-//     windows are formed on the way from inputs that each C tile reads once.
-//   - Pools cost nothing, and neither do fills and drains.
+//   - DRAM (roofline): the Toeplitz matrix is off chip (section II-C), so each C tile reads R x P
+//     inputs. Weights are read once per row tile, results written once. With Formed, windows are
+//     formed after the DRAM from inputs that each C tile reads once.
+//   - Pools, fills and drains cost nothing.
 
 // PaperPoint is <T_R, T_P, T_C>.
 type PaperPoint struct {
@@ -36,23 +35,23 @@ type PaperPoint struct {
 	TC int `json:"TC"`
 }
 
-// ErrPaper is wrapped where the paper's law has no answer.
+// ErrPaper is wrapped by errors of the paper's law for designs and mappings that it excludes.
 var ErrPaper = errors.New("the paper's law has no such design")
 
 // mibit is 2^20 bits.
 const mibit = 1 << 20
 
-// Bits is the on-chip memory of a point.
+// Bits is the number of bits of on-chip memory of a point.
 func (p PaperPoint) Bits() int64 {
 	tr, tp, tc := int64(p.TR), int64(p.TP), int64(p.TC)
 	return 32 * (tr*tp + tp*tc + tr*tc)
 }
 
-// DSPs of a point: one a MAC.
+// DSPs is the number of DSPs of a point: one per MAC.
 func (p PaperPoint) DSPs() int { return p.TP * p.TC }
 
-// PaperAt is the paper's design of one T_P on a device of so many DSPs and so much memory:
-// T_C = floor(DSP / T_P), T_R the largest even value that fits.
+// PaperAt returns the paper's design with T_P = tp on a device with dsp DSPs and memory Mibit: T_C = floor(DSP / T_P),
+// T_R the largest even value that fits.
 func PaperAt(tp, dsp int, memory float64) (PaperPoint, error) {
 	p := PaperPoint{TP: tp}
 	if tp < 1 || dsp < tp || math.IsNaN(memory) || memory <= 0 || memory > 1<<20 {
@@ -67,23 +66,22 @@ func PaperAt(tp, dsp int, memory float64) (PaperPoint, error) {
 	return p, nil
 }
 
-// PaperMapping is how the paper's law maps a layer.
+// PaperMapping is a mapping of a layer under the paper's law.
 type PaperMapping struct {
 	K       K
 	BR      int  // samples along R
 	Literal bool // the other samples along P, as equation 1 is written
-	Formed  bool // windows formed on the way from the DRAM
+	Formed  bool // windows are formed after the DRAM
 }
 
-// PaperTime is a layer under the paper's law, in cycles.
+// PaperTime is the time of a layer under the paper's law, in cycles.
 type PaperTime struct {
 	Compute int64 `json:"compute"`
 	DRAM    int64 `json:"dram"`
 	Total   int64 `json:"cycles"`
 }
 
-// PaperTree is the shape of the stacked design: <T_R, T_P, T_C> for k = 1,
-// <floor(T_R/2), floor(k T_P), floor(T_C/k)> else.
+// PaperTree returns the shape of the stacked design: p for k = 1, otherwise <floor(T_R/2), floor(k T_P), floor(T_C/k)>.
 func PaperTree(p PaperPoint, k K) PaperPoint {
 	switch k {
 	case KHalf:
@@ -132,8 +130,8 @@ func PaperLayer(p PaperPoint, g Geom, bact int, m PaperMapping, bytesPerCycle fl
 	return t, nil
 }
 
-// PaperMappings lists the mappings of the paper's space for a batch: every k and every number of
-// groups that a B_R gives, the plainest first.
+// PaperMappings returns the mappings of the paper's space for a batch: every k with every number of groups that some
+// B_R yields, the simplest first.
 func PaperMappings(bact int) []PaperMapping {
 	var out []PaperMapping
 	for _, k := range []K{K1, KHalf, K2} {
@@ -141,7 +139,7 @@ func PaperMappings(bact int) []PaperMapping {
 		for br := bact; br >= 1; br-- {
 			if s := ceil(bact, br); s != last {
 				last = s
-				// of the B_R with as many groups, the smallest leaves the fewest rows
+				// the smallest B_R with this number of groups has the fewest rows
 				out = append(out, PaperMapping{K: k, BR: ceil(bact, s)})
 			}
 		}

@@ -5,16 +5,15 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// poolRow is the cycles of an output row in the pool unit, words of its results leaving in a cycle,
-// its taps before the first one in the last input row, and what its last results take to leave behind
-// its last tap. A pixel's windows are as long as their taps,
-// or as giving out their results where that takes longer; so are the columns that complete them. Where
-// it does, columns that complete none pass while the results that there is room for leave.
+// poolRow returns cycles of the pool unit, which outputs the given words per cycle: row of an output row, first of its
+// taps before the first one in the last input row, out from its last tap to its last result. A window needs as many
+// cycles as it has taps, or as output of its results if that is longer. The same holds for columns that complete a
+// window. If output is longer, columns that complete no window pass while results wait in the available room.
 func (m *Prepared) poolRow(words int) (row, first, out int64) {
 	g, nb := &m.g, m.d.NB()
 	groups, taps, w := int64(ceil(g.OutC, nb)), int64(g.KH), int64(g.OutW)
 	results := int64(m.full.out.ragged)
-	if g.Drained() { // the drain takes them from a gearbox, whatever the groups
+	if g.Drained() { // the drain reads them from a gearbox, independent of groups
 		results += int64(ceil(g.OutC, words))
 	} else {
 		results += int64(g.OutC/nb)*int64(ceil(nb, words)) + int64(ceil(g.OutC%nb, words))
@@ -23,30 +22,30 @@ func (m *Prepared) poolRow(words int) (row, first, out int64) {
 		taps *= int64(g.KW)
 		return w * max(taps*groups, results), taps - int64(g.KW), min(taps*groups, results)
 	}
-	column := taps * groups // that completes no window
+	column := taps * groups // a column that completes no window
 	giving := max(column, results)
 	room := max(0, int64(rtl.PoolRoom*ceil(min(nb, g.OutC), words))-taps-rtl.PoolDelay)
-	gaps := int64(g.KW-1) + (w-1)*int64(g.SW-1) // columns that complete none
+	gaps := int64(g.KW-1) + (w-1)*int64(g.SW-1) // columns that complete no window
 	return w*giving + gaps*column - min(gaps*column, room, w*(giving-column)), taps - 1, min(column, results)
 }
 
-// pool is a visit of the pool unit, or of the depthwise unit, which walks the same taps: output rows follow the input rows, and
-// the last one's results leave behind them.
+// pool is a visit of the pool unit, or of the depthwise unit, which goes through the same taps. Output rows follow the
+// input rows, and the last row's results leave afterwards.
 func (m *Prepared) pool(v *visit, begin int64) {
 	g, words, end := &m.g, m.d.Drain, int64(rtl.PoolEnd)
 	if g.Drained() {
 		end += rtl.TapSums - rtl.TapResult
-	} else if g.Op == abi.OpAvgPool || m.d.Int8() { // of int8 maxima take factors too
+	} else if g.Op == abi.OpAvgPool || m.d.Int8() { // int8 maxima use factors too
 		words = g.AverageWords(m.d)
 	}
 	row, first, out := m.poolRow(words)
 	n := v.rows / int64(g.OutW)
-	// of residuals ResChunks are under way
+	// at most ResChunks requests for residuals are in flight
 	work := max(n*row, int64(float64(v.rows)*m.full.res.chunks*float64(m.there+rtl.ResTaken)/rtl.ResChunks))
 	if m.array == 0 {
-		// the first window's last row has come, and the taps of the ones before are done
+		// the first window's last row has come, and the taps of the earlier rows are done
 		begin += max(0, cycles(int64(float64(min(v.inRows, g.inRows(0, 1))-1)*m.in.bytes), m.rate)-first)
-		if left := m.weightBytes - m.prefetched; left > 0 { // they come behind the rows, and no tap before
+		if left := m.weightBytes - m.prefetched; left > 0 { // they come after the rows, and before any tap
 			begin = max(begin, m.loaded+m.time(traffic{read: left}))
 			m.moved.read += left
 		}
@@ -57,10 +56,10 @@ func (m *Prepared) pool(v *visit, begin int64) {
 	m.drain += v.rows * int64(ceil(g.OutC, words))
 	m.array += work
 	m.acts += m.full.moved.read
-	// what is left when the last input row has come: the last output row but for its first taps
+	// work left when the last input row has come: the last output row without its first taps
 	m.end = max(begin+work, m.loaded+row-first)
 	m.leaves, m.streamed, m.drained[0] = m.end, m.end, m.end
-	// the last row leaves while it is made, but for its last burst
+	// the last row's results leave while it is computed, except its last burst
 	last := m.full.moved.over(n)
 	m.moved.add(last)
 	tail := m.time(last)

@@ -1,51 +1,51 @@
 package cost
 
-// period is the most steps after which a walk's state is looked for again: two halves of the buffer and two
-// banks make two.
+// period is the maximum number of steps after which the state of a walk can repeat: two, for two halves of the buffer
+// and two banks.
 const period = 2
 
-// times are where a walk stands, in cycles since the barrier.
+// times is the progress of a walk, in cycles since the barrier.
 type times struct {
-	end      int64 // E of the visit before
-	loaded   int64 // L of the visit before
-	before   int64 // E of the visit before that: when a half of the buffer became free
+	end      int64 // E of the previous visit
+	loaded   int64 // L of the previous visit
+	before   int64 // E of the visit before that, when a half of the buffer became free
 	leaves   int64 // the last item's drain begins
-	streamed int64 // when all weights of the item before had come, where perWeight counts
+	streamed int64 // all weights of the previous item have come (if perWeight > 0)
 	drained  [2]int64
 }
 
-// later are times so many cycles later.
+// later returns t moved by n cycles.
 func (t times) later(n int64) times {
 	return times{t.end + n, t.loaded + n, t.before + n, t.leaves + n, t.streamed + n, [2]int64{t.drained[0] + n, t.drained[1] + n}}
 }
 
-// left is what is still to be moved.
+// left is the work that is not yet done.
 type left struct {
-	owed       traffic // W + R + O of the visit before
-	late       traffic // of these, the last item's
-	prefetched int64   // weights that are there
+	owed       traffic // W + R + O of the previous visit
+	late       traffic // the last item's part of owed
+	prefetched int64   // bytes of weights on chip
 	first      bool
 }
 
 // sums are bytes and cycles so far.
 type sums struct {
 	acts, weights, array, compute, drain int64
-	moved                                traffic // but for rows
+	moved                                traffic // all traffic except input rows
 }
 
-// moment is a walk's state and sums behind a step.
+// moment is a walk's state and sums after a step.
 type moment struct {
 	times
 	left
 	sums
 }
 
-// walked is the most steps that steady walks one by one; a test compares.
+// walked is the number of steps up to which steady simulates every step; a test varies it.
 var walked = period
 
-// steady takes n equal steps. A step depends on the state and moves all its times alike, so where the
-// state is what it was a few steps ago but for the time that went by, the steps since then can only
-// repeat, and as many of them as are left are counted instead of walked: the times are the same.
+// steady performs n equal steps. A step depends on the state only and shifts all its times equally. If the state equals
+// that of a few steps ago, except for the time elapsed, the steps since then repeat. The remaining repetitions are
+// added up instead of simulated, with equal results.
 func (m *Prepared) steady(n int, step func()) {
 	if n <= walked {
 		for range n {
@@ -71,7 +71,7 @@ func (m *Prepared) steady(n int, step func()) {
 	}
 }
 
-// more counts what has come since then n times more.
+// more adds n times the difference between s and then.
 func (s *sums) more(then *sums, n int64) {
 	s.acts += n * (s.acts - then.acts)
 	s.weights += n * (s.weights - then.weights)

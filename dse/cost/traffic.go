@@ -1,6 +1,6 @@
 package cost
 
-// traffic is bytes on the DRAM and the bursts that bring them.
+// traffic is the number of bytes read and written on the DRAM, and of their bursts.
 type traffic struct{ read, written, reads, writes int64 }
 
 func (t *traffic) add(o traffic) {
@@ -14,20 +14,19 @@ func (t traffic) less(o traffic) traffic {
 	return traffic{t.read - o.read, t.written - o.written, t.reads - o.reads, t.writes - o.writes}
 }
 
-// over is the n-th part.
+// over returns the n-th part.
 func (t traffic) over(n int64) traffic {
 	return traffic{t.read / n, t.written / n, t.reads / n, t.writes / n}
 }
 
-// run is what one of a tensor's runs costs on average: bytes of the wide beats that it touches, bursts, and
-// ends that lie within a wide beat (of which packing results takes a cycle each). chunks are the pieces in which residuals
-// are asked for.
+// run is the average cost of one of a tensor's runs: bytes of the wide beats that it touches, bursts, ends within a
+// wide beat (each costs one cycle when results are packed), and chunks, the requests for residuals.
 type run struct{ bytes, bursts, ragged, chunks float64 }
 
-// times is so many runs, or a part of one.
+// times returns the cost of n runs, or of a part of one.
 func (r run) times(n float64) run { return run{n * r.bytes, n * r.bursts, n * r.ragged, n * r.chunks} }
 
-// read and written are the traffic of so many runs.
+// read and written return the traffic of n runs.
 func (r run) read(n int64) traffic {
 	return traffic{read: int64(float64(n) * r.bytes), reads: int64(float64(n) * r.bursts)}
 }
@@ -36,17 +35,18 @@ func (r run) written(n int64) traffic {
 	return traffic{written: int64(float64(n) * r.bytes), writes: int64(float64(n) * r.bursts)}
 }
 
-// touched is how many aligned blocks of unit bytes (a power of two) a run of n bytes touches on average,
-// where the first run begins at offset and each of the others pitch bytes behind the one before.
+// touched returns the average number of aligned blocks of unit bytes (a power of two) that a run of n bytes touches.
+// The first run begins at offset, the others at distances of pitch bytes.
 func touched(unit, n, pitch, offset int64) float64 {
-	step := gcd(pitch, unit) // between the places in a block where runs begin
+	step := gcd(pitch, unit) // distance between possible run starts in a block
 	whole, rest := (n-1)/unit, (n-1)%unit
 	places := unit / step
-	within := (unit - rest - offset%step + step - 1) / step // of them, a run ends in its last whole block
+	within := (unit - rest - offset%step + step - 1) / step // number of starts for which a run ends in its last whole block
 	return float64(whole+1) + float64(max(0, places-within))/float64(places)
 }
 
-// ragged is the share of places pitch bytes apart, the first at offset, that lie within a block of unit bytes.
+// ragged returns the share of addresses at distances of pitch bytes, the first at offset, that are within a block of
+// unit bytes and not at its start.
 func ragged(unit, pitch, offset int64) float64 {
 	step := gcd(pitch, unit)
 	if offset%step != 0 {

@@ -5,22 +5,22 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// visit is one row tile with C tiles one after the other.
+// visit is one row tile with all its C tiles in sequence.
 type visit struct {
-	nb, both int   // samples, those of both groups
+	nb, both int   // samples of a group; of both groups
 	nr       int   // output rows
-	inRows   int   // that come, of a sample
-	late     int   // of them, those that the first kernel row does without
+	inRows   int   // input rows to load per sample
+	late     int   // input rows of these that the first kernel row does not need
 	tiles    int   // C tiles
-	weights  bool  // come for it
-	rows     int64 // of a pass
-	here     int64 // when its rows are there
-	stream   int64 // when its weights begin to come
+	weights  bool  // weights are loaded for it
+	rows     int64 // rows of a pass
+	here     int64 // its input rows are on chip
+	stream   int64 // its weights begin to come
 	from     traffic
-	ahead    traffic // residuals that are there when its first item drains
+	ahead    traffic // residuals that are on chip when its first item drains
 }
 
-// run walks all visits and fills in the times of m.b.
+// run simulates all visits and fills in the times of m.b.
 func (m *Prepared) run() {
 	m.end = m.b.Fill
 	tiles := ceil(m.g.OutC, m.tc)
@@ -36,13 +36,13 @@ func (m *Prepared) run() {
 	} else {
 		m.rowTiles(tiles, true, !m.replay)
 	}
-	// the last drain, and what the DRAM still owes
+	// the last drain, and the traffic still to be moved
 	total := max(m.drained[1], m.loaded+m.time(m.owed))
 	m.b.Tail = max(0, total-m.end)
 	m.b.Total = total + m.b.Answer
 }
 
-// ends takes n steps, of which those between the first and the last are alike.
+// ends performs n steps; all between the first and the last are equal.
 func (m *Prepared) ends(n int, step func(first, last bool)) {
 	step(true, n == 1)
 	m.steady(n-2, func() { step(false, false) })
@@ -51,8 +51,8 @@ func (m *Prepared) ends(n int, step func(first, last bool)) {
 	}
 }
 
-// rowTiles visits every row tile with so many C tiles. load tells whether the row tiles come from DRAM, again whether the
-// weights come for every one (else for the first).
+// rowTiles visits every row tile with the given number of C tiles. load reports whether the row tiles come from DRAM,
+// again whether each one loads the weights (otherwise only the first does).
 func (m *Prepared) rowTiles(tiles int, load, again bool) {
 	m.ends(ceil(m.br, m.tileB), func(first, last bool) {
 		v := visit{nb: m.tileB, both: m.tileB * m.groups, tiles: tiles}
@@ -61,7 +61,7 @@ func (m *Prepared) rowTiles(tiles int, load, again bool) {
 			v.both = v.nb*m.groups - (m.br*m.groups - m.bact)
 		}
 		for at := 0; at < m.g.OutH; {
-			n := 1 // row tiles alike
+			n := 1 // equal row tiles
 			if at > 0 {
 				n = m.g.alike(at, m.tileRows)
 			}
@@ -85,7 +85,7 @@ func (m *Prepared) visit(v visit) {
 	in := m.input(v.inRows, v.both)
 	own := in.read
 	m.acts += own
-	if !m.g.GEMM() { // results leave while rows come, but for the last row's
+	if !m.g.GEMM() { // results leave while rows come, except the last row's
 		beside := m.full.moved.less(m.full.moved.over(int64(v.nb) * int64(v.nr)))
 		in.add(beside)
 		m.moved.add(beside)
@@ -106,7 +106,7 @@ func (m *Prepared) visit(v visit) {
 				tile = &m.rest
 			}
 			m.item(tile, &v, first, last)
-			m.loaded, m.before = m.end, m.end // no item asks for them: so all times move
+			m.loaded, m.before = m.end, m.end // items do not use them; set so that all times move equally
 		})
 		m.loaded, m.before = then.loaded, then.before
 		m.array += m.end - begin
@@ -116,14 +116,14 @@ func (m *Prepared) visit(v visit) {
 	m.owed = m.moved.less(v.from)
 }
 
-// input is what so many rows of n samples take.
+// input returns the traffic of the given rows of n samples.
 func (m *Prepared) input(rows, n int) traffic {
 	return m.in.read(int64(rows) * int64(n))
 }
 
-// open finds out when the first visit's rows are there, and when the array may begin.
+// open computes when the first visit's rows are on chip, and returns when the array may begin.
 func (m *Prepared) open(v *visit, in traffic, own int64) (begin int64) {
-	if res := m.full.moved.read; m.g.GEMM() && res > 0 { // those of the first item come beside its rows, as many as there is room for
+	if res := m.full.moved.read; m.g.GEMM() && res > 0 { // residuals of the first item come with its rows, as many as fit their queue
 		v.ahead.read = min(res, rtl.ResBeats*m.wide)
 		v.ahead.reads = m.full.moved.reads * v.ahead.read / res
 		in.add(v.ahead)
@@ -141,15 +141,15 @@ func (m *Prepared) open(v *visit, in traffic, own int64) (begin int64) {
 	return begin
 }
 
-// follow finds out when the rows of a later visit are there.
+// follow computes when the rows of a later visit are on chip.
 func (m *Prepared) follow(v *visit, in traffic, own int64) {
 	m.owed.add(in)
 	all := m.time(m.owed)
 	m.loaded += all
-	// the results of the visit before go in between, beside the rows that have not come by then
+	// the previous visit's results are written between the rows that have not come by then
 	behind := all - m.time(m.owed.less(m.late))
 	v.here = m.loaded - behind + min(behind, max(0, m.loaded-behind-m.leaves))
-	if own == 0 { // all is moved, or the array would wait
+	if own == 0 { // everything is moved, or the array would wait
 		m.loaded = max(m.loaded, m.before)
 	} else { // its half of the buffer is free when the visit before the last one has ended
 		turn := m.before + m.again + m.time(in)
@@ -158,14 +158,14 @@ func (m *Prepared) follow(v *visit, in traffic, own int64) {
 	m.before = m.end
 }
 
-// item is what a row tile times a C tile moves, and how long its drain takes.
+// item is the traffic of a row tile times a C tile, and the length of its drain.
 type item struct {
 	moved        traffic // results and residuals
-	late         traffic // of these, what does not come before rows do
-	least, drain int64   // cycles for the words alone, for all
+	late         traffic // the part that does not come before the rows do
+	least, drain int64   // cycles: for the words alone, and including the traffic
 }
 
-// moves is the item of m.pixels.
+// moves returns the item for m.pixels.
 func (m *Prepared) moves(tile *channels) (i item) {
 	i.least = m.pixels * tile.words
 	if !m.onChip {
@@ -180,26 +180,26 @@ func (m *Prepared) moves(tile *channels) (i item) {
 	return i
 }
 
-// item walks one; the first of a visit waits for the rows of its first pass.
+// item simulates one item. The first item of a visit waits for the rows of its first pass.
 func (m *Prepared) item(tile *channels, v *visit, first, last bool) {
 	each := max(v.rows, m.depth, tile.load)
 	work := m.passes * each
 	m.compute += m.passes * v.rows
 	m.acts += tile.moved.read
-	before := m.moved.less(v.from) // of the visit, on the DRAM before its weights
+	before := m.moved.less(v.from) // traffic of the visit on the DRAM before the item's weights
 	m.moved.add(tile.moved)
-	start := max(m.end, m.drained[0]) // of the bank used two items before
+	start := max(m.end, m.drained[0]) // the bank used two items before is free
 	drain := tile.drain
 	m.end = start + work
 	if first {
 		drain = max(tile.least, m.time(tile.moved.less(v.ahead)))
-		// rows count when they are whole, so the pixels of the last output row come after the load; passes of
-		// the first kernel row do not wait for the rows of later ones
+		// only whole rows are usable, so the pixels of the last output row come after the load; passes of the first
+		// kernel row do not wait for the rows of later kernel rows
 		whole := v.here + int64(m.g.OutW) - each
 		m.end = max(m.end, whole-m.time(m.input(v.late, 1))+work, whole+work/int64(m.g.KH))
 		v.stream = max(m.loaded, start+each-m.time(traffic{read: min(m.ring, int64(v.tiles)*m.full.weights)}))
 	}
-	m.streamed = max(m.streamed, m.end-work-int64(float64(m.ring+m.pass)*m.perWeight)) // a ring and a pass ahead of the array at most
+	m.streamed = max(m.streamed, m.end-work-int64(float64(m.ring+m.pass)*m.perWeight)) // at most a ring and a pass ahead of the array
 	if v.weights {
 		bytes := round(tile.weights, abi.WeightAlign)
 		m.weights += bytes
@@ -207,17 +207,17 @@ func (m *Prepared) item(tile *channels, v *visit, first, last bool) {
 		m.prefetched -= there
 		w := traffic{read: bytes - there, reads: (bytes - there + m.stripe - 1) / m.stripe}
 		m.moved.add(w)
-		if w.read > 0 && (first || last) { // its last pass has its weights; so have, nearly, those in between
+		if w.read > 0 && (first || last) { // the last pass has its weights then; passes in between nearly always have them
 			before.add(w)
 			m.end = max(m.end, v.stream+m.time(before)+v.rows)
 		}
-		if m.perWeight > 0 { // each chunk once passes have taken one
+		if m.perWeight > 0 { // a chunk is requested when passes have used one
 			m.streamed += m.passes*(max(0, m.chunk-m.pass)*each+m.pass*tile.load)/m.ring + int64(float64(bytes)*m.perWeight)
 			m.end = max(m.end, m.streamed+v.rows)
 		}
 	}
 	m.late = tile.late
-	m.leaves = max(m.end-each+v.rows+rtl.DrainDelay+m.toSums, m.drained[1]) // the next pass may wait longer, for its weights or the chain
+	m.leaves = max(m.end-each+v.rows+rtl.DrainDelay+m.toSums, m.drained[1]) // the next pass may wait longer, for its weights or for the chain
 	m.drain += drain
 	m.drained[0], m.drained[1] = m.drained[1], m.leaves+drain
 }

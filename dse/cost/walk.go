@@ -6,26 +6,27 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// Fetch is the cycles from the request for a layer's descriptor until it is offered to the units. Its checks are here those
-// of a layer whose row tile is all of it.
+// Fetch is the number of cycles from the request for a layer's descriptor to its offer to the units. Its checks are
+// computed for a row tile of the whole layer.
 func Fetch(d configs.Design, g Geom, bact int) int64 {
-	beats := cycles(abi.DescBytes, min(d.DRAM.BytesPerCycle, float64(d.AXIBytes))) // a stripe: of one port
+	beats := cycles(abi.DescBytes, min(d.DRAM.BytesPerCycle, float64(d.AXIBytes))) // one stripe, on one port
 	checks := Checks(d, &g, g.InRowsOnChip(g.OutH), bact, g.OutH)
 	return rtl.FetchStates + int64(d.DRAM.LatencyCycles) + readPath(d) - 2 + beats + int64(checks)
 }
 
-// Step is what a walk knows of a layer beside its cycles. Nothing of it depends on k, s, loop order and row tile.
+// Step holds the properties of a layer that a walk needs in addition to its cycles. They do not depend on k, s, loop
+// order and row tile. All are cycles.
 type Step struct {
 	fetch int64 // Fetch
-	there int64 // of a read on all its way
-	late  int64 // by how much its weights come behind the barrier where they begin to come with its offer
-	moved int64 // that the DRAM takes for all that the layer moves once
+	there int64 // a read from request to data
+	late  int64 // from the barrier to its weights, if these begin to come at its offer
+	moved int64 // DRAM time for everything that the layer moves, each once
 	tail  int64 // last byte read to the end
 	taken int64 // units ready for another layer to the end
-	ring  int64 // that the DRAM takes to fill the ring
+	ring  int64 // DRAM time to fill the ring
 }
 
-// StepOf is a layer's, of which what it reads (in) or writes (out) is on chip only.
+// StepOf returns the step of a layer. in and out report whether its input and output are on chip only.
 func StepOf(d configs.Design, g Geom, bact int, in, out bool) Step {
 	p := Prepare(d, g, K1, 1)
 	m := &p
@@ -55,22 +56,22 @@ func StepOf(d configs.Design, g Geom, bact int, in, out bool) Step {
 	return s
 }
 
-// Walk is where a start stands between two of its layers, in cycles since it began.
+// Walk is the state of a start between two of its layers, in cycles since it began.
 type Walk struct {
-	End   int64 // the layer before is written
-	dram  int64 // the DRAM could have moved all up to there
-	taken int64 // the units had taken the layer before
-	ready int64 // they are ready for the next one
+	End   int64 // the previous layer is written
+	dram  int64 // the DRAM could have moved everything so far
+	taken int64 // the units had accepted the previous layer
+	ready int64 // the units are ready for the next one
 }
 
-// Before tells whether the walk is nowhere behind another.
+// Before reports whether no time of w is later than that of o.
 func (w *Walk) Before(o *Walk) bool {
 	return max(w.End-o.End, w.dram-o.dram, w.taken-o.taken, w.ready-o.ready) <= 0
 }
 
-// Next is the walk behind one more layer that takes so many cycles where all its weights that the ring takes are there
-// (Layer). They are where the DRAM had time and the layer was offered early enough; the walk's first has its own way in
-// its cycles.
+// Next returns the walk after one more layer. cycles is its time if all its weights that fit the ring are there
+// (Layer). They are if the DRAM had time and the layer was offered early enough. For the first layer of a start, cycles
+// include this wait.
 func (w Walk) Next(s *Step, cycles int64) Walk {
 	first := w == Walk{}
 	offered := w.taken + rtl.OfferNext + s.fetch
@@ -86,7 +87,7 @@ func (w Walk) Next(s *Step, cycles int64) Walk {
 	return Walk{End: end, dram: max(from+s.moved, end-s.ring), taken: max(offered, w.ready), ready: end - s.taken}
 }
 
-// Walked is what each layer of a start takes in it (InStart) under its entry.
+// Walked returns the time of each layer of a start (InStart) under its entry.
 func Walked(d configs.Design, layers []Geom, bact int, entries []abi.FBCB) []Breakdown {
 	out := make([]Breakdown, len(layers))
 	w, end := Walk{}, Start(d)

@@ -25,7 +25,7 @@ const (
 	PBatch    Scheme = "P"               // the largest legal number of sample groups
 	Fluid     Scheme = "Fluid"           // the best number of groups for each layer and batch
 	Stackable Scheme = "Fluid+Stackable" // in addition the best k
-	Ours      Scheme = "ours"            // in addition the best tile, loop order and tensors kept on chip: what dse/compile makes
+	Ours      Scheme = "ours"            // in addition the best tile, loop order and tensors kept on chip, as dse/compile chooses them
 )
 
 // Schemes lists all schemes for the law of the hardware; the paper's law has no choice of tiles.

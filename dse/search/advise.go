@@ -58,9 +58,8 @@ var changes = []change{
 // minSaving is the minimum share of a layer's cycles that a change must save to be named.
 const minSaving = 0.02
 
-// Advise names the cheapest change to a design that makes a layer at least 2 % faster by the law. If the design names
-// a board and the changed design does not fit it, the text says so. It is "" if no change helps.
-// does not fit, it says so; "" where no change of the list helps.
+// Advise returns the cheapest change to a design that makes a layer at least 2 % faster by the law; "" if no change
+// helps. If b is not nil and the changed design does not fit it, the text says so.
 func Advise(b *boards.Board, d configs.Design, g cost.Geom, batch int, o mapping.Options) string {
 	_, now, err := mapping.Choose(d, g, batch, o)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// Axes are the parameters that a grid varies besides <T_R, T_P, T_C>. Every combination of their values gives one
+// Axes are the parameters that a grid varies besides <T_R, T_P, T_C>. Every combination of their values is one
 // template. An axis without values keeps the template's value.
 type Axes struct {
 	ClockMHz      []float64 `json:"clock_mhz,omitempty"`       // the DRAM stays the same in seconds: bytes and latency per cycle are converted
@@ -22,7 +22,7 @@ type Axes struct {
 	WRingBeats    []int     `json:"wring_beats,omitempty"`
 	ABufWords     []int     `json:"abuf_words,omitempty"` // upper limit; 0: all memory that is left
 	Depthwise     []bool    `json:"depthwise,omitempty"`  // whether the depthwise unit is built
-	Post          []bool    `json:"post,omitempty"`       // whether products and curves are
+	Post          []bool    `json:"post,omitempty"`       // whether products and curves are built
 	Type          []string  `json:"type,omitempty"`       // "int16" or "int8"
 }
 

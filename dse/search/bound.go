@@ -6,14 +6,15 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// layer holds what does not depend on the mapping, for one geometry.
+// layer holds everything about one geometry that does not depend on the mapping.
 type layer struct {
 	g       cost.Geom
 	heights []int               // TILE_ROWS to try, largest first
 	pools   map[poolEntry]int64 // cycles of a pool by the law, stored when first needed
 }
 
-// poolEntry is what a pool's cycles depend on: lanes, parameters that the grid's axes change, batch size and tile.
+// poolEntry is everything a pool's cycles depend on: lanes, parameters that the grid's axes change, batch size and
+// tile.
 type poolEntry struct {
 	lanes int
 	post  bool
@@ -23,14 +24,14 @@ type poolEntry struct {
 	dram          configs.DRAM
 	batch, tb, tr int
 
-	tp, tc int // of a depthwise layer, behind which weights of the next one come
+	tp, tc int // only for a depthwise layer: the next layer's weights come after it
 }
 
 func newLayer(g cost.Geom) layer {
 	return layer{g: g, pools: map[poolEntry]int64{}, heights: mapping.Heights(g.OutH)}
 }
 
-// spread is a layer on one <k, s> of a design.
+// spread is a layer for one <k, s> of a design.
 type spread struct {
 	cost.Floors
 	l      *layer
@@ -39,8 +40,7 @@ type spread struct {
 	law    cost.Prepared
 }
 
-// spreads lists the spreads of a layer that a design supports and the options allow, in the order of
-// mapping.Points.
+// spreads returns the spreads of a layer that a design supports and the options allow, in the order of mapping.Points.
 func spreads(d configs.Design, l *layer, o mapping.Options) []spread {
 	var out []spread
 	for _, w := range mapping.Ways(d, l.g, o) {
@@ -64,7 +64,7 @@ type branch struct {
 // at returns the branch of a spread at a batch size, in its first loop order.
 func (s *spread) at(batch int) branch { return branch{s.At(batch), s, s.orders[0]} }
 
-// tile is a bound for its row tiles (cost.Floor).
+// tile returns a bound for row tiles of tb samples and tr rows (cost.Floor).
 func (b *branch) tile(tb, tr int, limit int64) int64 { return b.Tile(b.order, tb, tr, limit) }
 
 func ceil(a, b int) int { return (a + b - 1) / b }

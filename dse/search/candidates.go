@@ -24,7 +24,7 @@ func candidatesOf(d configs.Design, l *layer, o mapping.Options) candidates {
 	return candidates{d, l, spreads(d, l, o)}
 }
 
-// branches returns the branches at a batch size, the most promising first, so that the others are cut early.
+// branches returns the branches at a batch size, the most promising first, so that later ones are skipped early.
 func (c *candidates) branches(batch int, m *scratch) []branch {
 	out := m.branches[:0]
 	m.fitted = [4]bool{}
@@ -76,8 +76,8 @@ func nowhere(rs []mapping.Room) []int64 {
 	return best
 }
 
-// promise returns, for each room, a lower bound on a layer's cycles under the law, the entry that has this bound, and the
-// number of entries, which an exhaustive search would evaluate.
+// promise returns for each room a lower bound on a layer's cycles under the law, the entry with this bound, and the
+// number of entries that an exhaustive search would evaluate.
 func (c *candidates) promise(batch int, rs []mapping.Room, m *scratch) (least []int64, at []abi.FBCB, n []int64) {
 	least, at = nowhere(rs), make([]abi.FBCB, len(rs))
 	branches := c.branches(batch, m)
@@ -106,8 +106,8 @@ func (b *branch) entry(f fit) abi.FBCB {
 	return abi.FBCB{BR: uint8(b.BR), K: uint8(b.p.K), Order: b.order, TileB: uint8(f.tb), TileRows: uint16(f.tr)}
 }
 
-// cycles asks the law, which must be prepared for the entry's point on d. Results of pools are stored: of <T_R, T_P,
-// T_C>, only one number affects those of pools.
+// cycles returns the law's cycles for an entry. law must be prepared for the entry's point on d. Results of pools are
+// stored, since only the number of lanes in <T_R, T_P, T_C> affects a pool.
 func (l *layer) cycles(d *configs.Design, law *cost.Prepared, batch int, e abi.FBCB) int64 {
 	if l.g.GEMM() {
 		return law.Layer(batch, e).Total
@@ -127,8 +127,8 @@ func (l *layer) cycles(d *configs.Design, law *cost.Prepared, batch int, e abi.F
 	return c
 }
 
-// fastest returns the minimum of a layer's cycles under the law at one batch size, for each room, and how often the
-// law was asked. Entries whose bound shows that they cannot be better are skipped.
+// fastest returns for each room the minimum of a layer's cycles under the law at one batch size, and how often the law
+// was evaluated. Entries whose bound excludes an improvement are skipped.
 func (c *candidates) fastest(batch int, rs []mapping.Room, m *scratch) (best []int64, asked int64) {
 	best = nowhere(rs)
 	branches := c.branches(batch, m)
@@ -160,7 +160,7 @@ func (c *candidates) fastest(batch int, rs []mapping.Room, m *scratch) (best []i
 	return best, asked
 }
 
-// exhaustive does the same, but evaluates every entry.
+// exhaustive returns the same, but evaluates every entry.
 func exhaustive(d configs.Design, l *layer, batch int, o mapping.Options, rs []mapping.Room) (best []int64, asked int64) {
 	best = nowhere(rs)
 	mapping.EnumerateIn(d, l.g, batch, o, rs, func(e abi.FBCB, first, last int) {

@@ -33,7 +33,7 @@ func Horowitz() *Energy {
 	}
 }
 
-// mac is a multiply-accumulate of the design's type.
+// mac returns the energy of a multiply-accumulate of the design's type.
 func (m *Energy) mac(d configs.Design) float64 {
 	if d.Int8() {
 		return m.MAC8
@@ -41,7 +41,7 @@ func (m *Energy) mac(d configs.Design) float64 {
 	return m.MAC
 }
 
-// wordsOf is the size of an element and of an accumulator in words of 16 bits.
+// wordsOf returns the size of an element and of an accumulator in words of 16 bits.
 func wordsOf(d configs.Design) (elem, acc float64) {
 	if d.Int8() {
 		return 0.5, 2
@@ -56,7 +56,7 @@ func onChip(d configs.Design, g cost.Geom, k cost.K, s int) float64 {
 	rows := float64(g.OutH) * float64(g.OutW)
 	switch {
 	case g.GEMM():
-	case g.Drained(): // and a weight for each
+	case g.Drained(): // one weight for each element
 		return 2 * elem * rows * float64(g.KH) * float64(g.KW) * float64(g.OutC)
 	default:
 		return elem * rows * float64(g.KH) * float64(g.KW) * float64(g.OutC)
@@ -66,7 +66,7 @@ func onChip(d configs.Design, g cost.Geom, k cost.K, s int) float64 {
 	return rows * passes * (elem*float64(tp)*float64(ceil(g.OutC, cost.CTile(d, k, s))) + 2*acc*float64(g.OutC))
 }
 
-// layer returns the energy of one sample of a layer in a batch; t is what the law says of entry e.
+// layer returns the energy of one sample of a layer in a batch. t is the law's result for entry e.
 func (m *Energy) layer(d configs.Design, g cost.Geom, batch int, e abi.FBCB, t cost.Breakdown) float64 {
 	b := float64(batch)
 	words := b*onChip(d, g, cost.K(e.K), cost.Groups(e, batch)) + float64(t.BytesRead+t.BytesWritten)/2
@@ -74,7 +74,7 @@ func (m *Energy) layer(d configs.Design, g cost.Geom, batch int, e abi.FBCB, t c
 		elem, _ := wordsOf(d)
 		words += b * elem * float64(g.OutH) * float64(g.OutW) * float64(g.OutC)
 	}
-	if g.Drained() { // weights move from the ring into the array once per row tile, into the depthwise unit once
+	if g.Drained() { // GEMM weights move from the ring into the array once per row tile, depthwise weights once
 		once, _ := cost.WeightBytes(d, g, cost.K(e.K))
 		times := 1
 		if g.GEMM() {
@@ -85,8 +85,8 @@ func (m *Energy) layer(d configs.Design, g cost.Geom, batch int, e abi.FBCB, t c
 	return m.mac(d)*float64(g.MACs()) + (m.Word*words+m.Byte*float64(t.BytesRead+t.BytesWritten))/b
 }
 
-// least is a lower bound of layer over all entries and batch sizes. It counts multiplications, on-chip words that
-// every mapping moves, results that must go to DRAM, and weights shared by a full batch.
+// least returns a lower bound of layer over all entries and batch sizes. It includes multiplications, on-chip words
+// that every mapping moves, results that must go to DRAM, and weights shared by a full batch.
 func (m *Energy) least(d configs.Design, g cost.Geom, stays bool) float64 {
 	words := onChip(d, g, cost.K1, 1)
 	bytes := 0.0
@@ -118,7 +118,7 @@ func (w *Workload) share(reach []float64) []float64 {
 	return out
 }
 
-// Least is a lower bound of Of, for a network lowered for the design.
+// Least returns a lower bound of Of, for a network lowered for the design.
 func (m *Energy) Least(w *Workload, d configs.Design, all []Class, reach []float64) float64 {
 	sum, share := 0.0, w.share(reach)
 	for i := range all {

@@ -33,7 +33,7 @@ type Grid struct {
 	Axes   Axes
 	Budget Budget
 
-	TP, TC, TR Range // all values that the RTL accepts: T_P, of which a type takes only so many; T_C; T_R in powers of two
+	TP, TC, TR Range // ranges of values that the RTL accepts: T_P, limited further by the type; T_C; T_R in powers of two
 	Mapping    mapping.Options
 }
 
@@ -84,7 +84,7 @@ func (g Grid) Check() error {
 	return nil
 }
 
-// types has a design of each type that is searched.
+// types returns one design of each element type that is searched.
 func (g Grid) types() (of []configs.Design) {
 	types := g.Axes.Type
 	if types == nil {
@@ -96,7 +96,7 @@ func (g Grid) types() (of []configs.Design) {
 	return of
 }
 
-// chains are the lengths of the chains that are searched of a design's type.
+// chains returns the chain lengths that are searched for a design's type.
 func (g Grid) chains(d configs.Design) Range {
 	least, most := d.Chains()
 	return Range{max(g.TP.Lo, least), min(g.TP.Hi, most)}
@@ -128,7 +128,7 @@ func (g Grid) String() string {
 	if g.Budget != (Budget{}) {
 		more += fmt.Sprintf("; of the %s at most %d DSPs, %d BRAM36, %d URAMs, %d LUTs and %d registers", g.Board.Device, may.DSP, may.BRAM36, may.URAM, may.LUT, may.FF)
 	}
-	// of each type, how long a chain may be and how many MACs are
+	// by type: the lengths of a chain and the number of MACs
 	var chains, macs []string
 	for _, d := range g.types() {
 		tp := g.chains(d)
@@ -233,7 +233,7 @@ func (g Grid) pairs() (all []pair, refused *refusals) {
 	b := g.allowedBoard()
 	seen := map[configs.Design]bool{} // templates may differ only in a parameter that some design does not use
 	for _, v := range g.variants() {
-		pool := configs.Design{Type: v.d.Type}.PoolDSPs() // with the fewest words in a cycle
+		pool := configs.Design{Type: v.d.Type}.PoolDSPs() // minimum, with the fewest words per cycle
 		chain := g.chains(v.d)
 		for tp := chain.Lo; tp <= chain.Hi; tp++ {
 			for tc := (g.TC.Lo + 3) / 4 * 4; tc <= g.TC.Hi; tc += 4 {
@@ -296,7 +296,7 @@ func Uniform() Weights {
 	return w
 }
 
-// Check rejects weights that give no order: negative values, NaN, or zero for all.
+// Check rejects weights that define no order: negative values, NaN, or zero for all.
 func (w Weights) Check() error {
 	sum := 0.0
 	for i, v := range w {

@@ -10,21 +10,21 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// What dse/compile does behind mapping.Choose: tensors stay on chip where a segment ends earlier with them. Choose does it
-// for one design, by mapping.Keep; solvers for all designs of a <T_P, T_C> at once, for which they need no entry, only
-// cycles (chain.sum): the same recursion, mapping.Join. With bounds from below in place of layers' cycles, and without
-// the waits between them, it is a bound on the sum.
+// After mapping.Choose, dse/compile keeps tensors on chip if a segment then ends earlier. Choose does it for one
+// design, with mapping.Keep. Solvers do it for all designs of a <T_P, T_C> at once; they need no entries, only cycles
+// (chain.sum). Both use the recursion mapping.Join. With lower bounds instead of layers' cycles, and without the waits
+// between layers, the sum is a lower bound.
 
-// Choice is a layer's entry at a batch, and what the law says of it.
+// Choice is a layer's entry at a batch size, and its time by the law.
 type Choice struct {
 	Entry abi.FBCB
 	Time  cost.Breakdown
 }
 
-// Choose maps the layers that a network becomes on a design (Lower) at a batch, as dse/compile does.
+// Choose maps a network's layers (Lower) on a design at a batch size, as dse/compile does.
 func Choose(d configs.Design, layers []lower.Layer, batch int, o mapping.Options) ([]Choice, error) {
 	entries := make([]abi.FBCB, len(layers))
-	chosen := map[cost.Geom]abi.FBCB{} // layers alike have one
+	chosen := map[cost.Geom]abi.FBCB{} // equal layers have the same entry
 	for i, l := range layers {
 		g := cost.Seen(d, l.Geom)
 		e, ok := chosen[g]
@@ -54,13 +54,13 @@ func Choose(d configs.Design, layers []lower.Layer, batch int, o mapping.Options
 	return out, nil
 }
 
-// far is the cycles of what cannot be: more than any network takes, and sums of it stay numbers.
+// far is the time of an impossible mapping, in cycles. It exceeds every real time, and sums of it do not overflow.
 const far = none >> 3
 
-// chain is the layers of a network in their order.
+// chain is the layers of a network in order.
 type chain []link
 
-// link is one of them: its class, and what its output is to the next one.
+// link is one layer: its class and segment, and how its output reaches the next layer.
 type link struct {
 	class, segment int
 	next           mapping.Link
@@ -74,11 +74,11 @@ func chainOf(layers []lower.Layer, of []int) chain {
 	return out
 }
 
-// stays is the law's fewest cycles of a class's layers at a batch, by whether what they read is on chip and by
-// what becomes of what they write, in each room; far where that cannot be, nil where no layer asks for it.
+// stays holds the minimum cycles of a class's layers at a batch size, by whether their input is on chip (0, 1), by the
+// link of their output, and by room. Impossible ones are far; nil if no layer needs them.
 type stays [2][mapping.Only + 1][]int64
 
-// stays of a class on designs that have the given rooms.
+// stays returns the times of a class on designs with the given rooms.
 func (s *solver) stays(d configs.Design, cl *Class, batch int, rs []mapping.Room) (out stays) {
 	if s.o.Spill {
 		return out
@@ -115,9 +115,9 @@ func (s *solver) stays(d configs.Design, cl *Class, batch int, rs []mapping.Room
 	return out
 }
 
-// sum fills in the cycles of designs at a batch, those of segments with tensors on chip where that is fewer: plain has
-// by class and room the cycles of layers whose tensors go through DRAM, kept the others'. With floor layers do not wait
-// for each other.
+// sum sets the cycles of designs at a batch size, with tensors on chip if a segment then needs fewer. plain holds, by
+// class and room, the cycles of layers with tensors in DRAM, kept those with tensors on chip. With floor, layers do not
+// wait for each other.
 func (ch chain) sum(d configs.Design, all []Class, cs []Cycles, batch int, plain [][]int64, kept []stays, floor bool) {
 	geoms := make([]cost.Geom, len(all))
 	for i := range all {

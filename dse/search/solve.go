@@ -115,7 +115,7 @@ func (s *solver) survey(p *pair, groups []lowered) (total int64, left []lowered)
 			for i := range some {
 				some[i] = plain[i][b-1]
 				for r, c := range some[i] {
-					some[i][r] = min(c, far) // of the dead
+					some[i][r] = min(c, far) // of excluded designs
 				}
 			}
 			gr.chain.sum(d, gr.classes, gr.least, b, some, s.kept(d, &gr, b, rs), true)

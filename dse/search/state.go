@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// ErrState is wrapped if a file cannot resume this sweep.
+// ErrState is wrapped by errors about files that cannot resume this sweep.
 var ErrState = errors.New("the file cannot resume this sweep")
 
 const (
@@ -29,7 +29,7 @@ const (
 type state struct {
 	Schema    string  `json:"schema"`
 	Question  []Param `json:"question"`
-	Key       string  `json:"key"` // of the layers searched and of the law
+	Key       string  `json:"key"` // hash of the layers searched and of the law
 	Complete  bool    `json:"complete"`
 	Next      int     `json:"next"`
 	Of        int     `json:"of"`

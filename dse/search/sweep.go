@@ -22,10 +22,11 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// ErrInterrupted is wrapped if a sweep ends before it has seen the whole space. It then has no result.
+// ErrInterrupted is wrapped by errors of a sweep that ends before it has covered the whole space. It has no result
+// then.
 var ErrInterrupted = errors.New("the sweep was interrupted before it had seen the whole space")
 
-// ErrSlow is wrapped if a design exceeds the latency limit.
+// ErrSlow is wrapped by errors about designs that exceed the latency limit.
 var ErrSlow = errors.New("too slow")
 
 // ErrDrift reports that the cycles found by a sweep differ from those of the law for the same entries.
@@ -43,8 +44,8 @@ type Options struct {
 	MaxLatency int64
 	// Service simulates serving, for objectives that need it.
 	Service *Service
-	Cost    Cost    // of Cheapest
-	Energy  *Energy // of CostEnergy
+	Cost    Cost    // for Cheapest
+	Energy  *Energy // for CostEnergy
 	// Band is the relative uncertainty of cycles, and CostBand that of the cost. The result includes designs whose
 	// distance to the best is smaller than that.
 	Band, CostBand float64
@@ -119,11 +120,11 @@ type Result struct {
 	Refused map[string]int `json:"refused"` // points of the grid that are not legal, by reason
 	// RefusedAs has one such point for each reason, with its message.
 	RefusedAs map[string]string `json:"refused_as"`
-	Unmapped  int               `json:"unmapped"` // designs that cannot run some layer, or so many (TooMany)
+	Unmapped  int               `json:"unmapped"` // designs that cannot run some layer or have too many (TooMany)
 	TooMany   int               `json:"too_many"` // designs on which the network has more than L_MAX layers
 	Space     int64             `json:"space"`    // legal mappings, summed over designs, layers and batch sizes
-	// Evaluated is how often the law was asked. It includes entries with kept tensors, which Space does not count.
-	// Searched is the number of designs for which it was asked.
+	// Evaluated is how often the law was evaluated. It includes entries with kept tensors, which Space does not
+	// include. Searched is the number of designs for which it was evaluated.
 	Evaluated int64 `json:"evaluated"`
 	Searched  int   `json:"searched"`
 
@@ -154,14 +155,14 @@ func Sweep(ctx context.Context, w *Workload, g Grid, o Options) (*Result, error)
 	return s.finish()
 }
 
-// Slice is what a search of a part of the grid finds.
+// Slice is the result of a search of a part of the grid.
 type Slice struct {
 	Unmapped, TooMany, Searched int
 	Space, Evaluated            int64
 	Found                       []Point
 }
 
-// SweepSlice searches every of-th <T_P, T_C>.
+// SweepSlice searches every of-th <T_P, T_C>, from number slice on.
 func SweepSlice(ctx context.Context, w *Workload, g Grid, o Options, slice, of int) (*Slice, error) {
 	s, err := newSweep(ctx, w, g, o)
 	if err != nil {
@@ -174,8 +175,8 @@ func SweepSlice(ctx context.Context, w *Workload, g Grid, o Options, slice, of i
 	return &Slice{r.Unmapped, r.TooMany, r.Searched, r.Space, r.Evaluated, s.found}, nil
 }
 
-// Join is the result of all slices. Evaluated and Searched differ from those of Sweep, since a slice knows its own
-// designs alone when it leaves others out.
+// Join combines the results of all slices. Evaluated and Searched differ from those of Sweep, because a slice skips
+// designs by comparison with its own designs only.
 func Join(ctx context.Context, w *Workload, g Grid, o Options, slices []*Slice) (*Result, error) {
 	s, err := newSweep(ctx, w, g, o)
 	if err != nil {
@@ -364,7 +365,7 @@ func (s *sweep) prepare(pairs []pair) error {
 	for _, v := range solvers {
 		s.res.Evaluated += v.asked
 	}
-	// but before them those that set the values to beat
+	// first of all the pairs that set the values to beat
 	var lead, rest []job
 	for _, j := range s.jobs {
 		if slices.ContainsFunc(s.front, func(p Point) bool { return p.TP == j.p.tp && p.TC == j.p.tc }) {

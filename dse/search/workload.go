@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// ErrNothing says that a network has no work for an array.
+// ErrNothing is wrapped by errors about networks without work for an array.
 var ErrNothing = errors.New("the network has no multiplications: there is nothing to map")
 
 // Class is a geometry, with the number of such layers in each segment.
@@ -25,7 +25,7 @@ type Class struct {
 	writes mapping.Link // how far the output of at least one of its layers may stay on chip
 }
 
-// Workload is a network as the search sees it.
+// Workload is a network, or a mix of networks, prepared for the search.
 type Workload struct {
 	Name     string
 	Segments int
@@ -54,7 +54,7 @@ func NewWorkload(g *graph.Graph) (*Workload, error) {
 	return w, nil
 }
 
-// Backbone is the network without its early exits, as one start: the part that the last exit needs.
+// Backbone returns the network without its early exits, as one segment: only what the last exit needs.
 func Backbone(g *graph.Graph) (*graph.Graph, error) {
 	if g == nil || len(g.Exits) == 0 {
 		return nil, ErrNothing
@@ -80,8 +80,9 @@ func Backbone(g *graph.Graph) (*graph.Graph, error) {
 	return out, nil
 }
 
-// Lower returns the layers that a design runs (lower.Network.Lower), those of a mix behind each other. Convolutions that
-// dse/alias merges are one layer: only the compiler knows their scales, which are assumed to allow it.
+// Lower returns the layers that a design runs (lower.Network.Lower); those of a mix's networks in sequence.
+// Convolutions that dse/alias merges are one layer. Only the compiler knows their scales, which are assumed to allow
+// this.
 func (w *Workload) Lower(d configs.Design) ([]lower.Layer, error) { return w.lower(d, lower.Options{}) }
 
 func (w *Workload) lower(d configs.Design, o lower.Options) ([]lower.Layer, error) {
@@ -106,8 +107,8 @@ func (w *Workload) lower(d configs.Design, o lower.Options) ([]lower.Layer, erro
 	return all, nil
 }
 
-// classes groups layers whose geometry is the same to the law on a design (cost.Seen), in the order of first occurrence,
-// and says of which class each layer is.
+// classes groups layers whose geometries the law on a design cannot distinguish (cost.Seen), in the order of first
+// occurrence. of is the class of each layer.
 func classes(d configs.Design, layers []lower.Layer, segments int) (out []Class, of []int) {
 	index := map[cost.Geom]int{}
 	for n, l := range layers {

@@ -2,14 +2,15 @@ package machine
 
 import "github.com/sluice-npu/sluice/dse/rtl"
 
-// loader is act_loader: row tiles into the halves of the activation buffer, and the places of rows that are there.
+// loader is act_loader: it loads row tiles into the halves of the activation buffer, and tracks the places of rows that
+// have arrived.
 type loader struct {
 	state  state
 	l      *layer
-	layer  int // taken since the start
+	layer  int // layers accepted since the start
 	busy   [2]bool
-	start  bool // half in which the layer begins
-	half   int  // of the tile
+	start  bool // half used first in the layer
+	half   int  // half of the current tile
 	pad    int
 	c0     int
 	b0, oh int
@@ -18,17 +19,17 @@ type loader struct {
 	ih0    int // input row of the tile's first place
 	group  int
 	pix    int
-	known  bool // where the next tile begins
+	known  bool // the beginning of the next tile is known
 
-	metas  queue[bool] // runs under way: whether they end a row
+	metas  queue[bool] // runs in flight: whether each ends a row
 	places queue[place]
-	rows   int // whose data have come and are not counted yet
+	rows   int // rows that have arrived and are not yet in avail
 	avail  [4]int
-	freed  [2]bool // in this cycle
+	freed  [2]bool // halves freed in this cycle
 }
 
 type place struct {
-	at  int // in avail
+	at  int // index in avail
 	nil bool
 }
 
@@ -65,7 +66,7 @@ func (x *loader) step(m *machine) {
 	}
 }
 
-// allPlaces is what a kept tensor has.
+// allPlaces is the number of places of a kept tensor.
 const allPlaces = 1<<16 - 1
 
 func (x *loader) advance(m *machine, ready bool) {
@@ -114,7 +115,7 @@ func (x *loader) advance(m *machine, ready bool) {
 	}
 }
 
-// run asks for a row, or for a pixel of it.
+// run requests a row, or one pixel of it.
 func (x *loader) run(m *machine) {
 	l := x.l
 	b := x.b0 + x.i + x.group*int(l.BR)
@@ -134,7 +135,7 @@ func (x *loader) run(m *machine) {
 	}
 }
 
-// next goes to the next row, of the other group, the next sample or the next tile.
+// next moves on to the next row, the other group, the next sample or the next tile.
 func (x *loader) next(bact int) {
 	l := x.l
 	x.pix, x.state = 0, row
@@ -155,7 +156,7 @@ func (x *loader) next(bact int) {
 	x.group = 0
 }
 
-// tile goes to the next tile; a window may step over rows on the way.
+// tile moves on to the next tile. If the stride skips rows, it steps over them one per cycle.
 func (x *loader) tile() {
 	l := x.l
 	if x.oh+x.nr < l.OutH {

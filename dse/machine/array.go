@@ -4,25 +4,26 @@ import (
 	"github.com/sluice-npu/sluice/dse/rtl"
 )
 
-// array is gemm_seq, which gives the array a row a cycle, and the way of a row's end through it (act_buffer, pe_array).
+// array is gemm_seq, which sends one row per cycle to the array, and the delay of a row's end through it (act_buffer,
+// pe_array).
 type array struct {
 	state state
 	l     *layer
 	layer int
-	start bool // half in which the layer begins
+	start bool // half used first in the layer
 	half  int
-	above int // rows by which a kept tensor still has to move
+	above int // padding rows by which a kept tensor must still be shifted
 
 	item    int
-	chunk   int // of a kernel row
+	chunk   int // chunk of a kernel row
 	kh      int
 	i, r, w int // sample, row, column
 	begin   bool
-	first   bool // pass of the C tile
+	first   bool // first pass of the C tile
 	age     int
-	banks   int // in use
+	banks   int // banks in use
 
-	ends queue[int64] // when done_o comes
+	ends queue[int64] // cycles of done_o
 }
 
 func (x *array) step(m *machine) {
@@ -55,7 +56,7 @@ func (x *array) step(m *machine) {
 	}
 }
 
-// row lets a row go, or says what it waits for.
+// row sends a row to the array, or counts why it must wait.
 func (x *array) row(m *machine) {
 	l, t := x.l, &x.l.items[x.item]
 	place := x.i*((t.nr-1)*l.SH+l.KH) + x.r*l.SH + x.kh
@@ -119,7 +120,7 @@ func (x *array) row(m *machine) {
 	}
 }
 
-// done tells that a bank is complete in this cycle.
+// done reports whether a bank becomes complete in this cycle.
 func (x *array) done(now int64) bool {
 	if x.ends.n == 0 || *x.ends.front() != now {
 		return false

@@ -2,25 +2,25 @@ package machine
 
 import "github.com/sluice-npu/sluice/dse/rtl"
 
-// drain takes complete banks, or the sums of the depthwise unit, through bias, residual, shift and clamp.
+// drain moves complete banks, or the sums of the depthwise unit, through bias, residual, shift and clamp.
 type drain struct {
 	state   state
 	l       *layer
-	layers  int // taken from the accumulators
-	drained int // those whose words have left, as weight_fetch sees them
-	ended   int // from this cycle on
+	layers  int // layers drained from the accumulators
+	drained int // layers whose words have left, as seen by weight_fetch
+	ended   int // the same, visible from the next cycle on
 	item    int
 	ch      int // channels of the pixel that are left
-	pixels  int // of the item
-	banks   int // complete ones
+	pixels  int // pixels of the item that are left
+	banks   int // complete banks
 	way     [rtl.ReadStages]group
-	under   int // groups on the way and in the queue
+	under   int // groups in way and queue
 	queue   queue[group]
-	b       group // in stage B, none where it is empty
-	pipe    pipe  // words in stage C and in post's or requant's
+	b       group // group in stage B; words is 0 if it is empty
+	pipe    pipe  // words in stage C and in the stages of post or requant
 }
 
-// group is a group of words, which is a pixel's last or not.
+// group is a number of words; pixel is set if they are a pixel's last.
 type group struct {
 	words int
 	pixel bool
@@ -121,13 +121,13 @@ func (x *drain) advance(m *machine, reads, empty bool) {
 	}
 }
 
-// output is run_gen, npu_output, out_writer and keep_writer: words into runs, these into beats.
+// output is run_gen, npu_output, out_writer and keep_writer: it assembles words into runs and runs into beats.
 type output struct {
 	runs    runs
-	in      int // words that come in this cycle
+	in      int // words that arrive in this cycle
 	words   queue[int]
-	pool    bool // the run's words are the pool's
-	local   bool // stay on chip
+	pool    bool // the run's words come from the pool unit
+	local   bool // the run stays on chip
 	closing bool
 	keep    int // words of a kept run that are left
 
@@ -191,7 +191,7 @@ func (x *output) step(m *machine) {
 	x.runs.step(m, unitRuns, taken)
 }
 
-// take begins a run.
+// take starts a run.
 func (x *output) take(m *machine, r *run) {
 	x.pool, x.local, x.closing = r.pool, r.local, r.last
 	if r.keep {
@@ -215,26 +215,26 @@ type residual struct {
 	layer int
 	busy  bool
 	at    int // wide beat
-	words int // of the run from there on
-	skip  int // of them, before it begins
-	free  int // beats of its queue
+	words int // words of the run from at on
+	skip  int // words of these before the run begins
+	free  int // free beats of its queue
 	fits  bool
-	asked int // chunks under way
+	asked int // chunks in flight
 
 	chunks           queue[chunk]
 	head             bool
 	now              chunk
 	written, fetched int // beats
 	there            bool
-	fill             int // words for the drain
-	pop              int // in this cycle
+	fill             int // words ready for the drain
+	pop              int // words that the drain reads in this cycle
 }
 
 type chunk struct{ skip, words int }
 
 func (x *residual) step(m *machine) {
 	if x.runs.state == idle && x.runs.s.n == 0 && !x.runs.a && !x.busy && x.asked == 0 {
-		x.fill -= x.pop // the drain may still take the layer's last words
+		x.fill -= x.pop // the drain may still read the layer's last words
 		x.pop = 0
 		x.runs.step(m, unitResidual, false)
 		return
@@ -246,7 +246,7 @@ func (x *residual) step(m *machine) {
 		r, taken = *x.runs.s.front(), true
 	}
 	came := m.read.answered(clientResidual)
-	// beats into words
+	// beats to words
 	push := x.there && x.head && x.fill <= m.beat+m.d.Drain
 	fetch := x.written != x.fetched && (!x.there || push)
 	ends := push && x.now.words <= m.beat
@@ -273,7 +273,7 @@ func (x *residual) step(m *machine) {
 	if came {
 		x.written++
 	}
-	// the next chunk
+	// request the next chunk
 	n := min(x.words, most)
 	if beats := ceil(n, m.beat); x.busy && x.fits && asked < rtl.ResChunks && m.read.request(clientResidual, x.at, beats) {
 		x.chunks.push(chunk{x.skip, n})
@@ -296,5 +296,5 @@ func (x *residual) step(m *machine) {
 	}
 }
 
-// low tells that less than half of the queue is filled or asked for.
+// low reports whether less than half of the queue is filled or requested.
 func (x *residual) low() bool { return x.free > rtl.ResBeats/2 }

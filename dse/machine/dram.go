@@ -6,27 +6,27 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// burst is one under way.
+// burst is a burst in flight.
 type burst struct {
 	due   int64
 	beats int
 }
 
-// bank is what the memory has of a port (sim/dram.hpp's Port).
+// bank is the memory's state for one port (Port in sim/dram.hpp).
 type bank struct {
 	reads, writes, answers   queue[burst]
-	buffer                   int // beats taken and not yet stored
+	buffer                   int // beats accepted and not yet stored
 	rvalid, rlast, bvalid    bool
 	arready, awready, wready bool
 }
 
 // Limits of the model.
 const (
-	memoryBursts = 16 // of a port in a direction
-	memoryBeats  = 16 // that a port takes ahead of the memory
+	memoryBursts = 16 // per port and direction
+	memoryBeats  = 16 // beats that a port accepts ahead of the memory
 )
 
-// dram is the memory: one bucket of tokens for all ports, which take turns beat by beat.
+// dram is the memory: one token bucket for all ports, which take turns beat by beat.
 type dram struct {
 	now, latency            int64
 	tokens, rate, cap, cost int64 // in 1/65536 bytes

@@ -5,7 +5,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// state is where a unit's state machine stands; names are the RTL's.
+// state is a state of a unit's state machine; the names are the RTL's.
 type state uint8
 
 const (
@@ -15,7 +15,7 @@ const (
 	receive
 	checking
 	offer
-	// the others
+	// other units
 	test
 	pad
 	barrier
@@ -42,7 +42,7 @@ const (
 	tail
 )
 
-// Units that take layers.
+// Units that accept layers.
 const (
 	unitActs = iota
 	unitFetch
@@ -59,12 +59,12 @@ const (
 type fetch struct {
 	state state
 	at    int   // layer
-	until int64 // checking, or the start
+	until int64 // end of checking, or of the start sequence
 	taken [units]bool
-	n     int // of them
+	n     int // number of units in taken
 }
 
-// take is the layer that is offered to a unit which is ready for one, or nil.
+// take returns the layer on offer if the unit has not accepted it yet, or nil. The unit must be ready.
 func (f *fetch) take(m *machine, unit int) *layer {
 	if f.state != offer || f.taken[unit] {
 		return nil

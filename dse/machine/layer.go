@@ -9,33 +9,33 @@ import (
 // item is one row tile times one C tile.
 type item struct {
 	b0, oh0, c0     int
-	nb, nb1, nr     int // samples of both groups, output rows
+	nb, nb1, nr     int // samples of each group, output rows
 	nch             int
 	lastC, lastTile bool
 }
 
-// layer is a descriptor under its entry.
+// layer is a descriptor with its entry.
 type layer struct {
 	cost.Geom
 	abi.FBCB
-	rowBytes int  // from an input row to the next
-	two      bool // sample groups
+	rowBytes int  // bytes from one input row to the next
+	two      bool // two sample groups
 	stack    cost.K
-	lanes    int // of a chunk: T_P'
-	chain    int // MACs of a chain
+	lanes    int // elements of a chunk: T_P'
+	chain    int // number of MACs of a chain
 	sums     int64
-	passes   int // of a C tile
+	passes   int // passes of a C tile
 	tc       int
-	step     int // words that leave the accumulators in a cycle
+	step     int // words per cycle that leave the accumulators
 	byColumn bool
 	items    []item
 	oneTile  bool
-	few      bool // both halves hold all row tiles
-	table    bool // an average pool's
+	few      bool // both halves together hold all row tiles
+	table    bool // an average pool with a table
 	depthw   bool
-	bytes    int // of the weights, of a C tile's
+	bytes    int // bytes of all weights; tile: of a C tile's
 	tile     int
-	checking int // cycles of layer_fetch's check
+	checking int // cycles of layer_fetch's checks
 }
 
 func newLayer(design *configs.Design, x *Layer, bact int) layer {
@@ -88,34 +88,34 @@ func newLayer(design *configs.Design, x *Layer, bact int) layer {
 	return l
 }
 
-// run is consecutive elements in DRAM.
+// run is a sequence of consecutive elements in DRAM.
 type run struct {
-	addr  int // in bytes
+	addr  int // bytes
 	elems int
-	last  bool // of the layer
+	last  bool // last run of the layer
 	keep  bool
 	local bool
 	pool  bool
 }
 
-// beats are the wide ones that a run touches, from the first one's number on.
+// beats returns the number of the first wide beat that a run touches, and how many it touches.
 func (r *run) beats(m *machine) (at, n int) {
 	at = r.addr / m.wide
 	return at, ceil(r.addr+m.elem*r.elems, m.wide) - at
 }
 
-// slot is where a sample begins: at a page, and eight of them within 31 bits.
+// slot is the distance between samples in bytes: a multiple of the page size, and eight of them fit 31 bits.
 const slot = 1 << 27
 
-// runs is run_gen: the runs of a layer's results or residuals, in the order of the drain.
+// runs is run_gen: it generates the runs of a layer's results or residuals, in the order of the drain.
 type runs struct {
 	state       state
 	l           *layer
-	at, i, r, w int  // item, sample of both groups, row, pixel
-	skipped     bool // in this cycle, a layer without residuals
+	at, i, r, w int  // item, sample (over both groups), row, pixel
+	skipped     bool // a layer without residuals was skipped in this cycle
 	a           bool
 	next        run
-	s           queue[run] // a spill register
+	s           queue[run] // spill register
 	residual    bool
 }
 
@@ -151,7 +151,7 @@ func (x *runs) step(m *machine, unit int, taken bool) {
 	}
 }
 
-// make makes the next run.
+// make generates the next run.
 func (x *runs) make(elem int) {
 	l, t := x.l, &x.l.items[x.at]
 	pix, off := l.OutPix, int(l.OutOffset)

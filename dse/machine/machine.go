@@ -1,13 +1,13 @@
-// Package machine steps through a start of the NPU as the RTL does, without its data: a file per hardware unit, each a
-// small state machine with the registers of its module in hw/rtl, and the memory of sim/dram.hpp behind them. What a
-// design leaves open it says in cycles, with what each unit waited for under the names of the RTL's counters.
+// Package machine simulates a start of the NPU cycle by cycle as the RTL does, without data. Each file is a hardware
+// unit: a small state machine with the registers of its module in hw/rtl. The memory is that of sim/dram.hpp. The
+// result is the number of cycles and what each unit waited for, under the names of the RTL's counters.
 //
 // # A cycle
 //
-// step is one clock edge. Units run from the readers of registers to their writers, so that each sees of the others what
-// their registers held before the edge; what passes within a cycle (a swap, a bank or a half that becomes free) goes from
-// a unit to one that runs behind it. The state at a start's beginning is the zero value after reset, and a layer in its
-// middle finds whatever the layers before have left: there is one function for both.
+// step is one clock edge. Units that read a register run before the unit that writes it, so each sees the values from
+// before the edge. Signals that pass within a cycle (a swap, a bank or a half that becomes free) go from a unit to one
+// that runs after it. A start begins with the zero value as after reset; later layers begin with the state that earlier
+// ones left. One function handles both.
 //
 //	fetch ─ offers a layer to every unit
 //	ports ◀─ fetch, activations, weights, residuals       four clients, one arbiter, one memory
@@ -15,8 +15,8 @@
 //	weights ─ ring ▶ feed ─ full ▶ array                   array ─ free ▶ activations, ─ swap ▶ feed
 //	activations ─ avail ▶ pool ─ words ▶ output            drain ─ bank free ▶ array
 //
-// No constant is fitted (dse/rtl). Addresses are those of descriptors, as far as they decide about beats, stripes and
-// pages; slots begin at pages.
+// No constant is fitted (dse/rtl). Addresses are those of descriptors, as far as they affect beats, stripes and pages;
+// slots begin at pages.
 package machine
 
 import (
@@ -33,7 +33,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// ErrEndless is wrapped by errors about starts that do not end, ErrStart by some of those that are refused.
+// ErrEndless is wrapped by errors about starts that do not end, ErrStart by some errors about illegal starts.
 var (
 	ErrEndless = errors.New("the machine does not end")
 	ErrStart   = errors.New("no start of this design")
@@ -43,10 +43,10 @@ var (
 type Layer struct {
 	cost.Geom
 	Entry    abi.FBCB
-	RowBytes int // from an input row in DRAM to the next; 0: IN_W * IN_PIX elements
+	RowBytes int // bytes from one input row in DRAM to the next; 0: IN_W * IN_PIX elements
 }
 
-// Of are layers first..last of a bundle, for a batch.
+// Of returns layers first..last of a bundle for a batch size.
 func Of(layers []abi.Desc, fbcb [][]abi.FBCB, first, last, bact int) ([]Layer, error) {
 	if first < 0 || last < first || last >= min(len(layers), len(fbcb)) {
 		return nil, fmt.Errorf("machine: layers %d..%d of %d", first, last, len(layers))
@@ -61,7 +61,7 @@ func Of(layers []abi.Desc, fbcb [][]abi.FBCB, first, last, bact int) ([]Layer, e
 	return of, nil
 }
 
-// Segment steps through layers first..last of a bundle as one start, for a batch.
+// Segment simulates layers first..last of a bundle as one start for a batch size.
 func Segment(ctx context.Context, d configs.Design, layers []abi.Desc, fbcb [][]abi.FBCB, first, last, bact int) (Result, error) {
 	of, err := Of(layers, fbcb, first, last, bact)
 	if err != nil {
@@ -70,22 +70,22 @@ func Segment(ctx context.Context, d configs.Design, layers []abi.Desc, fbcb [][]
 	return Run(ctx, d, of, bact)
 }
 
-// Stalls are cycles in which somebody waited, as the RTL counts them (npu_counters): the array, and the ports.
+// Stalls are numbers of cycles in which the array or a port waited, as the RTL counts them (npu_counters).
 type Stalls struct {
 	Weights     uint64 `json:"weights"`
 	Activations uint64 `json:"activations"`
 	Drain       uint64 `json:"drain"`
 	Depth       uint64 `json:"depth"`
-	Read        uint64 `json:"read"`  // not of the array: a read address waited for its port
-	Write       uint64 `json:"write"` // write data did
+	Read        uint64 `json:"read"`  // a read address waited for its port
+	Write       uint64 `json:"write"` // write data waited for their port
 }
 
-// StallsOf are those of an NPU's counters.
+// StallsOf returns the stalls among an NPU's counters.
 func StallsOf(n *[abi.CntCount]uint64) Stalls {
 	return Stalls{n[abi.CntStallWeights], n[abi.CntStallActivations], n[abi.CntStallDrain], n[abi.CntStallDepth], n[abi.CntStallRead], n[abi.CntStallWrite]}
 }
 
-// Add adds those of another start.
+// Add adds the stalls of another start.
 func (s *Stalls) Add(x Stalls) {
 	s.Weights += x.Weights
 	s.Activations += x.Activations
@@ -95,27 +95,27 @@ func (s *Stalls) Add(x Stalls) {
 	s.Write += x.Write
 }
 
-// Spent is what a layer takes: from the end of the layer before, or the start's beginning, to its own.
+// Spent is the time of a layer: from the end of the previous layer, or the beginning of the start, to its own end.
 type Spent struct {
 	Cycles int64  `json:"cycles"`
 	Stalls Stalls `json:"stalls"`
 }
 
-// Result is a start.
+// Result is the result of a start.
 type Result struct {
-	Cycles int64 // with the way to the first layer and from the last
+	Cycles int64 // including the time before the first layer and after the last
 	Stalls Stalls
 	Layers []Spent
 }
 
-// written counts the layer that has ended, from where the one before had.
+// written records the layer that has ended, relative to the end of the previous one.
 func (m *machine) written(now int64) {
 	s, t := &m.Stalls, &m.before.Stalls
 	m.Layers = append(m.Layers, Spent{now - m.before.Cycles, Stalls{s.Weights - t.Weights, s.Activations - t.Activations, s.Drain - t.Drain, s.Depth - t.Depth, s.Read - t.Read, s.Write - t.Write}})
 	m.before = Spent{now, m.Stalls}
 }
 
-// machine is the registers of an NPU and its memory.
+// machine is the registers of an NPU, and its memory.
 type machine struct {
 	d      configs.Design
 	bact   int
@@ -124,8 +124,8 @@ type machine struct {
 
 	elem  int // bytes of an element
 	wide  int // bytes of a wide beat
-	beat  int // its elements
-	lanes int // beats of a port in it
+	beat  int // elements of a wide beat
+	lanes int // beats of a port in a wide beat
 
 	fetch  fetch
 	acts   loader
@@ -142,14 +142,14 @@ type machine struct {
 	dram   dram
 
 	ended  int   // layers written
-	before Spent // cycles and stalls when the last one was
+	before Spent // cycles and stalls at the end of the last one
 	Result
 }
 
-// most is where a machine that no longer moves is given up.
+// most is the number of cycles after which a simulation is aborted.
 const most = 1 << 32
 
-// Check refuses a start that the RTL does.
+// Check returns an error for a start that the RTL refuses.
 func Check(d configs.Design, layers []Layer, bact int) error {
 	if err := d.Elaborates(); err != nil {
 		return err
@@ -179,12 +179,12 @@ func Check(d configs.Design, layers []Layer, bact int) error {
 	return mapping.CheckLinks(geoms, entries)
 }
 
-// Run steps through a start of these layers, until ctx ends.
+// Run simulates a start of these layers, until ctx ends.
 func Run(ctx context.Context, d configs.Design, layers []Layer, bact int) (Result, error) {
 	return watched(ctx, d, layers, bact, func(*machine) {})
 }
 
-// watched lets look see the registers behind each edge.
+// watched calls look after each edge with the registers.
 func watched(ctx context.Context, d configs.Design, layers []Layer, bact int, look func(*machine)) (Result, error) {
 	if err := Check(d, layers, bact); err != nil {
 		return Result{}, fmt.Errorf("machine: %w", err)
@@ -200,7 +200,7 @@ func watched(ctx context.Context, d configs.Design, layers []Layer, bact int, lo
 			return m.Result, context.Cause(ctx)
 		}
 	}
-	m.Cycles = m.now + 1 // done_o comes one cycle behind its condition (npu_start)
+	m.Cycles = m.now + 1 // done_o comes one cycle after its condition (npu_start)
 	return m.Result, nil
 }
 
@@ -219,12 +219,12 @@ func newMachine(d configs.Design, layers []Layer, bact int) *machine {
 	return m
 }
 
-// done is npu_start's condition.
+// done is the condition of npu_start for the end.
 func (m *machine) done() bool {
 	return m.ended == len(m.layers) && m.read.idle() && m.feed.state == idle
 }
 
-// step is one clock edge.
+// step simulates one clock edge.
 func (m *machine) step() {
 	m.read.decide(m)
 	m.write.decide(m)
@@ -244,7 +244,7 @@ func (m *machine) step() {
 	m.now++
 }
 
-// queue is a first-in first-out of registers or RAM.
+// queue is a FIFO of registers or RAM.
 type queue[T any] struct {
 	at      []T
 	head, n int
@@ -271,18 +271,18 @@ func (q *queue[T]) pop() T {
 	return v
 }
 
-// pipe is words on their way through stages that move together, so many in each.
+// pipe is words in stages that move together; at is the number of words in each.
 type pipe struct {
 	at     [32]uint8
-	first  int // where stage 0 is
-	under  int // stages with words
-	stages int // behind stage 0
+	first  int // index of stage 0
+	under  int // number of stages with words
+	stages int // number of stages after stage 0
 }
 
-// leaves is the words in the last stage.
+// leaves returns the number of words in the last stage.
 func (p *pipe) leaves() int { return int(p.at[(p.first+p.stages)&31]) }
 
-// move empties the last stage, and stage 0.
+// move advances all stages, which empties stage 0.
 func (p *pipe) move() {
 	if last := &p.at[(p.first+p.stages)&31]; *last > 0 {
 		*last = 0

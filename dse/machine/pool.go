@@ -5,7 +5,8 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// pool is pool_seq, which walks pools and depthwise layers a tap a cycle, the pool unit and the depthwise unit.
+// pool is pool_seq, which goes through pools and depthwise layers one tap per cycle, the pool unit and the depthwise
+// unit.
 type pool struct {
 	state       state
 	l           *layer
@@ -13,22 +14,22 @@ type pool struct {
 	start       bool
 	half, above int
 	item        int
-	i, r, w     int // sample, row, column of results
-	group       int // of channels
+	i, r, w     int // sample, row and column of the results
+	group       int // group of channels
 	kh, kw      int
-	skip        int // columns without a result
+	skip        int // columns left that complete no result
 	room        int
-	most        int  // words that leave in a cycle
-	sums        bool // they are the drain\'s
+	most        int  // words that leave per cycle
+	sums        bool // the drain reads the results
 	results     queue[result]
-	pos         int // words of the front one that have left
+	pos         int // words of the first result that have left
 	pipe        pipe
-	full        bool // depthwise: its weights are there
+	full        bool // depthwise: the weights are loaded
 	release     int64
 }
 
 type result struct {
-	at int64 // in its queue
+	at int64 // cycle from which it is in the queue
 	n  int   // words
 }
 
@@ -57,7 +58,7 @@ func (x *pool) walk(m *machine) {
 	case tiles:
 		x.i, x.r, x.w, x.group, x.kh, x.kw, x.state = 0, 0, 0, 0, 0, 0, running
 		x.skip = x.lead()
-		// kept until the units have given out what they hold: the next layer may be taken before
+		// kept until all results have left: the next layer may be accepted earlier
 		x.sums, x.most = l.depthw, m.d.Drain
 		if l.Op == abi.OpAvgPool || m.d.Int8() {
 			x.most = l.AverageWords(m.d)
@@ -67,7 +68,7 @@ func (x *pool) walk(m *machine) {
 	}
 }
 
-// lead is the columns before a row's first result.
+// lead returns the number of columns before a row's first result.
 func (x *pool) lead() int {
 	if x.l.byColumn {
 		return x.l.KW - 1
@@ -75,7 +76,7 @@ func (x *pool) lead() int {
 	return 0
 }
 
-// tap walks one, or says what it waits for.
+// tap processes one tap, or counts why it must wait.
 func (x *pool) tap(m *machine) {
 	l, t := x.l, &x.l.items[x.item]
 	place := x.i*((t.nr-1)*l.SH+l.KH) + x.r*l.SH + x.kh
@@ -137,7 +138,7 @@ func (x *pool) tap(m *machine) {
 	}
 }
 
-// give lets the pool's results leave.
+// give outputs results of the pool unit.
 func (x *pool) give(m *machine) {
 	if m.now == x.release {
 		x.full = false
@@ -164,7 +165,7 @@ func (x *pool) give(m *machine) {
 	}
 }
 
-// has tells whether the next words of the depthwise unit are there, pop takes them.
+// has reports whether the next words of the depthwise unit are ready; pop removes them.
 func (x *pool) has(m *machine, words int) bool {
 	n := 1
 	if x.pos+words > m.d.NB() {

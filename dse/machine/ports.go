@@ -11,23 +11,23 @@ const (
 	clients
 )
 
-// cut cuts a request into bursts: with several ports at stripes (stripe_cut), where a second one waits behind it; with one at
-// pages (axi_read, axi_write).
+// cut splits requests into bursts. Several ports are cut at stripes, and a second request can wait (stripe_cut). A
+// single port is cut at pages (axi_read, axi_write).
 type cut struct {
-	one, waits     bool // pending, another one behind it
+	one, waits     bool // a request is pending; another one waits
 	at, n          int  // wide beats
 	nextAt, nextN  int
-	asks           bool // in this cycle
+	asks           bool // requested in this cycle
 	askedAt, asked int
 }
 
-// piece is its next burst's wide beats, and whether that is the last.
+// piece returns the number of wide beats of the next burst, and whether it is the last.
 func (c *cut) piece(unit, most int) (n int, last bool) {
 	n = min(c.n, most, unit-c.at%unit)
 	return n, n == c.n
 }
 
-// step is an edge in which so many wide beats of it go.
+// step is one clock edge in which gone wide beats are sent.
 func (c *cut) step(gone int) {
 	c.at, c.n = c.at+gone, c.n-gone
 	if free := !c.one || c.n == 0; free && c.waits {
@@ -40,24 +40,24 @@ func (c *cut) step(gone int) {
 	c.asks = false
 }
 
-// address is the way of bursts to a port: a register that holds one that was given (CUT = 0 behind several ports), a spill register,
-// and those that are not answered.
+// address is the path of bursts to a port: a register that holds a new one (CUT = 0 with several ports), a spill
+// register, and the number of unanswered ones.
 type address struct {
 	given int // beats, 0: none
 	out   queue[int]
 	owed  int
 }
 
-// free tells whether the burst that was given goes on.
+// free reports whether a new burst can move on.
 func (a *address) free() bool { return a.owed < rtl.BurstsUnderWay && a.out.n < 2 }
 
-// readPort is axi_read behind read_ports, and the queue of its wide beats.
+// readPort is axi_read as used by read_ports, and the queue of its wide beats.
 type readPort struct {
 	address
-	came bool // a beat, in a register
+	came bool // a beat is in the register
 	lane int
-	have int // wide beats
-	room int // not reserved
+	have int // wide beats in the queue
+	room int // wide beats of the queue that are not reserved
 	take bool
 }
 
@@ -67,22 +67,22 @@ type ordered struct {
 }
 
 type readPorts struct {
-	unit, most int // of a burst: where it ends, its wide beats
+	unit, most int // of a burst: alignment of its end, maximum length; wide beats
 	deep       int
 	cuts       [clients]cut
-	ready      [clients]bool // in this cycle
+	ready      [clients]bool // requests accepted in this cycle
 	level      [clients]int
 	grant      bool
-	one, ask   int // the client whose burst goes next, and its port
+	one, ask   int // the client whose burst is next, and its port
 	ptr, turn  int
 	ports      []readPort
 	order      queue[ordered]
 	oldest     ordered
-	any        bool // there is an oldest one
-	done       int  // its wide beats that have left
-	quiet      bool // nothing is under way, and nobody has asked
+	any        bool // oldest is valid
+	done       int  // wide beats of oldest that have left
+	quiet      bool // nothing is in flight or requested
 
-	client int // to whom a wide beat goes in this cycle, or clients
+	client int // client that receives a wide beat in this cycle; clients: none
 	last   bool
 }
 
@@ -100,7 +100,7 @@ func (x *readPorts) reset(m *machine) {
 	}
 }
 
-// stripeOf is the beats of a stripe.
+// stripeOf returns the number of beats of a stripe.
 func stripeOf(m *machine) int {
 	n := rtl.StripeBeats
 	for n > m.d.MaxBurst {
@@ -109,10 +109,10 @@ func stripeOf(m *machine) int {
 	return n
 }
 
-// answered tells whether a wide beat is the client's.
+// answered reports whether the client receives a wide beat in this cycle.
 func (x *readPorts) answered(client int) bool { return x.client == client }
 
-// request asks for wide beats, and tells whether that is taken.
+// request requests wide beats, and reports whether the request is accepted.
 func (x *readPorts) request(client, at, n int) bool {
 	if !x.ready[client] {
 		return false
@@ -123,7 +123,8 @@ func (x *readPorts) request(client, at, n int) bool {
 	return true
 }
 
-// fairest is the client with the highest level of those that have something, the first from turn on among equals.
+// fairest returns the client with the highest level among those for which has is true; among equals, the first from
+// turn on.
 func (x *readPorts) fairest(turn int, has func(c int) bool) (best int) {
 	most := -1
 	best = turn
@@ -136,7 +137,7 @@ func (x *readPorts) fairest(turn int, has func(c int) bool) (best int) {
 	return best
 }
 
-// decide finds out what goes in this cycle, and which requests could be taken.
+// decide computes what is sent in this cycle, and which requests can be accepted.
 func (x *readPorts) decide(m *machine) {
 	x.level = [clients]int{clientDesc: 3, clientActs: 1}
 	if m.weight.low {
@@ -188,7 +189,7 @@ func (x *readPorts) idle() bool {
 	return true
 }
 
-// asks tells whether a client does in this cycle.
+// asks reports whether a client requests something in this cycle.
 func (x *readPorts) asks() bool {
 	return x.cuts[0].asks || x.cuts[1].asks || x.cuts[2].asks || x.cuts[3].asks
 }
@@ -211,7 +212,7 @@ func (x *readPorts) step(m *machine) {
 		n = 0
 	}
 	one, ask := x.one, x.ask
-	// the oldest stripe's wide beats to its client
+	// send the oldest stripe's wide beats to its client
 	take := x.any && x.ports[x.oldest.port].take
 	ends := take && x.done+1 == x.oldest.n
 	x.client, x.last = clients, ends && x.oldest.last
@@ -226,7 +227,7 @@ func (x *readPorts) step(m *machine) {
 			x.oldest = x.order.pop()
 		}
 	}
-	// who is next
+	// choose the next client and port
 	if idle {
 		x.ptr, x.turn = 0, 0
 	}
@@ -274,7 +275,7 @@ func (x *readPorts) step(m *machine) {
 	x.ask = best
 }
 
-// step is an edge of a port that is given a burst of so many beats.
+// step is one clock edge of a port that receives a burst of given beats.
 func (p *readPort) step(m *machine, i, given int) {
 	b := &m.dram.ports[i]
 	free := p.free()
@@ -298,7 +299,7 @@ func (p *readPort) step(m *machine, i, given int) {
 	}
 }
 
-// single is an edge where one port serves the clients directly.
+// single is one clock edge of a single port, which serves the clients directly.
 func (x *readPorts) single(m *machine, idle bool) {
 	p, b := &x.ports[0], &m.dram.ports[0]
 	if idle {
@@ -336,24 +337,24 @@ func (x *readPorts) single(m *machine, idle bool) {
 	}
 }
 
-// writePort is axi_write behind write_ports, and the queue of its wide beats.
+// writePort is axi_write as used by write_ports, and the queue of its wide beats.
 type writePort struct {
 	address
 	lens   queue[int] // beats of bursts that are announced and not sent
 	beat   int
-	data   int // in the spill register of beats
+	data   int // beats in the spill register
 	queued int // wide beats
 	lane   int
-	wide   int // wide beats of its stripes not sent
+	wide   int // wide beats of its stripes that are not sent
 }
 
 type writePorts struct {
 	unit, most  int
 	cut         cut
-	ready, room bool // in this cycle: for a command, for a wide beat
-	idle        bool // all is answered
-	quiet       bool // and nobody has asked
-	word        bool // in this cycle: there is one
+	ready, room bool // accepted in this cycle: a command, a wide beat
+	idle        bool // everything is answered
+	quiet       bool // idle, and nothing is requested
+	word        bool // a wide beat is available in this cycle
 	grant       bool
 	ask, turn   int
 	ports       []writePort
@@ -376,7 +377,7 @@ func (x *writePorts) command(at, n int) {
 	x.quiet = false
 }
 
-// decide finds out what goes in this cycle.
+// decide computes what is sent in this cycle.
 func (x *writePorts) decide(m *machine) {
 	if x.quiet {
 		return
@@ -402,7 +403,8 @@ func (x *writePorts) decide(m *machine) {
 	x.room = x.order.n > 0 && x.ports[x.order.front().port].queued < rtl.WriteQueue
 }
 
-// takes tells whether the port takes a beat: of a burst whose address is out of its spill register, or is the only one there.
+// takes reports whether the port accepts a beat. The address of the beat's burst must have left the spill register,
+// unless several bursts are announced.
 func (p *writePort) takes() bool {
 	return p.data < 2 && (p.out.n < 2 && p.lens.n > 0 || p.lens.n > 1)
 }
@@ -464,7 +466,7 @@ func (x *writePorts) step(m *machine) {
 	x.cut.step(n)
 }
 
-// step is an edge of a port that is given a burst of so many beats, and puts a beat into its spill register.
+// step is one clock edge of a port that receives a burst of given beats and, with put, a beat for its spill register.
 func (p *writePort) step(m *machine, i, given int, put bool) {
 	b := &m.dram.ports[i]
 	free := p.free()
@@ -492,7 +494,7 @@ func (p *writePort) step(m *machine, i, given int, put bool) {
 		}
 	}
 	if len(m.dram.ports) == 1 {
-		p.given = given // the command's own register is the cut
+		p.given = given // with a single port the cut is the command's register
 	}
 	if p.given > 0 && free {
 		p.out.push(p.given)

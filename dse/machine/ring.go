@@ -7,13 +7,13 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// fetcher is weight_fetch: biases and weights of layer after layer, as far ahead as there is room.
+// fetcher is weight_fetch: it reads biases and weights, layer after layer, as far ahead as there is room.
 type fetcher struct {
 	state state
 	l     *layer
 	layer int
 	tile  int // row tiles that are left
-	at    int // wide beats
+	at    int // wide beat
 	left  int
 	chunk int
 	keep  int // bytes that the ring can keep
@@ -23,9 +23,9 @@ type fetcher struct {
 	free, spare int
 	low         bool
 	biasFree    int
-	kinds       queue[bool] // of requests under way: biases
+	kinds       queue[bool] // requests in flight: whether for biases
 	layers      queue[biases]
-	beats       int // of biases in their queue
+	beats       int // wide beats of biases in their queue
 	pos, sub    int
 	biased      int // layers whose biases are in place
 }
@@ -43,7 +43,7 @@ func (x *fetcher) reset(m *machine) {
 	x.free, x.spare, x.low, x.biasFree = x.depth, x.depth, true, rtl.BiasBeats
 }
 
-// replay tells whether the weights are read once.
+// replay reports whether the weights are read only once.
 func (x *fetcher) replay(l *layer) bool { return l.depthw || l.Order || l.bytes <= x.keep }
 
 func (x *fetcher) step(m *machine) {
@@ -85,7 +85,7 @@ func (x *fetcher) step(m *machine) {
 	x.free += m.ring.step(came && !isBiases, f) - issued
 }
 
-// memory writes a bias into its memory, of so many in a beat, and tells of beats that have been used up.
+// memory writes a bias into its memory, where beat biases are one wide beat, and returns the number of beats used up.
 func (x *fetcher) memory(beat int) (used int) {
 	if x.layers.n == 0 {
 		return 0
@@ -157,10 +157,10 @@ func (x *fetcher) advance(m *machine, was, issued int) {
 // ring is weight_ring.
 type ring struct {
 	written, fetched, taken, kept int
-	read, out                     bool // a word behind the memory, at the end
+	read, out                     bool // a word in the RAM's output register; in the ring's
 }
 
-// step is an edge, behind what the feeder does in it; it tells of words that it gave up.
+// step is one clock edge, after the feeder's. It returns the number of words released.
 func (r *ring) step(came bool, f *feeder) (freed int) {
 	if f.commit {
 		freed = r.taken - r.kept
@@ -185,22 +185,22 @@ func (r *ring) step(came bool, f *feeder) (freed int) {
 	return freed
 }
 
-// feeder is weight_feed: the shadow weights of pass after pass.
+// feeder is weight_feed: it loads the shadow weights, pass after pass.
 type feeder struct {
 	state   state
 	l       *layer
 	item    int
-	passes  int // of the C tile, that are left
-	left    int // wide beats of it not taken yet
+	passes  int // passes of the C tile that are left
+	left    int // wide beats of the C tile not yet read
 	fill    int // words in the gearbox
 	need    int // words of the next load
-	vectors int // of the pass, that the next load and those behind it take
+	vectors int // vectors of the pass in the next load and later ones
 	final   bool
 	fresh   bool // nothing of the tile has come
-	wait    int  // until the last swap has passed
+	wait    int  // cycles until the last swap has passed
 
-	swap                        bool // in this cycle, by the array
-	ready, push, commit, rewind bool // in this cycle, for the ring
+	swap                        bool // set by the array in this cycle
+	ready, push, commit, rewind bool // for the ring in this cycle
 }
 
 func (x *feeder) step(m *machine) {
@@ -216,7 +216,7 @@ func (x *feeder) step(m *machine) {
 	i := &l.items[x.item]
 	nch := i.nch
 	if m.d.Int8() {
-		nch = ceil(nch, 2) // a pair of channels is to it what a channel is in int16
+		nch = ceil(nch, 2) // a pair of int8 channels is handled like one int16 channel
 	}
 	dw, replay := x.state == depthwise, !l.depthw && m.weight.replay(l)
 	pop := x.state == load && x.wait == 0 && x.fill >= x.need || x.state == padding && x.fill > 0
@@ -284,7 +284,7 @@ func (x *feeder) step(m *machine) {
 	x.swap = false
 }
 
-// begin is what the next load takes, of a C tile of so many channels.
+// begin computes the next load, for a C tile of nch channels.
 func (x *feeder) begin(d *configs.Design, nch int) {
 	at := d.WLoad
 	if x.l.two {

@@ -9,14 +9,14 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// Event is what a unit, named as its module in hw/rtl, has done by a cycle.
+// Event is something that a unit, named as its module in hw/rtl, has done by a cycle.
 type Event struct {
-	At   int64 // from the end of the layer before on, or the start's beginning
+	At   int64 // from the end of the previous layer, or the beginning of the start
 	Unit string
 	What string
 }
 
-// Trace is Run with the events of one layer of the start.
+// Trace is like Run, and also returns the events of one layer of the start.
 func Trace(ctx context.Context, d configs.Design, layers []Layer, bact, layer int) ([]Event, Result, error) {
 	t := tracer{layer: layer}
 	r, err := watched(ctx, d, layers, bact, t.look)
@@ -26,26 +26,26 @@ func Trace(ctx context.Context, d configs.Design, layers []Layer, bact, layer in
 	return t.events, r, err
 }
 
-// tracer compares the registers behind an edge with those behind the one before.
+// tracer compares the registers after an edge with those after the previous one.
 type tracer struct {
 	layer  int
-	begin  int64 // when the layer before was written
+	begin  int64 // cycle at which the previous layer was written
 	events []Event
 
 	fetch, half, walk, drain state
 	biased, ended            int
 	asked, loaded, written   bool
-	places                   [4]int // of the tile in each half that are not there
+	places                   [4]int // by half: places of the tile that have not arrived
 	pass                     int
-	since                    int64 // the pass, from the last row of the one before
+	since                    int64 // begin of the pass: the last row of the previous one
 	stalls                   Stalls
 	same                     passes
 }
 
-// passes are consecutive ones that took the same.
+// passes is a sequence of equal passes.
 type passes struct {
 	first, n int
-	at       int // in events
+	at       int // index in events
 	rows     int
 	took     int64
 	waits    string
@@ -98,7 +98,7 @@ func (t *tracer) look(m *machine) {
 	}
 }
 
-// rows are those of the tiles that act_loader brings.
+// rows adds events of tiles that act_loader loads.
 func (t *tracer) rows(m *machine, l *layer) {
 	a := &m.acts
 	if a.l != l || m.ended > t.layer {
@@ -121,7 +121,7 @@ func (t *tracer) rows(m *machine, l *layer) {
 	}
 }
 
-// passes are those of the array; equal ones that follow each other are one event.
+// passes adds events of the array's passes; consecutive equal ones are one event.
 func (t *tracer) passes(m *machine, l *layer) {
 	x := &m.array
 	n := x.item*l.passes + x.kh*ceil(l.KWC(), l.lanes) + x.chunk
@@ -151,7 +151,7 @@ func (t *tracer) passes(m *machine, l *layer) {
 	t.pass, t.since, t.stalls = n, m.now, m.Stalls
 }
 
-// waits names the cycles lost as the stall counters do.
+// waits describes lost cycles by the names of the stall counters.
 func waits(weights, activations, drain, depth uint64) string {
 	var all []string
 	for _, w := range []struct {
@@ -168,7 +168,7 @@ func waits(weights, activations, drain, depth uint64) string {
 	return ", waits: " + strings.Join(all, ", ")
 }
 
-// walked are the tiles that pool_seq goes through.
+// walked adds events of tiles that pool_seq goes through.
 func (t *tracer) walked(m *machine) {
 	x := &m.pool
 	if x.state == t.walk {
@@ -183,7 +183,7 @@ func (t *tracer) walked(m *machine) {
 	t.walk = x.state
 }
 
-// words are those that drain takes.
+// words adds events of items that drain outputs.
 func (t *tracer) words(m *machine) {
 	x := &m.drain
 	if x.state == t.drain {

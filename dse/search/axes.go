@@ -75,7 +75,7 @@ func (a *Axes) list() []axis {
 		{"type", "", len(a.Type), func(v *variant, i int) string {
 			name := v.d.Name
 			v.d = v.d.Typed(a.Type[i])
-			v.d.Name = name // marked as by any axis
+			v.d.Name = name // named as for any other axis
 			return a.Type[i]
 		}},
 	}

@@ -36,7 +36,7 @@ type spread struct {
 	cost.Floors
 	l      *layer
 	p      mapping.Point
-	orders []bool // that the layer may take
+	orders []bool // legal loop orders of the layer
 	law    cost.Prepared
 }
 

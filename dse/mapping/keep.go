@@ -8,25 +8,25 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// Link tells what a layer's output is to the next layer of its segment.
+// Link says who reads a layer's output, which decides whether it can stay on chip.
 type Link int
 
-// What a tensor between two layers allows.
+// Links between two consecutive layers.
 const (
-	Apart  Link = iota // not the next layer's input, or not all of it
-	Shared             // the next layer's input; others read it too
+	Apart  Link = iota // the next layer's input; other layers read it too
+	Shared             // the next layer's input; no other layer reads it
 	Only               // the next layer's input and nobody else's
 )
 
-// Stay puts the flags of a kept tensor on entries: keepIn, what the layer reads is on chip; out,
-// what becomes of what it writes (Apart: DRAM, Shared: both, Only: stays on chip).
+// Stay sets the flags of kept tensors in an entry. keepIn: the input is on chip. out: where the output goes (Apart:
+// DRAM, Shared: both, Only: on chip only).
 func Stay(e abi.FBCB, keepIn bool, out Link) abi.FBCB {
 	e.KeepIn, e.KeepOut, e.OnChip = keepIn, out != Apart, out == Only
 	return e
 }
 
-// CheckLinks tells whether entries of the layers of one start, each legal (Check), agree about what
-// stays on chip.
+// CheckLinks returns an error if the entries of a start's layers, each legal (Check), disagree about what stays on
+// chip.
 func CheckLinks(layers []cost.Geom, entries []abi.FBCB) error {
 	kept := false
 	for i, e := range entries {
@@ -46,13 +46,13 @@ func CheckLinks(layers []cost.Geom, entries []abi.FBCB) error {
 	return nil
 }
 
-// Join finds what to keep on chip between the layers of a start, by dynamic programming over what is kept behind each: the
-// way with the fewest cycles at its end, and these. links[i] tells of the tensor between layers i and i+1; cycles answers
-// those of a layer by what it reads and writes, zero where that cannot be. step is what the walk knows of it: with zero
-// steps the answer is the least sum.
+// Join decides what stays on chip between the layers of a start, by dynamic programming over what is kept after each
+// layer. It returns the links with the earliest end, and that end. links[i] describes the tensor between layers i and
+// i+1. cycles returns a layer's cycles for its input and output, zero if impossible. step returns its step for the
+// walk; with zero steps the result is the minimum sum.
 func Join(links []Link, cycles func(i int, in bool, out Link) int64, step func(i int, in, only bool) *cost.Step) (outs []Link, end int64) {
 	n := len(links) + 1
-	at := make([][Only + 1]front, n+1) // behind so many layers, by what is kept there
+	at := make([][Only + 1]front, n+1) // by number of layers, and by what is kept after them
 	at[0][Apart].add(&way{})
 	for i := range n {
 		allowed := Apart
@@ -91,14 +91,15 @@ func Join(links []Link, cycles func(i int, in bool, out Link) int64, step func(i
 	return outs, last.ways[best].End
 }
 
-// way is one way to get behind a layer, and which of those behind the layer before it goes on.
+// way is a walk up to a layer, with the link (was) and index (at) of the way that it extends.
 type way struct {
 	cost.Walk
 	was Link
 	at  int
 }
 
-// front is ways of which none is behind another in everything: a few, of more those that end first.
+// front is a small set of ways of which none is later than another in all times. If there are more, it keeps those that
+// end first.
 type front struct {
 	n    int
 	ways [4]way
@@ -133,8 +134,8 @@ func (f *front) add(w *way) {
 	}
 }
 
-// Keep changes the entries of a start's layers (cost.InStart) to those with which it ends first where tensors may stay on
-// chip (Join); where nothing is gained, entries stay as they are. With Pick, links are kept at random instead.
+// Keep changes the entries of a start's layers (cost.InStart) to those with the earliest end if tensors may stay on
+// chip (Join). Entries without gain are unchanged. With Pick, links are chosen at random instead.
 func Keep(d configs.Design, layers []cost.Geom, links []Link, bact int, entries []abi.FBCB, o Options) {
 	if o.Spill || len(layers) < 2 {
 		return
@@ -162,7 +163,7 @@ func Keep(d configs.Design, layers []cost.Geom, links []Link, bact int, entries 
 	}
 }
 
-// Steps answers a walk's steps of layers, each worked out once.
+// Steps returns a function that computes the steps of layers, each once.
 func Steps(d configs.Design, layers []cost.Geom, bact int) func(i int, in, only bool) *cost.Step {
 	memo := make([][2][2]*cost.Step, len(layers))
 	return func(i int, in, only bool) *cost.Step {
@@ -182,8 +183,8 @@ func index(b bool) int {
 	return 0
 }
 
-// Whole calls f with the entries of a layer that reads (in) or writes (out) a kept tensor, where some of the rooms allow it,
-// and with the first and last of these: one sample group, one row tile.
+// Whole calls f with each entry of a layer that reads (in) or writes (out) a kept tensor, and with the first and last
+// of the rooms that allow it. Such entries have one sample group and one row tile.
 func Whole(d configs.Design, g cost.Geom, bact int, in bool, out Link, o Options, rooms []Room, f func(e abi.FBCB, first, last int)) {
 	points, orders := o.lists()
 	for _, p := range points {
@@ -192,7 +193,7 @@ func Whole(d configs.Design, g cost.Geom, bact int, in bool, out Link, o Options
 			continue
 		}
 		first, last := Span(&g, 1, &e, rooms)
-		if first > last { // most tensors have no room, and placed is dearer
+		if first > last { // most tensors have no room, and placed is slower
 			continue
 		}
 		for _, e.Order = range orders {
@@ -203,8 +204,8 @@ func Whole(d configs.Design, g cost.Geom, bact int, in bool, out Link, o Options
 	}
 }
 
-// fastest is the fastest entry of a layer with the given flags and its cycles, zero where there is none. plain is its
-// entry without.
+// fastest returns the fastest entry of a layer with the given flags, and its cycles; zero if there is none. plain is
+// its entry without kept tensors.
 func fastest(d configs.Design, g cost.Geom, bact int, plain abi.FBCB, in bool, out Link, o Options) (best abi.FBCB, cycles int64) {
 	if !in && out == Apart {
 		return plain, cost.Layer(d, g, bact, plain).Total
@@ -222,7 +223,7 @@ func fastest(d configs.Design, g cost.Geom, bact int, plain abi.FBCB, in bool, o
 	return best, cycles
 }
 
-// pickLinks keeps each tensor that can be kept, or not.
+// pickLinks chooses at random which tensors are kept.
 func pickLinks(d configs.Design, layers []cost.Geom, links []Link, bact int, entries []abi.FBCB, o Options) {
 	from := Apart
 	for i, g := range layers {
@@ -233,7 +234,7 @@ func pickLinks(d configs.Design, layers []cost.Geom, links []Link, bact int, ent
 				out = Apart
 			}
 			if out != Apart {
-				// the next layer must be able to take it and to give what it makes to DRAM
+				// the next layer must be able to read it, and to write its own output to DRAM
 				if _, c := fastest(d, layers[i+1], bact, entries[i+1], true, Apart, o); c == 0 {
 					out = Apart
 				}

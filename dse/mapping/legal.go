@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// What of a layer, an entry and a tile is legal, each limit once: Limits has those of a layer, placed those of a point and a
-// loop order, fields and need those of a tile. Check is all of them for one design; searches ask for them one by one.
+// The rules for legal entries, each in one place: Limits for layers, placed for a point and a loop order, fields and
+// need for a tile. Check applies all of them to one design; searches apply them separately.
 
 // ErrIllegal is wrapped by the errors of Check.
 var ErrIllegal = errors.New("illegal FBCB entry")
@@ -39,15 +39,15 @@ func Built(d configs.Design, p Point) bool {
 	return tp >= 1 && tc/p.S >= 1
 }
 
-// Room is what designs have for tiles: accumulator rows, and elements of half the activation buffer. The law does not
-// depend on it, so designs that differ only there share the times of their entries.
+// Room is the space of a design for tiles: accumulator rows, and elements of half the activation buffer. The law does
+// not depend on it, so designs that differ only in room share the times of their entries.
 type Room struct{ Rows, Elems int }
 
-// RoomOf is that of a design.
+// RoomOf returns the room of a design.
 func RoomOf(d configs.Design) Room { return Room{d.TR, d.ABufElems()} }
 
-// need is the room that an entry of s sample groups takes: k = 1/2 has two rows for one, and two groups have half a tile's
-// place each.
+// need returns the room that an entry with s sample groups needs. k = 1/2 needs two accumulator rows per row, and each
+// of two groups half of a tile's elements.
 func need(g *cost.Geom, s int, e *abi.FBCB) (n Room) {
 	tb, rows := int(e.TileB), g.InRowsOnChip(int(e.TileRows))
 	if e.KeepIn { // without padding
@@ -65,8 +65,8 @@ func need(g *cost.Geom, s int, e *abi.FBCB) (n Room) {
 	return n
 }
 
-// Span is the first and last of the rooms that allow an entry's tile; first > last if there are none. Rooms ascend in rows
-// and descend in elements.
+// Span returns the first and last of the rooms that allow an entry's tile; first > last if none does. Rooms ascend in
+// rows and descend in elements.
 func Span(g *cost.Geom, s int, e *abi.FBCB, rooms []Room) (first, last int) {
 	if fields(g, int(e.TileB), int(e.TileRows)) != nil {
 		return 0, -1
@@ -82,7 +82,7 @@ func Span(g *cost.Geom, s int, e *abi.FBCB, rooms []Room) (first, last int) {
 	return first, last
 }
 
-// illegal is an ErrIllegal whose text is made when somebody reads it: Enumerate asks for most entries in vain.
+// illegal is an ErrIllegal whose text is formatted on demand, because Enumerate discards most of these errors.
 type illegal struct {
 	format string
 	args   []any
@@ -96,7 +96,7 @@ func (e *illegal) reason() error { return fmt.Errorf(e.format, e.args...) }
 
 func fail(format string, args ...any) error { return &illegal{format, args} }
 
-// placed refuses a point and a loop order that no tile of a layer may have.
+// placed returns an error for a point and a loop order that are illegal for all tiles of a layer.
 func placed(d *configs.Design, g *cost.Geom, p Point, order bool) error {
 	switch {
 	case !slices.Contains(Points, p):
@@ -108,7 +108,7 @@ func placed(d *configs.Design, g *cost.Geom, p Point, order bool) error {
 	case p.S == 2 && g.OutC > cost.CTile(*d, p.K, p.S):
 		return fail("two sample groups have %d PEs each, the layer has %d channels", cost.CTile(*d, p.K, p.S), g.OutC)
 	}
-	// a row that is one run needs one command; its first and last beat may be shared
+	// a row that is one run is one command; its first and last beat may be partial
 	if row := d.ElemBytes() * g.OutW * g.OutC; g.OutPix == g.OutC && row > maxRunBeats*d.WideBytes() {
 		return fail("an output row of %d bytes, a run has at most %d", row, maxRunBeats*d.WideBytes())
 	}
@@ -124,7 +124,7 @@ func placed(d *configs.Design, g *cost.Geom, p Point, order bool) error {
 	return nil
 }
 
-// fields refuses a tile whose numbers no field or counter of the hardware holds.
+// fields returns an error for a tile whose numbers do not fit the hardware's fields and counters.
 func fields(g *cost.Geom, tb, tr int) error {
 	if tr < 1 || tr > g.OutH || tr > maxTileRows {
 		return fail("TILE_ROWS is %d, must be 1..%d", tr, min(g.OutH, maxTileRows))
@@ -138,7 +138,7 @@ func fields(g *cost.Geom, tb, tr int) error {
 	return nil
 }
 
-// kept refuses what KEEP_IN and KEEP_OUT cannot be on an entry that is legal else.
+// kept returns an error for illegal KEEP_IN and KEEP_OUT flags of an entry that is legal otherwise.
 func kept(g *cost.Geom, bact int, e *abi.FBCB) error {
 	one := int(e.BR) == bact && int(e.TileB) == bact && int(e.TileRows) == g.OutH
 	switch {
@@ -147,7 +147,7 @@ func kept(g *cost.Geom, bact int, e *abi.FBCB) error {
 	case (e.KeepIn || e.KeepOut) && !one:
 		return fail("a kept tensor needs one row tile and one sample group, not B_R %d, TILE_B %d, TILE_ROWS %d", e.BR, e.TileB, e.TileRows)
 	case e.KeepOut && !((g.GEMM() || e.KeepIn && g.Drained()) && g.OutPix == g.OutC):
-		// a depthwise layer drains while its rows come, and the buffer takes one of both
+		// a depthwise layer drains while its rows come, and the buffer accepts only one of the two
 		return fail("an output is kept of a GEMM, or of a depthwise layer whose input is kept, in pixels of its channels, not of operator %d, input kept %t, %d channels in pixels of %d",
 			g.Op, e.KeepIn, g.OutC, g.OutPix)
 	}
@@ -213,8 +213,8 @@ func Limits(d configs.Design, g cost.Geom) error {
 	return nil
 }
 
-// Fits tells whether a layer has an entry on a design at all, which at batch 1 is that of one output row; else the limit
-// that this exceeds.
+// Fits returns nil if a layer has any legal entry on a design; otherwise the limit that even one output row at batch 1
+// exceeds.
 func Fits(d configs.Design, g cost.Geom) error {
 	if err := Limits(d, g); err != nil {
 		return err

@@ -59,8 +59,8 @@ func Enumerate(d configs.Design, g cost.Geom, bact int, o Options, f func(abi.FB
 	EnumerateIn(d, g, bact, o, []Room{RoomOf(d)}, func(e abi.FBCB, _, _ int) { f(e) })
 }
 
-// EnumerateIn calls f with every entry that is legal in some of the rooms of designs like d, and with the first and last of
-// these.
+// EnumerateIn calls f with every entry that is legal in at least one room of designs like d, and with the first and
+// last of these rooms.
 func EnumerateIn(d configs.Design, g cost.Geom, bact int, o Options, rooms []Room, f func(e abi.FBCB, first, last int)) {
 	rows := Heights(g.OutH)
 	for _, w := range Ways(d, g, o) {
@@ -81,13 +81,13 @@ func EnumerateIn(d configs.Design, g cost.Geom, bact int, o Options, rooms []Roo
 	}
 }
 
-// Way is a point with the loop orders that a layer may take there.
+// Way is a point with the legal loop orders of a layer.
 type Way struct {
 	Point
 	Orders []bool
 }
 
-// Ways lists those of a layer that a design builds and the options allow, in the order of Points.
+// Ways returns the ways of a layer that a design builds and the options allow, in the order of Points.
 func Ways(d configs.Design, g cost.Geom, o Options) []Way {
 	var ways []Way
 	points, orders := o.lists()
@@ -108,8 +108,8 @@ func Ways(d configs.Design, g cost.Geom, o Options) []Way {
 // allRows is the output height up to which every TILE_ROWS is tried.
 const allRows = 64
 
-// Heights lists the TILE_ROWS that are tried, the largest first: on maps higher than allRows only the smallest of all that
-// cut the output into the same number of row tiles.
+// Heights returns the TILE_ROWS to try, the largest first. For more than allRows output rows, it is only the smallest
+// value for each number of row tiles.
 func Heights(n int) []int {
 	if n > allRows {
 		return parts(n)
@@ -141,7 +141,8 @@ func Choose(d configs.Design, g cost.Geom, bact int, o Options) (abi.FBCB, cost.
 	if err := Limits(d, g); err != nil {
 		return abi.FBCB{}, cost.Breakdown{}, err
 	}
-	// a point with its bounds, and a legal entry with its own: the law is asked only where that leaves a chance
+	// a point with its bounds, and a legal entry with its own bound: the law is evaluated only if the bound allows an
+	// improvement
 	type point struct {
 		at    Point
 		law   cost.Prepared

@@ -1,5 +1,5 @@
-// Package compile makes of a quantised network a bundle for one design: to the layers of dse/lower it adds numbers, that
-// is descriptors, packed weights, the FBCB and the latency table.
+// Package compile turns a quantised network into a bundle for one design. It adds numbers to the layers of dse/lower:
+// descriptors, packed weights, the FBCB and the latency table.
 package compile
 
 import (
@@ -29,13 +29,13 @@ var ErrNetwork = errors.New("the quantised network is inconsistent")
 
 // Options restrict the choices of the compiler.
 type Options struct {
-	Mapping mapping.Options   // what the FBCB may name; the zero value is mapping.RTL()
+	Mapping mapping.Options   // choices for FBCB entries; the zero value is mapping.RTL()
 	Device  string            // of the latency table; empty: the design's name
-	Meta    map[string]string // goes into the bundle
-	Stepped int64             // cycles, by the law and of all batches together, up to which the machine makes the latency table; else the law does
+	Meta    map[string]string // copied into the bundle
+	Stepped int64             // maximum number of cycles, by the law and over all batches, for which the machine computes the latency table; otherwise the law does
 }
 
-// Compile lowers q to a bundle for design d of int16. Errors name the layer, what it needs, and what is available.
+// Compile lowers q to a bundle for an int16 design d. Errors name the layer, what it needs, and what is available.
 func Compile(q *quant.Network, d configs.Design, o Options) (*bundle.Bundle, error) {
 	if d.Int8() {
 		return nil, fmt.Errorf("compile: the design %q computes in int8, the network is of int16", d.Name)
@@ -58,7 +58,7 @@ func compile(c *compiler, plan *alias.Plan) (*bundle.Bundle, error) {
 	var err error
 	if c.slot, err = net.Slot(c.d.ElemBytes()); err == nil {
 		o := lower.Options{Together: c.alike, Table: func(n int) bool { return c.table(n) != nil }}
-		if c.o.Mapping.Pick != nil { // an entry is drawn of it, so that a seed draws the networks that it has always drawn
+		if c.o.Mapping.Pick != nil { // draws an entry for it, so that a seed generates the same networks as ever
 			o.Tried = func(g cost.Geom) { _, _, _ = mapping.Choose(c.d, g, 1, c.o.Mapping) }
 		}
 		c.layers, err = net.Lower(c.d, o)
@@ -103,7 +103,7 @@ func check(q *quant.Network) error {
 }
 
 type compiler struct {
-	q      *quant.Network // of int8: its integers, without factors
+	q      *quant.Network // in int8: its integers, without factors
 	eight  *quant.Int8    // or nil
 	g      *graph.Graph
 	d      configs.Design
@@ -122,7 +122,7 @@ func (c *compiler) alike(n, m int) bool {
 		c.zero(c.g.Nodes[n].Output) == c.zero(c.g.Nodes[m].Output)
 }
 
-// table is an average pool's: its factor by the number of pixels; nil where all windows have one.
+// table returns an average pool's factors by the number of pixels; nil if all windows have the same factor.
 func (c *compiler) table(n int) []int32 {
 	if c.eight != nil {
 		_, table := c.pooled(n)
@@ -131,7 +131,7 @@ func (c *compiler) table(n int) []int32 {
 	return c.q.Layers[n].AvgTable
 }
 
-// descriptor is a layer's, but for its weights and biases.
+// descriptor returns a layer's descriptor without weights and biases.
 func (c *compiler) descriptor(x *lower.Layer) abi.Desc {
 	g, l := &x.Geom, &c.q.Layers[x.Nodes[0]]
 	elem := c.d.ElemBytes()
@@ -170,7 +170,7 @@ func (c *compiler) descriptor(x *lower.Layer) abi.Desc {
 	return d
 }
 
-// words are a layer's bias memory: biases and what is behind them, or the table of an average.
+// words returns a layer's bias memory: biases and what follows them, or the table of an average pool.
 func (c *compiler) words(x *lower.Layer) []int32 {
 	n := x.Nodes[0]
 	node, curve := &c.g.Nodes[n], c.q.Layers[n].Curve
@@ -181,7 +181,7 @@ func (c *compiler) words(x *lower.Layer) []int32 {
 		return nil
 	}
 	bias, scales := make([]int32, 0, x.To), make([]abi.Scaling, 0, x.To)
-	if node.Op != graph.Conv { // of int8 the sum is the first input without its zero point
+	if node.Op != graph.Conv { // in int8 the sum is the first input minus its zero point
 		bias = slices.Repeat([]int32{-int32(c.zero(x.In))}, x.To)
 		scales = slices.Repeat([]abi.Scaling{{Mul: 1}}, x.To)
 	} else {
@@ -201,7 +201,7 @@ func (c *compiler) words(x *lower.Layer) []int32 {
 	return bias
 }
 
-// weights are a layer's, by output channel, row and column of the kernel, and input channel.
+// weights returns a layer's weights by output channel, row and column of the kernel, and input channel.
 func (c *compiler) weights(x *lower.Layer) ([]int16, error) {
 	n := x.Nodes[0]
 	node, g := &c.g.Nodes[n], &x.Geom
@@ -223,7 +223,7 @@ func (c *compiler) weights(x *lower.Layer) ([]int16, error) {
 	case g.Op == abi.OpDepthwise:
 		return of[x.From*each : x.To*each], nil
 	}
-	// Includes the zeros beside the diagonal; a bundle's limit is for the packed form.
+	// Includes the zeros outside the diagonal blocks; a bundle's limit applies to the packed form.
 	if c.spread += 2 * int64(g.OutC) * int64(taps) * int64(g.InC); c.spread > bundle.MaxWeights {
 		return nil, fmt.Errorf("%w: more than %d bytes of weights once groups lie side by side", lower.ErrTooBig, bundle.MaxWeights)
 	}
@@ -237,8 +237,8 @@ func (c *compiler) weights(x *lower.Layer) ([]int16, error) {
 	return out, nil
 }
 
-// mapLayers maps every layer for every batch, decides what stays on chip, and stores the weights as the
-// entries want them.
+// mapLayers maps every layer for every batch, decides what stays on chip, and stores the weights in the packings that
+// the entries use.
 func (c *compiler) mapLayers() error {
 	layers, links := make([]cost.Geom, len(c.layers)), make([]mapping.Link, len(c.layers))
 	for i := range c.layers {

@@ -15,11 +15,11 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// ErrMixed is wrapped where a network in int8 has what its bundle cannot hold.
+// ErrMixed is wrapped by errors about int8 networks with properties that a bundle cannot hold.
 var ErrMixed = errors.New("a bundle of int8 cannot hold this network")
 
-// Int8 lowers a network in int8 to a bundle for design d of that type. An Add's or Mul's sum is its first input without
-// its zero point; a concatenation's inputs of other steps are copied by a max pool that has their factor.
+// Int8 lowers an int8 network to a bundle for an int8 design d. The sum of an Add or Mul is its first input minus its
+// zero point. A concatenation's inputs with other steps are copied by a max pool with their factor.
 func Int8(n *quant.Int8, d configs.Design, o Options) (*bundle.Bundle, error) {
 	if !d.Int8() {
 		return nil, fmt.Errorf("compile: the design %q computes in int16, the network is of int8", d.Name)
@@ -45,14 +45,14 @@ func Int8(n *quant.Int8, d configs.Design, o Options) (*bundle.Bundle, error) {
 	return compile(&compiler{q: q, eight: n, d: d, o: o}, alias.Copying(n.Graph, copied))
 }
 
-// same tells an input of a node that passes on what it reads whose codes are the output's.
+// same reports whether input j of a node that copies its inputs has the same codes as the output.
 func same(n *quant.Int8, i, j int) bool {
 	node, l := &n.Graph.Nodes[i], &n.Layers[i]
 	s := l.Scales[j]
 	return int64(s.Mul) == 1<<s.Shift && n.Maps[node.Inputs[j]].Zero == n.Maps[node.Output].Zero && l.Lo == math.MinInt8 && l.Hi == math.MaxInt8
 }
 
-// holds refuses layers of 16 bits, a reshape that is no mere view, and sums beyond 32 bits.
+// holds returns an error for layers of 16 bits, a reshape that is not just a view, and sums beyond 32 bits.
 func holds(n *quant.Int8, i int) error {
 	node, l := &n.Graph.Nodes[i], &n.Layers[i]
 	for _, t := range slices.Concat(node.Reads(), []graph.TensorID{node.Output}) {
@@ -82,7 +82,7 @@ func holds(n *quant.Int8, i int) error {
 	return nil
 }
 
-// zero is the zero point of a map; of int16 it is 0.
+// zero returns the zero point of a map; 0 in int16.
 func (c *compiler) zero(t graph.TensorID) int8 {
 	if c.eight == nil {
 		return 0
@@ -97,7 +97,7 @@ func (c *compiler) codes(t graph.TensorID) bundle.Codes {
 	return bundle.Codes{Step: c.eight.Maps[t].Step, Zero: c.eight.Maps[t].Zero}
 }
 
-// operand is what a node's residual or second input does to its sums; nil without one.
+// operand returns the effect of a node's residual or second input on its sums; nil without one.
 func (c *compiler) operand(n int, res graph.TensorID) *abi.Operand {
 	if res == graph.None {
 		return nil
@@ -109,7 +109,7 @@ func (c *compiler) operand(n int, res graph.TensorID) *abi.Operand {
 	return &abi.Operand{A: l.Sum.A, B: l.Sum.B, Shift: l.Sum.Shift, Add: -zero * l.Sum.B}
 }
 
-// scaling is the factor of a pool without a table, or of a copy of a concatenation's input.
+// scaling returns the factor of a pool without a table, or of a copy of a concatenation's input.
 func (c *compiler) scaling(x *lower.Layer) abi.Scaling {
 	n := x.Nodes[0]
 	if node := &c.g.Nodes[n]; node.Op == graph.Concat {
@@ -119,7 +119,7 @@ func (c *compiler) scaling(x *lower.Layer) abi.Scaling {
 	return scaling
 }
 
-// pooled is a pool's factor, or of an average the table of them by the number of its pixels.
+// pooled returns a pool's factor, or for an average with several factors the table of them by number of pixels.
 func (c *compiler) pooled(n int) (abi.Scaling, []int32) {
 	scales, out := c.eight.Layers[n].Scales, c.g.Tensors[c.g.Nodes[n].Output]
 	if c.g.Nodes[n].Op == graph.MaxPool {

@@ -1,6 +1,6 @@
-// Package counted is what the law of cycles is held to: layers, alone on the NPU, and what its counters
-// said. held.json is a sample that the law was not tuned on; how far the law is from it are the bands of
-// its estimates, which bands.json keeps, so that nobody but the tests reads the layers.
+// Package counted holds the measurements that the law of cycles is compared with: layers that ran alone on the NPU, and
+// its counters. held.json is a sample that was not used to tune the law. The law's error on it is the error band of its
+// estimates. bands.json stores the bands, so only tests read the layers.
 package counted
 
 import (
@@ -27,18 +27,18 @@ import (
 	"github.com/sluice-npu/sluice/hw/syn"
 )
 
-// The law is meant to be off by no more than this share or so many cycles, whichever is more, and on
-// average by less. Where it is not, the bands (Kinds) say what it does reach.
+// The law's target: its error is at most this share or this number of cycles, whichever is larger, and smaller on
+// average. Where it misses the target, the bands (Kinds) state its actual error.
 const (
 	WorstShare  = 0.03
 	WorstCycles = 100
 	MeanShare   = 0.01
 )
 
-// ErrFile is wrapped by errors about a file that does not hold counted layers.
+// ErrFile is wrapped by errors about a file without counted layers.
 var ErrFile = errors.New("no counted layers")
 
-// Layer is one, law against counter.
+// Layer is a counted layer with the law's result.
 type Layer struct {
 	Config    string         `json:"config"`
 	Bandwidth float64        `json:"bytes_per_cycle"`
@@ -52,19 +52,19 @@ type Layer struct {
 	Stalls    machine.Stalls `json:"stalls"`
 	Chain     []Step         `json:"chain"`
 
-	Stepped *machine.Spent `json:"machine,omitempty"` // what the machine says, where that was asked
+	Stepped *machine.Spent `json:"machine,omitempty"` // the machine's result, if requested
 
-	Design configs.Design `json:"-"` // with that bandwidth
+	Design configs.Design `json:"-"` // with this bandwidth and latency
 }
 
-// Step is a layer of the start that was timed: one, or several that keep tensors on chip.
+// Step is a layer of the timed start, which has one layer, or several that keep tensors on chip.
 type Step struct {
 	Geom     cost.Geom `json:"geometry"`
 	Entry    abi.FBCB  `json:"entry"`
-	RowBytes int       `json:"row_bytes,omitzero"` // from an input row to the next, where a view leaves something out; the law does not read it
+	RowBytes int       `json:"row_bytes,omitzero"` // from one input row to the next, if a view skips rows or columns; not used by the law
 }
 
-// StepOf is a layer of a bundle under an entry.
+// StepOf returns the step of a bundle's layer with an entry.
 func StepOf(l *abi.Desc, e abi.FBCB) Step {
 	s := Step{Geom: cost.GeomOf(l), Entry: e}
 	row := int(l.InW) * int(l.InPix) * 2
@@ -77,7 +77,7 @@ func StepOf(l *abi.Desc, e abi.FBCB) Step {
 	return s
 }
 
-// Law is the cycles of a start of these layers.
+// Law returns the law's cycles for a start of these layers.
 func Law(d configs.Design, chain []Step, batch int) int64 {
 	layers, entries := make([]cost.Geom, len(chain)), make([]abi.FBCB, len(chain))
 	for i, s := range chain {
@@ -87,33 +87,33 @@ func Law(d configs.Design, chain []Step, batch int) int64 {
 	return cost.Sum(d, cost.Walked(d, layers, batch, entries))
 }
 
-// Share is by how much the law is off, of what was counted.
+// Share returns the error of the law, as a share of the counted cycles.
 func (l *Layer) Share() float64 { return float64(l.Law-l.Cycles) / float64(l.Cycles) }
 
-// off tells whether the law is off by a share and by WorstCycles.
+// off reports whether the law's error exceeds a share and WorstCycles.
 func (l *Layer) off(share float64) bool {
 	n := math.Abs(float64(l.Law - l.Cycles))
 	return n > WorstCycles && n > share*float64(l.Cycles)
 }
 
-// Beyond tells whether the law is off by more than is meant.
+// Beyond reports whether the law's error exceeds the target.
 func (l *Layer) Beyond() bool { return l.off(WorstShare) }
 
-// Int8 tells whether it was counted on an NPU of int8.
+// Int8 reports whether the layer ran on an int8 NPU.
 func (l *Layer) Int8() bool { return l.Chain[0].Geom.Int8 }
 
-// Random tells whether the layer is of no network.
+// Random reports whether the layer is a random one, not a network's.
 func (l *Layer) Random() bool { return strings.HasPrefix(l.Network, "random ") }
 
-// Summary of layers.
+// Summary is the error of the law over layers.
 type Summary struct {
 	Mean   float64 `json:"mean"`  // of |law - counter| / counter
 	Worst  float64 `json:"worst"` // largest share among those off by more than 100 cycles
 	N      int     `json:"n"`
-	Beyond int     `json:"beyond"` // off by more than 3 % and 100 cycles
+	Beyond int     `json:"beyond"` // number of errors above 3 % and 100 cycles
 }
 
-// Summarise sums layers up.
+// Summarise returns the summary of layers.
 func Summarise(all []Layer) Summary {
 	s := Summary{N: len(all)}
 	for i := range all {
@@ -129,7 +129,7 @@ func Summarise(all []Layer) Summary {
 	return s
 }
 
-// Worst is the layer with the largest share of those off by more than WorstCycles, nil where there is none.
+// Worst returns the layer with the largest share among those with an error above WorstCycles; nil if there is none.
 func Worst(all []Layer) (worst *Layer) {
 	for i := range all {
 		if l := &all[i]; l.off(0) && (worst == nil || math.Abs(l.Share()) > math.Abs(worst.Share())) {
@@ -139,7 +139,7 @@ func Worst(all []Layer) (worst *Layer) {
 	return worst
 }
 
-// By sums layers up by configuration and bandwidth ("zc706/15.3").
+// By returns summaries by configuration and bandwidth ("zc706/15.3").
 func By(all []Layer) map[string]Summary {
 	groups := map[string][]Layer{}
 	for _, l := range all {
@@ -153,7 +153,7 @@ func By(all []Layer) map[string]Summary {
 	return by
 }
 
-// Sort puts layers beyond what is meant first, then those with the largest shares.
+// Sort puts layers that miss the target first, then sorts by the size of the error.
 func Sort(all []Layer) {
 	slices.SortStableFunc(all, func(a, b Layer) int {
 		if a.Beyond() != b.Beyond() {
@@ -166,14 +166,15 @@ func Sort(all []Layer) {
 	})
 }
 
-// File is what `dse validate --out` writes, as far as it is read again.
+// File is the part of the output of `dse validate --out` that is read again.
 type File struct {
-	RTL    string  `json:"rtl"` // Sources of what counted, of int8 where that counted
+	RTL    string  `json:"rtl"` // Sources of the NPU that ran; in int8 those of the int8 NPU
 	Seed   uint64  `json:"seed"`
 	Layers []Layer `json:"layers"`
 }
 
-// Read reads such a file; Law of each layer is what the law says now. own are designs that go before those of hw/configs.
+// Read reads such a file and sets Law of each layer to the law's current result. Designs in own take precedence over
+// those of hw/configs.
 func Read(r io.Reader, own ...configs.Design) (File, error) {
 	var f File
 	if err := json.NewDecoder(r).Decode(&f); err != nil {
@@ -190,7 +191,7 @@ func Read(r io.Reader, own ...configs.Design) (File, error) {
 	return f, nil
 }
 
-// judge fills in Law and Design, and forgets what the machine said.
+// judge sets Law and Design, and clears the machine's result.
 func (l *Layer) judge(own []configs.Design) (err error) {
 	if len(l.Chain) == 0 || l.Cycles < 1 {
 		return errors.New("no geometry, or no counters")
@@ -215,19 +216,19 @@ func (l *Layer) judge(own []configs.Design) (err error) {
 //go:embed bands.json
 var bands []byte
 
-// Bands are those of a type: of layers of networks and of random ones, and those of starts.
+// Bands are the error bands of an element type: of networks' layers, of random layers, and of starts.
 type Bands struct {
 	Layers [2]Band     `json:"layers"`
 	Starts []StartBand `json:"starts"`
 }
 
-// stored is what bands.json holds: of int16 and of int8.
+// stored is the content of bands.json: int16 and int8 bands.
 type stored struct {
 	Bands
 	Int8 Bands `json:"int8"`
 }
 
-// of are those of a type.
+// of returns the bands of an element type.
 func (s *stored) of(eight bool) *Bands {
 	if eight {
 		return &s.Int8
@@ -242,10 +243,10 @@ var read = sync.OnceValues(func() (s stored, err error) {
 	return s, nil
 })
 
-// Band is how far the law may be from the counters.
+// Band is the maximum error of the law relative to the counters.
 type Band struct {
-	Mean  float64 `json:"mean"`  // of the layers of a design, of |law - counter| / counter
-	Worst float64 `json:"worst"` // of a layer that is off by more than WorstCycles
+	Mean  float64 `json:"mean"`  // mean over a design's layers of |law - counter| / counter
+	Worst float64 `json:"worst"` // of a layer with an error above WorstCycles
 }
 
 func (b Band) String() string { return fmt.Sprintf("%.1f/%.1f %%", 100*b.Mean, 100*b.Worst) }
@@ -259,7 +260,7 @@ type Kind struct {
 	Layers []Layer
 }
 
-// Kinds splits layers into those of networks and random ones, of int16 and of int8, with the bands of each.
+// Kinds splits layers by network or random, and by int16 or int8, and adds the band of each.
 func Kinds(all []Layer) ([4]Kind, error) {
 	b, err := read()
 	k := [4]Kind{
@@ -281,13 +282,13 @@ func Kinds(all []Layer) ([4]Kind, error) {
 	return k, err
 }
 
-// Inside tells whether the law is within the band, of whatever layers there are.
+// Inside reports whether the law's errors are within the band.
 func (k *Kind) Inside() bool {
 	s := Summarise(k.Layers)
 	return s.Mean <= k.Band.Mean && s.Worst <= k.Band.Worst
 }
 
-// Exact counts the layers whose cycles and stalls the machine says as the counters do.
+// Exact returns the number of layers for which the machine's cycles and stalls equal the counters'.
 func (k *Kind) Exact() (n int) {
 	for i := range k.Layers {
 		l := &k.Layers[i]
@@ -298,8 +299,8 @@ func (k *Kind) Exact() (n int) {
 	return n
 }
 
-// Sources is a hash of what decides about cycles: the RTL that npu_top is made of, comments and spacing aside,
-// and the model of the DRAM, of the repository at root; of int8 also what its RTL has in other places or changes.
+// Sources returns a hash of the sources that determine cycles: the RTL of npu_top without comments and spacing, and the
+// model of the DRAM, in the repository at root. In int8 it includes the files that replace or patch that RTL.
 func Sources(root string, eight bool) (string, error) {
 	rtl, err := syn.SourcesIn(root, "npu_top")
 	if err != nil {
@@ -307,7 +308,7 @@ func Sources(root string, eight bool) (string, error) {
 	}
 	files := []string{filepath.Join(root, "sim", "dram.hpp")}
 	if eight {
-		for _, name := range []string{"*.sv", "npu.patch"} { // hw/rtl/int8/files.sh puts them together
+		for _, name := range []string{"*.sv", "npu.patch"} { // hw/rtl/int8/files.sh combines them
 			more, err := filepath.Glob(filepath.Join(root, "hw", "rtl", "int8", name))
 			if err != nil {
 				return "", err
@@ -327,7 +328,7 @@ func Sources(root string, eight bool) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// Machine is the chain as the machine takes it.
+// Machine returns the chain as input for the machine.
 func (l *Layer) Machine() (out []machine.Layer) {
 	for _, s := range l.Chain {
 		out = append(out, machine.Layer{Geom: s.Geom, Entry: s.Entry, RowBytes: s.RowBytes})
@@ -335,13 +336,13 @@ func (l *Layer) Machine() (out []machine.Layer) {
 	return out
 }
 
-// Step is what the machine says of it.
+// Step returns the machine's result for the layer.
 func (l *Layer) Step(ctx context.Context) (machine.Result, error) {
 	return machine.Run(ctx, l.Design, l.Machine(), l.Batch)
 }
 
-// Waits tells whether the machine's stalls are those counted, as far as they were stored: files without a latency hold those
-// of the array at most.
+// Waits reports whether the machine's stalls equal the counted ones, as far as they were stored: files without a
+// latency contain at most the array's.
 func (l *Layer) Waits(s machine.Stalls) bool {
 	if l.Latency == 0 {
 		s.Read, s.Write = 0, 0

@@ -13,27 +13,27 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// Starts is what `dse validate --starts --out` writes: whole segments of networks as the RTL counted them, one start
-// each. Layers of one geometry, of which there are many, are written once.
+// Starts is the output of `dse validate --starts --out`: whole segments of networks as counted by the RTL, one start
+// each. Equal geometries are stored once.
 type Starts struct {
-	RTL        string      `json:"rtl"` // Sources of what counted
+	RTL        string      `json:"rtl"` // Sources of the NPU that ran
 	Geometries []cost.Geom `json:"geometries"`
 	Starts     []Start     `json:"starts"`
 }
 
-// Start is one of them.
+// Start is one counted start.
 type Start struct {
-	Network   string         `json:"network"` // with its input's side, if it is not the file's
+	Network   string         `json:"network"` // with the side of its input, if it differs from the file's
 	Config    string         `json:"config"`
 	Bandwidth float64        `json:"bytes_per_cycle"`
 	Latency   int            `json:"latency_cycles,omitzero"` // of the DRAM; 0: the configuration's
 	Batch     int            `json:"batch"`
 	First     int            `json:"first"` // layer of the network
 	Cycles    int64          `json:"cycles"`
-	Stalls    machine.Stalls `json:"stalls,omitzero"`     // missing in files from before they were written
+	Stalls    machine.Stalls `json:"stalls,omitzero"`     // absent in older files
 	Layers    []int          `json:"layers"`              // indices of geometries
 	Entries   []uint32       `json:"entries"`             // their FBCB words
-	RowBytes  []int          `json:"row_bytes,omitempty"` // of each, 0 where rows follow each other; missing in files from before it was written
+	RowBytes  []int          `json:"row_bytes,omitempty"` // by layer, 0 if rows are contiguous; absent in older files
 }
 
 // Add appends a start whose layers are chain.
@@ -54,7 +54,7 @@ func (s *Starts) Add(x Start, chain []Step) error {
 	return nil
 }
 
-// ReadStarts returns the starts of such a file as layers; Law of each is what the law says now. own is as for Read.
+// ReadStarts returns the starts of such a file as layers, with Law set to the law's current result. own is as in Read.
 func ReadStarts(r io.Reader, own ...configs.Design) (rtl string, all []Layer, err error) {
 	var s Starts
 	if err := json.NewDecoder(r).Decode(&s); err != nil {
@@ -87,8 +87,8 @@ func ReadStarts(r io.Reader, own ...configs.Design) (rtl string, all []Layer, er
 	return s.RTL, all, nil
 }
 
-// StartBand is how far the law is from the counted starts of a network, or of all ("") on a configuration and memory;
-// Config is "" where it is all.
+// StartBand is the error band of the law for the counted starts of a network, or of all networks (""), on a
+// configuration and memory. Config is "" for all configurations.
 type StartBand struct {
 	Config    string  `json:"config"`
 	Bandwidth float64 `json:"bytes_per_cycle"`
@@ -97,7 +97,7 @@ type StartBand struct {
 	Band
 }
 
-// BandsOf sums starts up, in the order of configurations, memories and networks.
+// BandsOf returns the bands of starts, sorted by configuration, memory and network.
 func BandsOf(all []Layer) (out []StartBand) {
 	type key struct {
 		config    string
@@ -120,9 +120,9 @@ func BandsOf(all []Layer) (out []StartBand) {
 	return out
 }
 
-// Stated is the band of a network's cycles on a design, and those of both kinds of layers. It is that of the network's
-// starts counted on this configuration and memory, else of other networks' there. Where none was counted there, Counted
-// is false and it is that of all starts; of a network of one's own it is that of random layers.
+// Stated is the error band of a network's cycles on a design, and those of both kinds of layers. It comes from the
+// network's starts counted on this configuration and memory, otherwise from other networks' starts there. If there are
+// none, Counted is false and it comes from all starts. For a user's own network it comes from random layers.
 type Stated struct {
 	StartBand
 	Counted  bool `json:"counted"`
@@ -143,10 +143,10 @@ func (s Stated) String() string {
 	return fmt.Sprintf("%d starts of other networks counted on this design at this memory are off, on average/at worst, by %v", s.N, s.Band)
 }
 
-// latency is that of the DRAM on which starts and layers were counted.
+// latency is the DRAM latency, in cycles, at which starts and layers were counted.
 const latency = 100
 
-// Of returns the band of a network on a design; own is that it is not the zoo's.
+// Of returns the band of a network on a design. own reports that the network is not the zoo's.
 func Of(d configs.Design, network string, own bool) (s Stated, err error) {
 	all, err := read()
 	b := all.of(d.Int8())
@@ -154,9 +154,9 @@ func Of(d configs.Design, network string, own bool) (s Stated, err error) {
 	if own {
 		s.Band = s.Random
 	}
-	for _, x := range b.Starts { // a network's own stand behind those of all there, and these behind all
+	for _, x := range b.Starts { // sorted from general to specific: all starts, all here, the network's own
 		if own {
-			if x.Config == "" { // no less than what starts of the zoo are off
+			if x.Config == "" { // at least the error of the zoo's starts
 				s.Band = Band{max(s.Random.Mean, x.Mean), max(s.Random.Worst, x.Worst)}
 			}
 			continue

@@ -16,7 +16,7 @@ type Info struct {
 	Images     int      // number of images
 	Digest     string   // SHA-256 of the calibration inputs, by element
 	Floats     bool     // the files held the network's input, not pictures
-	Bytes      bool     // the network's input are bytes, which it normalises itself
+	Bytes      bool     // the network's input is bytes, which it normalises itself
 	Missing    bool     // there were no images: the ranges come from noise
 	Classes    []string // names in the order of the logits; nil if unknown
 	Logits     int      // number of classes of the last exit
@@ -30,7 +30,7 @@ const (
 	keyFloats     = "calibration_floats"
 	keyBytes      = "input_bytes"
 	keyPreprocess = "preprocess"
-	keyClasses    = "classes" // with suffix .0, .1 ...: names, one a line, as many as one value holds
+	keyClasses    = "classes" // with suffix .0, .1 ...: names, one per line, as many as fit one value
 )
 
 // Warning is shown by every output of a network without calibration.
@@ -86,7 +86,7 @@ func chunks(names []string) []string {
 	return out
 }
 
-// Of reads what a bundle records. From is empty for a bundle that this package did not make.
+// Of reads the record of a bundle. From is empty for a bundle that this package did not make.
 func Of(b *bundle.Bundle) (Info, error) {
 	var i Info
 	if n := len(b.Network.Exits); n > 0 {

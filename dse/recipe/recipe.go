@@ -1,9 +1,9 @@
-// Package recipe compiles a network and its images for a design to a bundle. All commands use it, so that the same
-// network and images give the same bundle hash, wherever the files are.
+// Package recipe compiles a network and its images for a design to a bundle. All commands use it, so the same network
+// and images yield the same bundle hash, wherever the files are.
 //
 // The bundle records its provenance: the hash of the network's file, the preprocessing of pixels, the number and hash
-// of the calibration images, and the names of the classes. Without images the ranges come from noise; Info.Missing
-// says so, and every output repeats it.
+// of the calibration images, and the names of the classes. Without images the ranges come from noise; Info.Missing says
+// so, and every output repeats it.
 package recipe
 
 import (
@@ -72,10 +72,10 @@ const (
 	autoMost  = 512
 	noise     = 2 // number of noise images
 
-	few   = 4    // calibration images
-	alike = 0.02 // photographs of different things are 0.1 to 0.3 apart
+	few   = 4    // a note is added for fewer calibration images
+	alike = 0.02 // a note is added for images with a smaller mean difference; photographs of different things differ by 0.1 to 0.3
 
-	maxHeadroom = 1024 // which leaves 5 of 15 bits
+	maxHeadroom = 1024 // leaves 5 of 15 bits
 	maxImages   = 60000
 	fashion     = "fashion-mnist"
 	noClasses   = 1 << 16
@@ -161,11 +161,11 @@ func (i *Import) Survey(network string) (*onnx.Survey, error) {
 	return s, nil
 }
 
-// large are the shipped configurations that take the fewest layers.
+// large lists the shipped configurations that need the fewest layers.
 var large = []string{"zc706", "zc706-mobile", "zcu104", "zcu104-mobile"}
 
-// layers returns the fewest layers that a network takes on one of these, with post if it needs that, and on which; 0 where it fits none.
-// The quantiser may add some.
+// layers returns the minimum number of layers of a network on these configurations (only those with post if post is
+// set), and the configuration; 0 if it fits none. The quantiser may add some.
 func layers(g *graph.Graph, post bool) (least int, on string) {
 	w, err := search.NewWorkload(g)
 	if err != nil {
@@ -212,7 +212,7 @@ func mappable(g *graph.Graph) error {
 	return nil
 }
 
-// Tensors returns the names of the exit tensors that --exits gives, nil without the flag.
+// Tensors returns the names of the exit tensors in the file of --exits; nil without the flag.
 func (i *Import) Tensors() ([]string, error) {
 	o, err := i.options(0)
 	return o.Exits, err
@@ -228,7 +228,7 @@ func (i *Import) options(seed uint64) (onnx.Options, error) {
 	return o, err
 }
 
-// Shape is the input of a graph.
+// Shape returns the shape of a graph's input.
 func Shape(g *graph.Graph) images.Shape {
 	in := g.Tensors[g.Input]
 	return images.Shape{H: in.H, W: in.W, C: in.C}
@@ -364,7 +364,7 @@ func (c *Calibration) Notes(g *graph.Graph, evaluated *images.Set) []string {
 	return slices.Compact(notes)
 }
 
-// imageNotes says what the images of the ranges lack.
+// imageNotes describes weaknesses of the calibration images.
 func (c *Calibration) imageNotes() (notes []string) {
 	switch same := c.Set.Distinct(); {
 	case c.Images == 1:
@@ -388,7 +388,7 @@ func (c *Calibration) imageNotes() (notes []string) {
 	return notes
 }
 
-// exitNotes says what is assumed of an exit.
+// exitNotes describes assumptions about an exit.
 func exitNotes(g *graph.Graph, i int) (notes []string) {
 	const named = "; a file of --exits says otherwise (confidence: NAME)"
 	x := &g.Exits[i]
@@ -424,7 +424,7 @@ func exitNotes(g *graph.Graph, i int) (notes []string) {
 	return notes
 }
 
-// severalQuestions says that exits have different numbers of classes.
+// severalQuestions returns a note if exits have different numbers of classes.
 func severalQuestions(g *graph.Graph) []string {
 	first := -1
 	for i, x := range g.Exits {
@@ -441,7 +441,7 @@ func severalQuestions(g *graph.Graph) []string {
 	return nil
 }
 
-// endsIn names the function that makes a tensor, or a part of it; "" if there is none.
+// endsIn names the function that computes a tensor, or a part of it; "" if there is none.
 func endsIn(g *graph.Graph, t graph.TensorID) string {
 	at := g.Producers()[t]
 	if at < 0 {
@@ -509,10 +509,10 @@ func (r *Recipe) MakeFrom(g *graph.Graph, c *Calibration, d configs.Design) (*bu
 	return r.MakeOf(q, c, d)
 }
 
-// stepped is the cycles of a latency table that the machine makes in a third of a second.
+// stepped is the number of cycles of a latency table that the machine simulates in a third of a second.
 const stepped = 1 << 20
 
-// MakeInt8 is MakeFrom with the network already in int8, as the design is.
+// MakeInt8 is MakeFrom with a network already quantised to int8, for an int8 design.
 func (r *Recipe) MakeInt8(n *quant.Int8, c *Calibration, d configs.Design) (*bundle.Bundle, error) {
 	meta, err := r.Meta(c.Info)
 	if err != nil {
@@ -521,7 +521,8 @@ func (r *Recipe) MakeInt8(n *quant.Int8, c *Calibration, d configs.Design) (*bun
 	return compile.Int8(n, d, compile.Options{Meta: meta, Stepped: stepped})
 }
 
-// own and left are the calibration's images, and those of the folder that it left out; of these nothing depends on a single one.
+// own and left return the calibration images, and the images of the folder that calibration left out. Unreadable ones
+// among the latter are skipped.
 func (c *Calibration) own() quant.Images { return quant.Images{Count: c.Set.Len(), Image: c.Set.Image} }
 
 func (c *Calibration) left() (left quant.Images) {
@@ -535,12 +536,12 @@ func (c *Calibration) left() (left quant.Images) {
 	return left
 }
 
-// Measure is how much of the network its integers lose.
+// Measure returns the loss of the network's integers.
 func (c *Calibration) Measure(q *quant.Network) (*quant.Loss, error) {
 	return q.Measure(c.own(), c.left(), c.Set.Saw, quant.Options{})
 }
 
-// Beside are up to most of the calibration's images and of those that it left out, as Measure takes them.
+// Beside returns up to most of the calibration images and of those left out, chosen as in Measure.
 func (c *Calibration) Beside(most int) (quant.Images, error) {
 	both, _, err := c.own().Beside(c.left(), most, nil, c.Set.Saw)
 	return both, err
@@ -554,7 +555,7 @@ func (c *Calibration) Quantise(g *graph.Graph) (*quant.Network, error) {
 }
 
 // See runs the calibration images through the network, so that it can be quantised to int8. Its scales cover what was
-// seen: with 8 bits headroom costs more than it saves.
+// seen: with 8 bits, headroom costs more than it saves.
 func (c *Calibration) See(g *graph.Graph) (*quant.Seen, error) {
 	o := c.options
 	if o.Headroom == quant.Headroom {
@@ -621,7 +622,7 @@ func (i *Info) Evaluation(path string, in images.Shape, o images.Options) (*imag
 	return s, nil
 }
 
-// Pixels rejects pictures if the bundle accepts floats only, and floats if the network's input are bytes.
+// Pixels rejects pictures if the bundle accepts floats only, and floats if the network's input is bytes.
 func (i *Info) Pixels(s *images.Set, path string) error {
 	if i.Bytes && s.Floats {
 		return fmt.Errorf("%s: %w: the network's input are bytes; give it pictures or an array of bytes", path, ErrRecipe)

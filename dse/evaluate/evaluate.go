@@ -30,7 +30,7 @@ const chunk = 64
 // Oracle returns another implementation's logits, by exit and image.
 type Oracle func(ctx context.Context, inputs [][]float32) ([][][]float32, error)
 
-// Report is the result. Shares are shares of images.
+// Report is the result. Fields that are shares are shares of the images, unless their comments say otherwise.
 type Report struct {
 	Images   int     `json:"images"`
 	Seen     int     `json:"images_of_calibration"`

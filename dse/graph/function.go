@@ -169,11 +169,11 @@ func (f *Function) over() *Function {
 	return nil
 }
 
-// Tame reports whether the function is finite and grows no faster than a line, so that straight segments can stand
-// for it whatever the input.
+// Tame reports whether the function is finite and grows no faster than a line. Then line segments can
+// approximate it for every input.
 func (f *Function) Tame() bool { return f.Wild() == "" }
 
-// Wild says where the function is not Tame, and what would make it so; "" if it is.
+// Wild says where the function is not Tame, and how to change that; "" if it is Tame.
 func (f *Function) Wild() string {
 	const most, slope, least = 1024, 64, 16 // up to 1000 at zero: 1 / Sqrt(x + 1e-6)
 	for _, x := range []float64{0, 1e-3, 0.1, 0.5, 1, 2, 4, 8, 16, 32, 128, most} {

@@ -276,8 +276,8 @@ func (f *fused) gate(most int) error {
 // maxCone limits the number of layers that become one function.
 const maxCone = 32
 
-// functionOf returns a layer as a function of one tensor. The function includes as many of the layers before it as
-// possible. nil: it would include no other layer.
+// functionOf returns layer l as a function of one tensor. The function includes as many of the layers before l as
+// possible. If it can include no other layer, fn is nil.
 func (f *fused) functionOf(l *layer) (base int, fn *graph.Function) {
 	switch l.kind {
 	case affine, curve:

@@ -267,8 +267,8 @@ func (s *Service) top(ns search.Cycles) (k int, ok bool) {
 	return lo + n - 1, n > 0
 }
 
-// sustains reports whether a device with these latencies can sustain a rate for ever under some policy. Each request
-// needs at least the device time per request of its segments, up to its exit.
+// sustains reports whether a device with these latencies can sustain a rate for ever under some policy. In the best
+// batch, each segment takes a certain device time per request. A request needs the sum over the segments up to its exit.
 func (s *Service) sustains(rate float64, ns search.Cycles) bool {
 	work, n := 0.0, 0
 	for _, d := range s.draws {

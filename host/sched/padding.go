@@ -59,13 +59,13 @@ func (v *Version) Reserve(n int) int {
 // Pad selects blocks to run beside a real-time kernel, on those of n units that it leaves free (REEF, section 5.2). heads
 // has, for each best-effort queue in the order of selection, the versions of the kernel at its head; none if the queue is
 // empty. If some blocks of a kernel are done, only the version that did them may be given. A version may be selected if there
-// is a free unit and
+// is a free unit and both conditions hold:
 //
-//  1. one of its blocks, with as many beside it as Pad puts on its unit, takes less time than the
-//     real-time kernel (the padded kernel lasts as long as its slowest block), and
-//  2. a unit can hold at least as many of its blocks as it holds of the real-time kernel and of the
-//     versions selected before, and gets no more than any of these could have (the occupancy of the
-//     padded kernel is the minimum over its parts).
+//  1. Time: the blocks of the version that run at the same time on a unit take less time than the real-time kernel. The
+//     padded kernel lasts as long as its slowest block.
+//  2. Occupancy: a unit can hold at least as many blocks of the version as it has blocks of the real-time kernel and of
+//     each version selected before. Pad puts no more blocks of a version on a unit than the smallest occupancy of these.
+//     The occupancy of the padded kernel is the minimum over its parts.
 //
 // Of the versions of one kernel that may be selected, Pad takes the one with the shortest kernel time. It takes as many of
 // its blocks as there is room and time for, one after the other on a unit; the rest run later. Each kernel gets the fewest

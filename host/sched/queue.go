@@ -219,8 +219,8 @@ func (q *Queue) Remove(id device.RequestID) (Request, bool) {
 	return r, true
 }
 
-// place returns the place of the request with this id; -1 if it is not in the queue. Within a level ids ascend with
-// the order of arrival, except for requests that returned.
+// place returns the place of the request with this id; -1 if it is not in the queue. Within a level, ids ascend in the
+// order of arrival, except those of requests that were put back into the queue.
 func (q *Queue) place(id device.RequestID) int {
 	for from := 0; from < q.n; from = q.Level(from) {
 		level := q.At(from).Priority

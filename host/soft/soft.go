@@ -40,8 +40,8 @@ func goldenExecutor(b *bundle.Bundle) (Executor, error) { return golden.New(b) }
 
 // Options of a device. The zero value is a full device that computes everything.
 type Options struct {
-	// Memo, if set, caches the logits of every input at every exit. They depend on the input only, so sweeps compute
-	// each image once, with any thresholds.
+	// Memo, if set, caches the logits of every input at every exit. They do not depend on thresholds, so a sweep of
+	// thresholds runs the network once per image.
 	Memo *Memo
 	// Slots is the number of samples that it holds; 0: 4 B_max.
 	Slots int

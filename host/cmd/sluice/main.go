@@ -88,7 +88,7 @@ func realMain(args []string, stdout, stderr io.Writer) int {
 	}.Main(ctx, args, stdout, stderr)
 }
 
-// policyNames is the help text of --policy: the names known to all makers of policies.
+// policyNames is the help text of --policy: it lists the names of all policies that any package provides.
 func policyNames() kong.Vars {
 	var zoo []string
 	for _, s := range edge.Systems() {

@@ -81,7 +81,7 @@ func Run(ctx context.Context, c Config) ([]frame.Row, error) {
 const (
 	exitsOf = 4
 	theta   = 0.8
-	// load with full-depth networks; it exceeds a GPU's capacity
+	// the offered load if no request leaves early, as a share of the time of one GPU
 	overload = 1.4
 )
 

@@ -25,7 +25,7 @@ type Preemption struct {
 	// Gone and Began start at the driver call that writes the flag. Gone ends with the last block of the other
 	// launches. Began ends with the first priority block. Both ends are times of the GPU's clock. Only Timed devices
 	// that kill launches measure them. They are never too short; Clock says by how much they may be too long. Began is
-	// 0 if the priority launch was launched before the flag and its block began before the flag.
+	// 0 if the first priority block began before the flag was written.
 	Gone, Began time.Duration
 	// Whole is from arrival to completion.
 	Whole time.Duration

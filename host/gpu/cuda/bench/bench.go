@@ -418,7 +418,7 @@ func (b *bench) attached(ctx context.Context, cfg cuda.Config, samples int, do f
 	return do(r)
 }
 
-// with is like attached, but also loads the networks, and reads the clock before and after do.
+// with does the same as attached, but also loads the networks, and reads the clock before and after the call of do.
 func (b *bench) with(ctx context.Context, cfg cuda.Config, samples int, do func(*rig) error) error {
 	return b.attached(ctx, cfg, samples, func(r *rig) error {
 		next := device.RequestID(0)

@@ -42,7 +42,8 @@ var errOver = errors.New("another worker was first")
 // ErrUnable is wrapped by the error of a worker that can compute no shard of a question.
 var ErrUnable = errors.New("this worker cannot do it")
 
-// Join computes shards until the context ends, or until the worker has had no work for Idle.
+// Join computes shards until the context ends, or until the worker has had no work for Idle. It returns an error if the
+// hub refuses the worker's credentials.
 func (w *Worker) Join(ctx context.Context, nc *nats.Conn) error {
 	w.nc, w.unable, w.queues = nc, map[string]bool{}, map[string]*queue{}
 	worked := time.Now()
@@ -56,6 +57,8 @@ func (w *Worker) Join(ctx context.Context, nc *nats.Conn) error {
 			worked = time.Now()
 		case w.Idle > 0 && time.Since(worked) > w.Idle:
 			return nil
+		case err != nil && (nc.IsClosed() || errors.Is(nc.LastError(), nats.ErrAuthorization)):
+			return fmt.Errorf("the hub refuses this worker: %w", nc.LastError())
 		case err != nil: // the hub cannot be reached
 			select {
 			case <-ctx.Done():

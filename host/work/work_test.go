@@ -93,6 +93,23 @@ func hub(ctx context.Context, addr, dir string, log *slog.Logger) error {
 	return (&Hub{Dir: dir, Retries: 3, Ack: 2 * time.Second, Log: log, Progress: func(int) {}}).Run(ctx, nc)
 }
 
+// A worker with a wrong token ends, and says why.
+func TestToken(t *testing.T) {
+	s, err := Serve(free(t), "right", t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { s.Shutdown(); s.WaitForShutdown() }()
+	nc, err := Connect(s.ClientURL(), "w", nats.Token("wrong"))
+	if err == nil {
+		defer nc.Close()
+		err = (&Worker{Name: "w", Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler), Run: square}).Join(t.Context(), nc)
+	}
+	if !errors.Is(err, nats.ErrAuthorization) {
+		t.Errorf("the worker ends with %v", err)
+	}
+}
+
 // free is a port that nobody listens at.
 func free(t *testing.T) string {
 	t.Helper()

@@ -215,7 +215,7 @@ func (c *workJoinCmd) Run(e *cli.Env) error {
 	if w.Has.Cores == 0 {
 		w.Has.Cores = runtime.NumCPU()
 	}
-	return w.Join(e.Ctx, nc)
+	return cli.Coded(cli.Device, w.Join(e.Ctx, nc))
 }
 
 // found returns an error if this machine lacks a tool that it can look for.

@@ -155,7 +155,7 @@ func badSize(c *Campaign, _ []byte, d *abi.Desc) string {
 		}
 	} else {
 		all = append(all,
-			change{"a residual of a pool", func() { d.Residual = true }},
+			change{"a residual of a pool", func() { d.Residual, d.Res8 = true, d.In8 }},
 			change{"OUT_C of a pool", func() { d.OutC++; d.OutPix++ }},
 		)
 	}

@@ -14,8 +14,8 @@ type visit struct {
 	tiles    int   // C tiles
 	weights  bool  // weights are loaded for it
 	rows     int64 // rows of a pass
-	here     int64 // its input rows are on chip
-	stream   int64 // its weights begin to come
+	here     int64 // cycle at which its input rows are on chip
+	stream   int64 // cycle at which its weights begin to come
 	from     traffic
 	ahead    traffic // residuals that are on chip when its first item drains
 }

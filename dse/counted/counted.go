@@ -251,7 +251,7 @@ type Band struct {
 
 func (b Band) String() string { return fmt.Sprintf("%.1f/%.1f %%", 100*b.Mean, 100*b.Worst) }
 
-// Kind is layers that have a band of their own.
+// Kind is a set of layers with its own band.
 type Kind struct {
 	What   string
 	Random bool

@@ -13,9 +13,9 @@ type Link int
 
 // Links between two consecutive layers.
 const (
-	Apart  Link = iota // the next layer's input; other layers read it too
-	Shared             // the next layer's input; no other layer reads it
-	Only               // the next layer's input and nobody else's
+	Apart  Link = iota // not the next layer's input, or only a part of it
+	Shared             // the next layer's input; other layers read it too
+	Only               // the next layer's input; no other layer reads it
 )
 
 // Stay sets the flags of kept tensors in an entry. keepIn: the input is on chip. out: where the output goes (Apart:

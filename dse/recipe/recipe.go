@@ -144,7 +144,7 @@ func (i *Import) Survey(network string) (*onnx.Survey, error) {
 	err = mappable(s.Graph)
 	if err == nil {
 		if s.Layers, s.LayersOn = layers(s.Graph, post); s.Layers > abi.LMax {
-			// Equal layers are one, which drawn weights do not show.
+			// Equal layers are merged, which drawn weights do not show.
 			if g, err := i.Graph(network, 1, post); err == nil {
 				s.Layers, s.LayersOn = layers(g, post)
 			}

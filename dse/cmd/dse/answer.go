@@ -28,7 +28,7 @@ func (c *sweepCmd) options(in *given, weights search.Weights) (o search.Options,
 	if !(c.MaxLatency >= 0) || c.MaxLatency > 1e9 {
 		return o, usage("--max-latency is %v ms, must be 0 (none) to 1e9", c.MaxLatency)
 	}
-	band, err := counted.Of(configs.Design{}, c.Network, c.own()) // none of a space was counted
+	band, err := counted.Of(configs.Design{}, c.Network, c.own()) // no design of a space was counted
 	if err != nil {
 		return o, err
 	}
@@ -90,8 +90,8 @@ func energyOf(in *given, o search.Options, d configs.Design, exits []float64) (*
 	return &energyDoc{pj, m, "estimated"}, err
 }
 
-// slower simulates serving on a design whose cycles are longer than the law says by the band. It shows whether the
-// result still holds if the law is off by that much.
+// slower simulates serving on a design whose cycles exceed the law's by the band. It shows whether the result still
+// holds if the law's error is that large.
 func slower(ctx context.Context, o search.Options, p search.Point, band float64) (*search.Served, error) {
 	ns := p.Nanoseconds()
 	for b := range ns {

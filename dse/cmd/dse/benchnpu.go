@@ -258,7 +258,7 @@ func (c *benchNPUCmd) design(ctx context.Context, e *cli.Env, d configs.Design) 
 	if err != nil {
 		return nil, err
 	}
-	for _, span := range backbone(b) { // a head does not use what the backbone keeps on chip
+	for _, span := range backbone(b) { // a head does not use tensors that the backbone keeps on chip
 		for i, entry := range b.FBCB[span[1]] {
 			b.FBCB[span[1]][i] = mapping.Stay(entry, entry.KeepIn, mapping.Apart)
 			if entry.KeepOut {
@@ -303,8 +303,8 @@ func (c *benchNPUCmd) design(ctx context.Context, e *cli.Env, d configs.Design) 
 	return rows, nil
 }
 
-// count sums over the spans of the backbone: cycles by the law, by the machine where it is asked, and if there is a simulator
-// (drv), the hardware's counters.
+// count adds up the spans of the backbone: cycles by the law, by the machine if steps is set, and the hardware's
+// counters if there is a simulator (drv).
 func (r *npuRow) count(ctx context.Context, d configs.Design, b *bundle.Bundle, drv *npu.Driver, steps bool) error {
 	var macs uint64
 	for _, span := range backbone(b) {
@@ -340,7 +340,7 @@ func (r *npuRow) count(ctx context.Context, d configs.Design, b *bundle.Bundle, 
 	return nil
 }
 
-// step adds a span by the machine.
+// step adds the machine's cycles and stalls of a span.
 func (r *npuRow) step(ctx context.Context, d configs.Design, b *bundle.Bundle, span [2]int) error {
 	x, err := machine.Segment(ctx, d, b.Layers, b.FBCB, span[0], span[1], r.Batch)
 	r.Machine += x.Cycles

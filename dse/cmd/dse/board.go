@@ -15,8 +15,8 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// templates are the configurations, by family, from which a grid takes loader, drain and ring if a board has no
-// reference design.
+// templates are the configurations, by family, whose loader, drain and ring a grid uses if a board has no reference
+// design.
 var templates = map[string]string{boards.Series7: "zc706", boards.UltraScalePlus: "zcu104"}
 
 const maxBytesPerCycle = 1024
@@ -64,8 +64,8 @@ func templateOf(b boards.Board, name string) (configs.Design, error) {
 	return d, nil
 }
 
-// boardOf returns the board of a configuration (a name or a file): the one that a flag names, the one that dse export
-// wrote beside it, or the one with its name. A simulated design has no board.
+// boardOf returns the board of a configuration (a name or a file): the board named by a flag, the board file that dse
+// export wrote beside the configuration, or the board with the configuration's name. A simulated design has no board.
 func boardOf(config string, d configs.Design, flag string) (*boards.Board, error) {
 	name := flag
 	beside := strings.TrimSuffix(config, ".yaml") + ".board.yaml"

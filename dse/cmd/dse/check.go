@@ -307,7 +307,7 @@ func cells(dir string) (syn.Resources, error) {
 	return syn.Parse(string(text))
 }
 
-// held compares an estimate with its band; calibration is an error about that band.
+// held compares an estimate with its band; calibration is an error about this band.
 func held(name string, estimate, measured, band float64, calibration error) figure {
 	f := figure{Name: name, Estimate: estimate, Measured: measured, Band: band, How: "synthesised"}
 	switch {

@@ -155,7 +155,7 @@ func (c *compareCmd) Run(e *cli.Env) error {
 	return nil
 }
 
-// add puts the layers of a side beside those of the other with the same name.
+// add appends the layers of a side, matched by name with those of the other side.
 func (d *compareDoc) add(layers []compareLayer, b bool) {
 	for _, l := range layers {
 		n := slices.IndexFunc(d.Layers, func(x compareLayer) bool { return x.Name == l.Name })

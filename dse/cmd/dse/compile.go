@@ -53,13 +53,14 @@ type compileDoc struct {
 	Calibration string `json:"calibration"`
 	bundle.Summary
 	Coarse *quant.Coarse `json:"coarse_channels,omitempty"`
-	// Precision: float compared with int16, layer by layer, on calibration's images and, of measured_images, so many that it left out.
+	// Precision, layer by layer: float compared with int16, on the calibration images and some that calibration left
+	// out; measured_images in total.
 	Measured   int                `json:"measured_images"`
 	Unseen     int                `json:"measured_unseen"`
-	Distance   map[string]float64 `json:"measured_distance"` // by exit, a share of the largest logit
+	Distance   map[string]float64 `json:"measured_distance"` // by exit, as a share of the largest logit
 	Kept       []quant.Kept       `json:"bits_kept"`
-	Saturated  map[string]float64 `json:"saturated"`      // share of elements on these, by tensor; evaluation has its own
-	Int8       *evaluate.Int8     `json:"int8,omitempty"` // in place of these
+	Saturated  map[string]float64 `json:"saturated"`      // share of elements on these images, by tensor; evaluation has its own
+	Int8       *evaluate.Int8     `json:"int8,omitempty"` // replaces these values
 	Evaluation *evaluate.Report   `json:"evaluation,omitempty"`
 	Notes      []string           `json:"notes,omitempty"` // what is unusual about the images and the exits
 }
@@ -102,7 +103,7 @@ func (c *compileCmd) Run(e *cli.Env) error {
 	if c.Type != "" {
 		d = d.Typed(c.Type)
 	}
-	if err := cmp.Or(d.Elaborates(), d.OwnName()); err != nil { // no device could be built that takes the bundle
+	if err := cmp.Or(d.Elaborates(), d.OwnName()); err != nil { // no device could be built that accepts the bundle
 		return fmt.Errorf("%s: %w", c.Config, err)
 	}
 	set, err := c.images(g, from) // opened before the work, so that errors in them are reported at once
@@ -121,7 +122,7 @@ func (c *compileCmd) Run(e *cli.Env) error {
 		return err
 	}
 	doc.Notes = append(from.Notes(g, set), doc.Notes...)
-	// The files are written last: after an error there is neither.
+	// The files are written last, so that an error leaves neither.
 	if err := cli.WriteFile(c.Out, func(w io.Writer) error { return bundle.Write(w, b) }); err != nil {
 		return err
 	}
@@ -156,7 +157,7 @@ func (c *compileCmd) int16(e *cli.Env, d configs.Design, r *recipe.Recipe, g *gr
 	return b, doc, err
 }
 
-// int8 compiles to 8 bits. The images are evaluated in int16 beside.
+// int8 compiles to 8 bits. The images are also evaluated in int16.
 func (c *compileCmd) int8(e *cli.Env, d configs.Design, r *recipe.Recipe, g *graph.Graph, from *recipe.Calibration, set *imageset.Set) (*bundle.Bundle, *compileDoc, error) {
 	n, b, lost, err := inInt8(r, g, from, d)
 	if err != nil {
@@ -175,12 +176,12 @@ func (c *compileCmd) int8(e *cli.Env, d configs.Design, r *recipe.Recipe, g *gra
 		return nil, nil, err
 	}
 	if doc.Evaluation, err = c.evaluate(e, r, g, q, beside, &evaluate.Network8{Int8: n, Bundle: b}, set, from.Set.Saw); err == nil {
-		doc.Evaluation.Int8 = doc.Int8 // with it the rows of int8 are shown
+		doc.Evaluation.Int8 = doc.Int8 // adds the rows of int8 to the output
 	}
 	return b, doc, err
 }
 
-// document says what the bundle holds and how much is lost to 16 bits.
+// document describes the bundle and the loss in int16.
 func (c *compileCmd) document(e *cli.Env, b *bundle.Bundle, q *quant.Network, from *recipe.Calibration) (*compileDoc, error) {
 	s, err := b.Summarize()
 	if err != nil {
@@ -235,7 +236,7 @@ func pictures(s *imageset.Set) (names []string) {
 	return names
 }
 
-// print prints what was made.
+// print prints a summary of the bundle.
 func (d *compileDoc) print(w io.Writer) error {
 	s := &d.Summary
 	fmt.Fprintf(w, "%s: %s on %s <%d, %d, %d>, bundle %s, ABI %s\n", d.Out, s.Network, s.Design, s.TR, s.TP, s.TC, s.BundleHash, s.ABIHash)

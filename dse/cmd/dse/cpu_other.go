@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// cpuSeconds is the user and system time of this process.
+// cpuSeconds returns the user and system time of this process.
 func cpuSeconds() float64 {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

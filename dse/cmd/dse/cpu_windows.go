@@ -6,12 +6,12 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// cpuSeconds is the user and system time of this process.
+// cpuSeconds returns the user and system time of this process.
 func cpuSeconds() float64 {
 	var made, ended, kernel, user windows.Filetime
 	if err := windows.GetProcessTimes(windows.CurrentProcess(), &made, &ended, &kernel, &user); err != nil {
 		return 0
 	}
-	ticks := func(f windows.Filetime) int64 { return int64(f.HighDateTime)<<32 | int64(f.LowDateTime) } // of 100 ns
+	ticks := func(f windows.Filetime) int64 { return int64(f.HighDateTime)<<32 | int64(f.LowDateTime) } // units of 100 ns
 	return (time.Duration(ticks(kernel)+ticks(user)) * 100).Seconds()
 }

@@ -140,7 +140,8 @@ func (c *evaluateCmd) int8(g *graph.Graph, from *recipe.Calibration) (q *quant.I
 	return q, lost, err
 }
 
-// evaluate runs the images through the golden executor, in int8 too unless it is nil, the float network and, if it is installed, onnxruntime.
+// evaluate runs the images through the golden executor, in int8 too if int8 is not nil, through the float network and,
+// if it is installed, onnxruntime.
 func (c *evaluation) evaluate(e *cli.Env, r *recipe.Recipe, g *graph.Graph, q *quant.Network, b *bundle.Bundle, int8 *evaluate.Network8, set *imageset.Set, seen func(x []float32) bool) (*evaluate.Report, error) {
 	var ask evaluate.Oracle
 	if c.Onnxruntime != "no" {
@@ -185,8 +186,8 @@ func (c *evaluation) evaluate(e *cli.Env, r *recipe.Recipe, g *graph.Graph, q *q
 	return evaluate.Run(context.Background(), g, q, b, int8, set, seen, ask, progress)
 }
 
-// modelFile returns the network as a file for onnxruntime, with the same changes as in dse. If --input-side changes
-// it, or if it is a zoo network, the file is temporary. External data are in folder; "": beside the file.
+// modelFile returns the network as a file for onnxruntime, with the same changes as in dse. If --input-side changes the
+// network, or if it is a zoo network, the file is temporary. External data are in folder; "": beside the file.
 func modelFile(r *recipe.Recipe) (path, folder string, done func(), err error) {
 	name := r.Network
 	var content []byte
@@ -233,7 +234,7 @@ func printEvaluation(w io.Writer, r *evaluate.Report) error {
 	}
 	fmt.Fprintf(w, "\nevaluated on %d images%s; int16 is what the hardware computes, bit for bit\n", r.Images, own)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	// A row has its accuracy, its class beside float's and onnxruntime's, and its logits beside theirs.
+	// A row shows accuracy, class agreement with float and onnxruntime, and logit differences to both.
 	row := func(exit, of, accuracy, float, oracle, meanFloat, worstFloat, meanOracle, worstOracle string) {
 		cells := []string{exit, of}
 		if r.Labelled {
@@ -291,7 +292,7 @@ func printEvaluation(w io.Writer, r *evaluate.Report) error {
 	return nil
 }
 
-// shownLayers is how many of the layers that lose most are printed.
+// shownLayers is the number of layers with the largest loss that are printed.
 const shownLayers = 5
 
 func printLayers(w io.Writer, q *evaluate.Int8) {

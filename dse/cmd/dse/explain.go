@@ -66,18 +66,18 @@ type explainDoc struct {
 	Batch      int            `json:"batch"`
 	Calibrated bool           `json:"calibrated"`
 	Cycles     int64          `json:"cycles"`                  // of all segments, one start each
-	Machine    int64          `json:"machine_cycles,omitzero"` // the same, by the machine
+	Machine    int64          `json:"machine_cycles,omitzero"` // the same by the machine
 	Band       counted.Stated `json:"cycles_band"`
-	Util       float64        `json:"util"`       // of the array's slots, those that a depthwise layer fills with zeros included
-	Peak       float64        `json:"peak_share"` // the network's own MACs of what the array could do: as in dse compare and dse sweep
+	Util       float64        `json:"util"`       // share of the array's slots, including those that a depthwise layer fills with zeros
+	Peak       float64        `json:"peak_share"` // the network's own MACs, as a share of the array's: as in dse compare and dse sweep
 	Layers     []explainLayer `json:"layers"`
 	Infeasible []string       `json:"infeasible"`
-	Kept       []quant.Kept   `json:"bits_kept"`      // on the images of compile's, by the network's layers
-	Int8       *evaluate.Int8 `json:"int8,omitempty"` // in place of these
+	Kept       []quant.Kept   `json:"bits_kept"`      // on the images used for compiling, by the network's layers
+	Int8       *evaluate.Int8 `json:"int8,omitempty"` // replaces bits_kept
 	HLS        *hlsDoc        `json:"hls,omitempty"`
 }
 
-// advice says what would help a layer, by what binds it.
+// advice is the general advice for each limiting resource.
 var advice = map[cost.Bound]string{
 	cost.BoundCompute:     "the array is busy: a larger T_P x T_C would help",
 	cost.BoundDepth:       "passes are shorter than a chain: k = 1/2",
@@ -90,8 +90,8 @@ var advice = map[cost.Bound]string{
 	cost.BoundDepthwise:   "the depthwise unit is busy: a T_P beyond the next power of two has twice the lanes",
 }
 
-// advise is the cheapest change that the law says helps; where none of those it knows does, what
-// binds says what would.
+// advise returns the cheapest change that helps by the law; if there is none, the general advice for the limiting
+// resource.
 func advise(board *boards.Board, d configs.Design, g cost.Geom, batch int, t cost.Breakdown) string {
 	if a := search.Advise(board, d, g, batch, mapping.RTL()); a != "" {
 		return a
@@ -109,7 +109,7 @@ func advise(board *boards.Board, d configs.Design, g cost.Geom, batch int, t cos
 	return a
 }
 
-// feasible says why a design cannot be built: for its RTL, or on its board.
+// feasible returns why a design cannot be built: reasons of its RTL or of its board.
 func feasible(config string, d configs.Design, board string) (*boards.Board, []string, error) {
 	b, err := boardOf(config, d, board)
 	if err != nil {
@@ -129,7 +129,7 @@ func feasible(config string, d configs.Design, board string) (*boards.Board, []s
 	return b, why, nil
 }
 
-// Run prints one line a layer.
+// Run prints one line per layer.
 func (c *explainCmd) Run(e *cli.Env) error {
 	if err := c.check(e); err != nil {
 		return err
@@ -261,7 +261,8 @@ func (c *explainCmd) trace(to io.Writer, b *bundle.Bundle) error {
 	return usage("--layer %q: the network has %s", c.Layer, strings.Join(b.Names, ", "))
 }
 
-// besides is what a layer has that most have not: pixels or rows that do not lie one behind the other, and what follows the sum.
+// besides describes unusual properties of a layer: pixels or rows that are not contiguous, and operations after the
+// sum.
 func besides(d configs.Design, l *machine.Layer) (text string) {
 	if l.InPix != l.InC {
 		text += fmt.Sprintf(", an input pixel every %d values", l.InPix)
@@ -281,7 +282,7 @@ func besides(d configs.Design, l *machine.Layer) (text string) {
 	return text
 }
 
-// layers are the bundle's, with what bounds each; the sums follow.
+// layers adds the bundle's layers with their limiting resources, and then the sums.
 func (doc *explainDoc) layers(b *bundle.Bundle, board *boards.Board) error {
 	var macs, own int64 // issued, and the network's
 	var times []cost.Breakdown
@@ -305,7 +306,7 @@ func (doc *explainDoc) layers(b *bundle.Bundle, board *boards.Board) error {
 		if g.GEMM() {
 			macs += t.MACs
 		} else {
-			l.Util = 0 // of the array
+			l.Util = 0 // Util is about the array
 		}
 		doc.Layers = append(doc.Layers, l)
 		doc.Cycles += t.Total
@@ -315,7 +316,7 @@ func (doc *explainDoc) layers(b *bundle.Bundle, board *boards.Board) error {
 	return nil
 }
 
-// step steps through the starts.
+// step simulates the starts on the machine.
 func (doc *explainDoc) step(b *bundle.Bundle) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -332,7 +333,7 @@ func (doc *explainDoc) step(b *bundle.Bundle) error {
 	return nil
 }
 
-// printSteps is a line a layer of what the machine says.
+// printSteps prints the machine's results, one line per layer.
 func (doc *explainDoc) printSteps(to io.Writer) error {
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "layer\tlaw\tmachine\tweights\tactivations\tdrain\tdepth")
@@ -344,7 +345,7 @@ func (doc *explainDoc) printSteps(to io.Writer) error {
 	return w.Flush()
 }
 
-// post is what a layer does behind its sum, "" where that is no more than a residual; a pool of one pixel copies.
+// post describes a layer's operation after its sum, "" if that is at most a residual. A pool of one pixel is a copy.
 func post(g cost.Geom) string {
 	switch {
 	case g.Op == abi.OpMaxPool && g.KH == 1 && g.KW == 1:

@@ -17,7 +17,7 @@ type hlsDoc struct {
 	Loops  map[string]estimate.Loop `json:"loops"`
 	Layers []estimate.Layer         `json:"layers"`
 	Cycles int64                    `json:"cycles"`
-	// Reports lists the synthesis reports, and Doubts what in them does not match the configuration.
+	// Reports lists the synthesis reports, and Doubts their differences from the configuration.
 	Reports []estimate.Report `json:"reports,omitempty"`
 	Doubts  []string          `json:"doubts,omitempty"`
 }
@@ -42,7 +42,7 @@ func (c *explainCmd) estimate(b *bundle.Bundle) (*hlsDoc, error) {
 	}
 	part := ""
 	if b.Design.Board != "" {
-		if board, err := boards.Load(b.Design.Board); err == nil { // boards of another machine are not an error
+		if board, err := boards.Load(b.Design.Board); err == nil { // boards for a different host are not an error
 			part = board.Part
 		}
 	}
@@ -58,7 +58,7 @@ func (c *explainCmd) estimate(b *bundle.Bundle) (*hlsDoc, error) {
 	return doc, nil
 }
 
-// print writes a table: the cycles of each stage on its own and of the layer, beside the RTL's law.
+// print writes a table: the cycles of each stage alone and of the layer, and the law's for the RTL.
 func (d *hlsDoc) print(w io.Writer, layers []explainLayer) error {
 	reported := 0
 	for _, l := range d.Loops {

@@ -46,7 +46,7 @@ type exportDoc struct {
 	Infeasible  []string `json:"infeasible"`
 }
 
-// errExport is wrapped if a design cannot be exported.
+// errExport is wrapped by errors about designs that cannot be exported.
 var errExport = errors.New("nothing to export")
 
 // maxSweepFile limits the size of a sweep's file.
@@ -114,7 +114,7 @@ func following(d configs.Design, b boards.Board, file, dir string) []string {
 	switch {
 	case !d.Int8():
 		return append(build, fmt.Sprintf("hw/syn/synth.sh %s --family %s", config, b.Family), compile, "bin/dse check "+files.Quoted(filepath.Clean(dir)))
-	default: // no synthesis takes it, and the check holds nothing of it
+	default: // synthesis and dse check do not support int8
 		return append(build, compile)
 	}
 }
@@ -209,8 +209,8 @@ func (c *exportCmd) swept() (configs.Design, boards.Board, error) {
 	return d, doc.Device, nil
 }
 
-// calibration says what the estimates of LUTs and registers are based on. Runs of RTL other than that of this program
-// are called stale. Runs of the design itself do not count.
+// calibration describes what the estimates of LUTs and registers are based on. Runs of RTL other than that of this
+// program are called stale. Runs of the design itself are not used.
 func calibration(family string, of ...configs.Design) string {
 	l, err := resource.Calibration(family, "", of...)
 	switch {

@@ -20,7 +20,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// finalist is one of the designs that the law's own error tells from the best, and what the machine says of it.
+// finalist is a design that the law cannot distinguish from the best within its error, and its result by the machine.
 type finalist struct {
 	TR      int     `json:"TR"`
 	TP      int     `json:"TP"`
@@ -67,7 +67,7 @@ func finalists(ctx context.Context, w *search.Workload, points []search.Point, w
 	return out, nil
 }
 
-// machineCycles is what all segments of a network take by the machine, under the entries of dse compile.
+// machineCycles returns the machine's cycles of all segments of a network, with the entries of dse compile.
 func machineCycles(ctx context.Context, w *search.Workload, d configs.Design, batch int) (cycles int64, err error) {
 	layers, err := w.Lower(d)
 	if err != nil {

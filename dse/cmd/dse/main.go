@@ -1,5 +1,5 @@
-// Command dse maps early-exit networks to the NPU: it compiles an ONNX network to a bundle for one
-// design and explains where each layer's time goes.
+// Command dse maps early-exit networks to the NPU. It compiles an ONNX network to a bundle for one design, and shows
+// which resource limits each layer.
 //
 // Exit codes: 0 done, 1 a check failed (a layer fits no tile, no design fits a board, a sweep was interrupted), 2
 // usage, 3 bad input, 5 a data set or tool is missing.
@@ -69,7 +69,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}.Main(context.Background(), args, stdout, stderr)
 }
 
-// code is the exit code of an error of one of the packages.
+// code returns the exit code for an error of one of the packages.
 func code(err error) int {
 	is := func(of ...error) bool {
 		return slices.ContainsFunc(of, func(e error) bool { return errors.Is(err, e) })
@@ -85,7 +85,7 @@ func code(err error) int {
 	return cli.OK
 }
 
-// usage is an error about a flag with an invalid value.
+// usage returns an error about a flag with an invalid value.
 func usage(format string, args ...any) error { return cli.Errorf(cli.Usage, format, args...) }
 
 // operators lists the operators that an ONNX file may contain.

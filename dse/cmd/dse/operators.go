@@ -41,12 +41,12 @@ type operatorsDoc struct {
 	Networks  []networkNeeds `json:"networks"`
 }
 
-// openSide stands for the height and width of an input that a file of a folder leaves open.
+// openSide is the height and width used for inputs of open size in a folder's files.
 const openSide = 224
 
 type networkNeeds struct {
 	File  string `json:"file"`
-	Side  int    `json:"input_side,omitempty"` // of an input that is open, in a folder
+	Side  int    `json:"input_side,omitempty"` // side used for an input of open size in a folder
 	Error string `json:"error,omitempty"`      // why the file could not be examined
 	*onnx.Survey
 }
@@ -104,7 +104,7 @@ func (c *operatorsCmd) Run(e *cli.Env) error {
 	return nil
 }
 
-// missing counts what would have to be added, by the networks that need it and those that need nothing else.
+// missing prints the missing operators with two numbers: the networks that need each, and those that need nothing else.
 func (doc *operatorsDoc) missing(to io.Writer) {
 	need, alone, seen := map[string]int{}, map[string]int{}, map[string]int{}
 	for _, n := range doc.Networks {
@@ -174,7 +174,7 @@ func (doc *operatorsDoc) print(to io.Writer) error {
 	return w.Flush()
 }
 
-// post says what needs a design with post.
+// post prints the operators that need a design with post.
 func (n *networkNeeds) post(to io.Writer) {
 	if len(n.Post) == 0 {
 		return

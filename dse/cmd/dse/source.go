@@ -36,7 +36,8 @@ func (s *source) open() (d configs.Design, r *recipe.Recipe, g *graph.Graph, fro
 	return
 }
 
-// inInt16 is a network in int16, and its bundle for the design with elements of 16 bits: its chains are cut to what that type has.
+// inInt16 returns a network in int16, and its bundle for the design with 16-bit elements. Chains longer than int16
+// allows are shortened.
 func inInt16(r *recipe.Recipe, g *graph.Graph, from *recipe.Calibration, d configs.Design) (*quant.Network, *bundle.Bundle, error) {
 	q, err := from.Quantise(g)
 	if err != nil {
@@ -51,7 +52,7 @@ func inInt16(r *recipe.Recipe, g *graph.Graph, from *recipe.Calibration, d confi
 	return q, b, err
 }
 
-// inInt8 is a network in int8, its bundle, and what its layers lose.
+// inInt8 returns a network in int8, its bundle, and the loss of its layers.
 func inInt8(r *recipe.Recipe, g *graph.Graph, from *recipe.Calibration, d configs.Design) (*quant.Int8, *bundle.Bundle, *evaluate.Int8, error) {
 	seen, err := from.See(g)
 	if err != nil {
@@ -69,7 +70,7 @@ func inInt8(r *recipe.Recipe, g *graph.Graph, from *recipe.Calibration, d config
 	return n, b, lost, err
 }
 
-// lostIn8 is what layers lose in int8.
+// lostIn8 returns the loss of layers in int8.
 func lostIn8(n *quant.Int8, from *recipe.Calibration) (*evaluate.Int8, error) {
 	both, err := from.Beside(evaluate.LossImages)
 	if err != nil {
@@ -78,8 +79,8 @@ func lostIn8(n *quant.Int8, from *recipe.Calibration) (*evaluate.Int8, error) {
 	return evaluate.Layers(n, both.Count, both.Image)
 }
 
-// measured compiles a source to a bundle, and measures the network's loss of precision in integers: of int8 by layer, of int16
-// the other.
+// measured compiles a source to a bundle and measures the network's loss of precision: in int8 by layer (eight), in
+// int16 as loss.
 func (s *source) measured() (b *bundle.Bundle, loss *quant.Loss, eight *evaluate.Int8, err error) {
 	d, r, g, from, err := s.open()
 	if err != nil {
@@ -96,5 +97,5 @@ func (s *source) measured() (b *bundle.Bundle, loss *quant.Loss, eight *evaluate
 	return
 }
 
-// compileFor does the same for a design that is not simply a configuration.
+// compileFor compiles a source for a design that is not exactly a configuration.
 func (s *source) compileFor(d configs.Design) (*bundle.Bundle, error) { return s.recipe().Make(d) }

@@ -39,7 +39,7 @@ type target struct {
 	Seed     uint64 `default:"1" help:"Seed of weights that the network lacks; times do not depend on it."`
 	Mapping  string `law:"rtl" default:"rtl" enum:"rtl,all,basic" help:"Mappings: every <k, s>, tile and loop order that the design has (rtl; all is the same, since the RTL runs all of the FBCB), or k = 1, s = 1, rows outermost only (basic)."`
 	place
-	post bool // a design that is looked at may have the post stage
+	post bool // a design under consideration may have the post stage
 }
 
 // given resolves the flags.
@@ -218,7 +218,7 @@ func (c *sweepCmd) apply(g *search.Grid) error {
 	return g.Check()
 }
 
-// onOff are the values of an axis of something that is built or not.
+// onOff converts the values of an on/off axis.
 func onOff(names []string) (built []bool) {
 	for _, n := range names {
 		built = append(built, n == "on")
@@ -226,7 +226,7 @@ func onOff(names []string) (built []bool) {
 	return built
 }
 
-// read rejects flags that the chosen objective ignores: otherwise the user would believe that they have an effect.
+// read rejects flags that the chosen objective ignores, so that the user does not expect an effect.
 func (c *sweepCmd) read(e *cli.Env) error {
 	if c.Law == "paper" && c.Objective != string(search.GOPS) {
 		return usage("--objective %s: the paper's law knows gops only", c.Objective)
@@ -319,7 +319,7 @@ type sweepDoc struct {
 	Evaluated int64        `json:"evaluated"` // number evaluated by the law; the others cannot be better
 	CPUS      float64      `json:"cpu_s"`     // user and system time of the whole command
 	Rate      float64      `json:"evaluations_per_s"`
-	// Band is that of the law of cycles; the paper's law has none.
+	// Band is the error band of the law of cycles; the paper's law has none.
 	Band   *counted.Stated `json:"cycles_band,omitempty"`
 	Best   sweepBest       `json:"best"`
 	Pareto any             `json:"pareto"`
@@ -429,7 +429,7 @@ func (c *sweepCmd) rtl(ctx context.Context, e *cli.Env, in *given, weights searc
 	return nil
 }
 
-// search sweeps the space, whole or in shards; no result: the shards are written.
+// search searches the space, whole or in shards. The result is nil if it wrote a shard.
 func (c *sweepCmd) search(ctx context.Context, e *cli.Env, in *given, o search.Options) (*search.Result, error) {
 	shards, over, err := e.Shard(c.Shard, c.Resume)
 	if err != nil || over {
@@ -438,7 +438,7 @@ func (c *sweepCmd) search(ctx context.Context, e *cli.Env, in *given, o search.O
 	if shards == nil {
 		return search.Sweep(ctx, in.w, in.grid, o)
 	}
-	o.State, o.Progress = "", nil // of one of them
+	o.State, o.Progress = "", nil // progress is per shard
 	var all []*search.Slice
 	for s, err := range shard.Units(shards, "slices", shards.Of(), func(i int) (*search.Slice, error) {
 		return search.SweepSlice(ctx, in.w, in.grid, o, i, shards.Of())
@@ -491,7 +491,7 @@ func bar(e *cli.Env, name string) (progress func(done, total int), finish func()
 	}, func() { end() }
 }
 
-// tooMany says on how many designs a network has more descriptors than the table.
+// tooMany returns a note about designs for which the network has too many layers.
 func tooMany(n int) string {
 	if n == 0 {
 		return ""

@@ -67,13 +67,13 @@ type validateDoc struct {
 	RTL     string                     `json:"rtl,omitempty"` // counted.Sources
 	Cycles  counted.Summary            `json:"cycles"`
 	By      map[string]counted.Summary `json:"by"`                // configuration and bandwidth
-	Machine map[string]*stepped        `json:"machine,omitempty"` // the same, of the machine
+	Machine map[string]*stepped        `json:"machine,omitempty"` // the same for the machine
 	Starts  []counted.StartBand        `json:"starts,omitempty"`  // with --starts
 	Worst   []counted.Layer            `json:"worst"`
 	Layers  []counted.Layer            `json:"layers,omitempty"` // all of them, with --out
 }
 
-// stepped is how far the machine is from the counters.
+// stepped is the machine's error relative to the counters.
 type stepped struct {
 	N      int     `json:"n"`
 	Exact  int     `json:"to_the_cycle"`
@@ -126,7 +126,7 @@ func (c *validateCmd) Run(e *cli.Env) error {
 	return c.judge(ctx, e, all)
 }
 
-// judge prints how far the estimates are off the counted layers.
+// judge prints the estimates' errors for the counted layers.
 func (c *validateCmd) judge(ctx context.Context, e *cli.Env, all []counted.Layer) error {
 	doc := validateDoc{Header: newHeader("validate", c.Seed)}
 	doc.Label = "simulated"
@@ -141,7 +141,7 @@ func (c *validateCmd) judge(ctx context.Context, e *cli.Env, all []counted.Layer
 	doc.By, doc.Cycles = counted.By(all), counted.Summarise(all)
 	out := c.Out
 	if c.Starts {
-		doc.Starts, out = counted.BandsOf(all), "" // starts has written them
+		doc.Starts, out = counted.BandsOf(all), "" // already written by starts
 	}
 	counted.Sort(all)
 	doc.Worst = all[:min(len(all), 20)]
@@ -163,7 +163,7 @@ func (c *validateCmd) judge(ctx context.Context, e *cli.Env, all []counted.Layer
 	return nil
 }
 
-// step asks the machine.
+// step runs the layers on the machine.
 func (d *validateDoc) step(ctx context.Context, all []counted.Layer) error {
 	d.Machine = map[string]*stepped{}
 	for i := range all {
@@ -194,7 +194,7 @@ func (d *validateDoc) step(ctx context.Context, all []counted.Layer) error {
 	return nil
 }
 
-// starts counts segments, and writes them without what the law says: that is asked anew whenever they are read.
+// starts counts segments and writes them without the law's results, which are computed anew when they are read.
 func (c *validateCmd) starts(ctx context.Context, e *cli.Env, shards *shard.Run) (all []counted.Layer, over bool, err error) {
 	var out counted.Starts
 	for d, err := range c.designs() {
@@ -214,7 +214,7 @@ func (c *validateCmd) starts(ctx context.Context, e *cli.Env, shards *shard.Run)
 		return nil, false, err
 	}
 	if c.Out != "" {
-		// a line each
+		// one per line
 		text = bytes.ReplaceAll(bytes.ReplaceAll(text, []byte(`},{"network"`), []byte("},\n{\"network\"")), []byte(`},{"Op"`), []byte("},\n{\"Op\""))
 		if err := os.WriteFile(c.Out, append(text, '\n'), 0o644); err != nil {
 			return nil, false, err
@@ -228,7 +228,8 @@ func (c *validateCmd) starts(ctx context.Context, e *cli.Env, shards *shard.Run)
 	return all, false, err
 }
 
-// compiled compiles a network for a configuration; nil without an error: it does not fit, which has been said.
+// compiled compiles a network for a configuration. It returns nil without an error if the network does not fit, after
+// printing a note.
 func (c *validateCmd) compiled(e *cli.Env, d configs.Design, network string) (*bundle.Bundle, error) {
 	s := source{Network: network, Config: d.Name, Seed: 1, Images: 1, Flags: recipe.Flags{Import: c.Import}}
 	b, err := s.compileFor(d)
@@ -239,7 +240,7 @@ func (c *validateCmd) compiled(e *cli.Env, d configs.Design, network string) (*b
 	return b, err
 }
 
-// started is a start that was counted, and its place among those of its network.
+// started is a counted start, and its index among the starts of its network.
 type started struct {
 	At    int
 	Start counted.Start
@@ -318,7 +319,7 @@ func addTo(out *counted.Starts, all []started) error {
 	return nil
 }
 
-// counting counts on a simulator of its own.
+// counting runs count on a simulator of its own.
 func (c *validateCmd) counting(ctx context.Context, shards *shard.Run, d configs.Design, count func(*npu.Driver) ([]started, error)) ([]started, error) {
 	drv, err := c.simulator(ctx, shards, d)
 	if err != nil {
@@ -328,7 +329,7 @@ func (c *validateCmd) counting(ctx context.Context, shards *shard.Run, d configs
 	return all, errors.Join(err, drv.Close())
 }
 
-// startsOf counts the segments of a network at whose places mine is true.
+// startsOf counts the segments of a network for whose indices mine is true.
 func (c *validateCmd) startsOf(ctx context.Context, drv *npu.Driver, d configs.Design, b *bundle.Bundle, name string, batches []int, mine func(at int) bool) (all []started, err error) {
 	if err := drv.Load(ctx, b); err != nil {
 		return nil, err
@@ -359,7 +360,7 @@ func (c *validateCmd) startsOf(ctx context.Context, drv *npu.Driver, d configs.D
 	return all, nil
 }
 
-// own are the designs of --config, which go before those of their names.
+// own returns the designs of --config, which take precedence over shipped ones with the same names.
 func (c *validateCmd) own() (all []configs.Design, err error) {
 	for _, name := range c.Config {
 		d, err := configs.Load(name)
@@ -394,8 +395,8 @@ func (c *validateCmd) again() ([]counted.Layer, error) {
 	return f.Layers, nil
 }
 
-// insideBands fails if the law is outside its bands. A small sample of random layers says little of a law whose
-// worst ones are rare, so these are held to the machine where there is one: each counter of each layer.
+// insideBands returns an error if the law is outside its bands. A small sample of random layers says little about rare
+// large errors. If the machine ran, random layers are compared with it instead: every counter of every layer.
 func insideBands(e *cli.Env, all []counted.Layer, stepped bool) error {
 	kinds, err := counted.Kinds(all)
 	if err != nil {
@@ -437,7 +438,7 @@ func (c *validateCmd) count(ctx context.Context, e *cli.Env, shards *shard.Run) 
 	return all, nil
 }
 
-// designs are the configurations at each bandwidth and latency.
+// designs returns the configurations at each bandwidth and latency.
 func (c *validateCmd) designs() iter.Seq2[configs.Design, error] {
 	return func(yield func(configs.Design, error) bool) {
 		for _, name := range c.Config {
@@ -465,7 +466,7 @@ func (c *validateCmd) designs() iter.Seq2[configs.Design, error] {
 	}
 }
 
-// build is the Verilated NPU of a design, with its MACs or without.
+// build returns the name of a design's Verilated NPU, with MACs or without.
 func build(d configs.Design, full bool) string {
 	if full {
 		return d.Name
@@ -495,10 +496,10 @@ func open(ctx context.Context, d configs.Design, build string, named []string) (
 
 const (
 	networkUnits = 16 // of a network: layer l is in unit l % networkUnits
-	randomUnit   = 16 // random layers of a unit
+	randomUnit   = 16 // random layers per unit
 )
 
-// timed are the layers of a unit, and what tells each from others of the same cycles.
+// timed is the layers of a unit; IDs distinguish layers with equal cycles.
 type timed struct {
 	IDs    []string
 	Layers []counted.Layer
@@ -514,7 +515,7 @@ func (c *validateCmd) simulator(ctx context.Context, shards *shard.Run, d config
 	shards.Made(build(d, c.Full), func() string {
 		bin, err := npu.FindCosim(build(d, c.Full), c.Config...)
 		if err != nil {
-			return err.Error() // the error of opening it is told
+			return err.Error() // opening it reports the error
 		}
 		return cli.Simulator(bin)
 	})

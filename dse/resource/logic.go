@@ -37,7 +37,7 @@ type part struct {
 	lut   []calc
 	ff    []calc
 	regs  calc    // registers that are counted from the RTL
-	less  float64 // share that one of int8 lacks: half where all is as wide as an element, all where eight counts the unit
+	less  float64 // share that int8 lacks: half if the part is as wide as an element, all if eight or ends covers it
 }
 
 func flag(b bool) float64 {
@@ -49,19 +49,19 @@ func flag(b bool) float64 {
 
 func one(string, configs.Design) float64 { return 1 }
 
-// of makes a feature from a size that is the same for every family.
+// of returns a feature from a size that is the same for every family.
 func of(f func(d configs.Design) int) calc {
 	return func(_ string, d configs.Design) float64 { return float64(f(d)) }
 }
 
-// gear is a shifter of a gearbox: each bit held has one multiplexer input for each bit of the count of words per
-// cycle.
+// gear is the size of a gearbox's shifter: each bit held has one multiplexer input for each bit of the number of words
+// per cycle.
 func gear(held, words int) float64 { return float64(held) * math.Log2(float64(words)) }
 
 // ringBits is the width of an address in the weights ring.
 func ringBits(d configs.Design) int { return log2(d.WRingBeats * d.AXIBytes / d.WideBytes()) }
 
-// averaged is the number of words of the pool unit that are multiplied.
+// averaged is the number of words of the pool unit that have multipliers.
 func averaged(d configs.Design) int { return min(d.Drain, d.PoolMuls()) }
 
 // Words that the gearboxes hold.
@@ -92,12 +92,12 @@ func lanes(_ string, d configs.Design) float64 {
 	return float64(n * 8 * d.ElemBytes())
 }
 
-// chains is the number of chains of the array: of int8 two channels share one.
+// chains is the number of chains of the array; in int8 two channels share one.
 func chains(d configs.Design) int { return d.TC / d.PerDSP() }
 
-// parts lists first the units that are fitted on runs of their module alone, then those fitted on whole runs. Where
-// two units meet, LUTs may count with either: the drain's selection of accumulators is what the array's own runs do
-// not explain, and the core has the ports' share.
+// parts lists first the units that are fitted on runs of their module alone, then those fitted on whole runs. At the
+// border of two units, LUTs may be assigned to either. The drain's selection of accumulators is the part that the
+// array's own runs do not explain; the core includes the ports' share.
 var parts = []part{
 	{
 		name: "array", alone: topArray,
@@ -112,12 +112,12 @@ var parts = []part{
 			func(_ string, d configs.Design) float64 { return flag(d.Fluid) }, // lanes that are too short for a shift register
 			func(_ string, d configs.Design) float64 { return float64(d.TP) * (1 + flag(d.Stack)) },
 			func(_ string, d configs.Design) float64 { return float64(log2(d.TR)) * flag(d.Stack) },
-			// lanes that only some PEs use: series 7 has the last register of the others in DSPs
+			// lanes that only some PEs use: on series 7 the last register of the others is in DSPs
 			func(family string, d configs.Design) float64 {
 				return float64(d.TP) * flag((d.Stack || d.Fluid) && family == boards.Series7)
 			},
 		},
-		// shadow weights; UltraScale+ has them in DSPs, eight counts those of int8
+		// shadow weights; UltraScale+ has them in DSPs, and eight covers those of int8
 		regs: func(family string, d configs.Design) float64 {
 			return float64(d.MACs()*abi.DataBits) * flag(family == boards.Series7 && !d.Int8())
 		},
@@ -189,7 +189,7 @@ var parts = []part{
 			const sum, kept, wide, product = 29, 37, 48, 43 // widths of the unit's words in bits
 			lanes := d.NB() * (sum + kept)
 			words := d.Drain*(3*sum+abi.DataBits) + averaged(d)*(wide-sum)
-			if family == boards.UltraScalePlus { // series 7 has these products in DSPs
+			if family == boards.UltraScalePlus { // on series 7 these products are in DSPs
 				words += d.PoolMuls() * product
 			}
 			return float64(lanes + words)
@@ -202,9 +202,9 @@ var parts = []part{
 	},
 }
 
-// options is the LUTs and registers, beside memories, of what a configuration may leave out. No law is fitted on them: each is
-// one or two runs of the unit alone with yosys 0.23, by its lanes (depthwise: 16 lanes of zc706 on series 7, of which the sums
-// lie in DSPs, 8 lanes of tiny on UltraScale+; post: what one and two lanes take more with POST, on series 7).
+// options returns the LUTs and registers, without memories, of optional units. They are not fitted. Each is one or two
+// runs of the unit alone with yosys 0.23, scaled by its lanes. Depthwise: 16 lanes of zc706 on series 7, where sums are
+// in DSPs, and 8 lanes of tiny on UltraScale+. Post: the increase with POST for one and two lanes on series 7.
 func options(family string, d configs.Design) (lut, ff float64) {
 	if d.Depthwise {
 		lanes := float64(d.NB())
@@ -228,26 +228,26 @@ func options(family string, d configs.Design) (lut, ff float64) {
 	return lut, ff
 }
 
-// eight is what an array of int8 has beside what one of int16 of as many chains has: in both halves of each chain the segments'
-// adders and two accumulators (mac_packed), and the packed sums of weights on their way (weight_pack). From runs of the units
-// alone with yosys 0.23 (hw/INT8.md): mac_packed's within 1 % for lengths of 4, 7, 8 and 16 on series 7 and 8, 13 and 16 on
-// UltraScale+.
+// eight returns the additional LUTs and registers of an int8 array, compared with an int16 one with as many chains: the
+// adders and two accumulators of the segments in both halves of each chain (mac_packed), and the packed sums of weights
+// (weight_pack). From runs of the units alone with yosys 0.23 (hw/INT8.md). mac_packed's is within 1 % for lengths of
+// 4, 7, 8 and 16 on series 7, and 8, 13 and 16 on UltraScale+.
 func eight(family string, d configs.Design) (lut, ff float64) {
 	cells, shadow := 4, 25.
 	if family == boards.UltraScalePlus {
 		cells, shadow = 8, 0 // in DSPs
 	}
 	for _, length := range []int{d.TP / 2, d.TP - d.TP/2} {
-		more := float64(ceil(length, cells) - 1) // segments beside the first
+		more := float64(ceil(length, cells) - 1) // segments after the first
 		lut += float64(chains(d)) * (65 + 35*more)
 		ff += float64(chains(d)) * (128 + 37*more + shadow*float64(length))
 	}
 	return lut + 8*float64(max(8, d.WLoad*d.TP)), ff
 }
 
-// ends is the drain and the pool of int8, whose words all end in multipliers made of LUTs (requant), the pool's with most of
-// their factors constant. From runs of the units alone, T_C 8 and 16 with 4 and 8 lanes, NB 8, 16 and 64 with 4 and 8 words;
-// on UltraScale+ a drain took 2.7 % more LUTs and as many registers.
+// ends returns the LUTs and registers of the drain and the pool of int8. All their words pass multipliers made of LUTs
+// (requant); most factors of the pool's are constant. From runs of the units alone: T_C 8 and 16 with 4 and 8 lanes, NB
+// 8, 16 and 64 with 4 and 8 words. On UltraScale+ a drain had 2.7 % more LUTs and as many registers.
 func ends(d configs.Design) (lut, ff float64) {
 	drain, pool, nb := float64(d.Drain), float64(averaged(d)), float64(d.NB())
 	lut = 888 + 1962*drain + 56*float64(d.TC)
@@ -255,7 +255,7 @@ func ends(d configs.Design) (lut, ff float64) {
 	return lut + 128*nb + 577*pool + 17.4*nb*pool, ff + 43*nb + 475*pool
 }
 
-// depthwiseSlots is the number of queues of the depthwise unit's sums: two where DRAIN words may be of two groups.
+// depthwiseSlots is the number of queues of the depthwise unit's sums: two if DRAIN words can come from two groups.
 func depthwiseSlots(d configs.Design) int {
 	if d.Drain > 0 && d.NB()%d.Drain != 0 {
 		return 2
@@ -266,8 +266,8 @@ func depthwiseSlots(d configs.Design) int {
 // elementBits is the width of an address in one half of the activation buffer.
 func elementBits(d configs.Design) int { return log2(d.NB()) + log2(d.ABufWords) }
 
-// cells returns the LUTs and registers of a group of memories besides its blocks: LUT RAM, registers behind its read
-// ports (block RAM has these inside), and multiplexers behind rows of blocks and behind the parts of a deep memory.
+// cells returns the LUTs and registers of a group of memories outside its blocks: LUT RAM, registers at its read ports
+// (block RAM includes these), and multiplexers of rows of blocks and of the parts of a deep memory.
 func (m Memory) cells(family string) (memory, mux, regs float64) {
 	parts := m.parts(family)
 	n := float64(m.Count)
@@ -298,7 +298,7 @@ func muxLUTs(rows, width int) float64 {
 	return bit * float64(width)
 }
 
-// bound is the error that a law without runs claims.
+// bound is the error band of a law without valid runs.
 const bound = 1
 
 // Fit fits the law on the runs with role fit, and takes a family's bands from its held runs. All runs must be of one
@@ -401,7 +401,7 @@ func memoryOf(name string, p part) bool {
 	return false
 }
 
-// dot applies coefficients to a design and returns LUTs and registers.
+// dot returns the LUTs and registers of a part for its coefficients.
 func dot(x [2][]float64, p part, family string, d configs.Design) (lut, ff float64) {
 	for i, f := range p.lut {
 		lut += x[0][i] * f(family, d)
@@ -438,7 +438,7 @@ func (l Law) logic(family, top string, d configs.Design) (lut, ff float64) {
 	return lut, ff
 }
 
-// leastSquares minimises relative errors with non-negative coefficients: it takes the best set of features whose
+// leastSquares minimises relative errors with non-negative coefficients: it uses the best set of features whose
 // solution has no negative one.
 func leastSquares(features []calc, runs []Run, y []float64) ([]float64, error) {
 	var best []float64
@@ -486,14 +486,14 @@ func leastSquares(features []calc, runs []Run, y []float64) ([]float64, error) {
 	return best, nil
 }
 
-// hardware removes what does not change the hardware: two runs with the same result are runs of one design.
+// hardware removes fields that do not change the hardware: runs of designs with equal results are runs of one design.
 func hardware(d configs.Design) configs.Design {
 	d.Name, d.Reason, d.Board, d.ClockMHz, d.DRAM = "", "", "", 0, configs.DRAM{}
 	return d
 }
 
-// lawOf returns the family's law without any run of this design or its array, so that neither the estimate nor its
-// band comes from the design's own synthesis.
+// lawOf returns the family's law fitted without any run of this design or its array, so that neither the estimate nor
+// its band uses the design's own synthesis.
 func lawOf(family string, d configs.Design) Law {
 	known := without()
 	if !known.runs[hardware(d)] {
@@ -531,7 +531,7 @@ var without = sync.OnceValue(func() *leftOut {
 	return out
 })
 
-// laws are fitted once, on the stored runs.
+// laws returns the laws fitted on the stored runs, computed once.
 var laws = sync.OnceValue(func() map[string]Law {
 	out := map[string]Law{}
 	for _, family := range []string{boards.Series7, boards.UltraScalePlus} {
@@ -540,8 +540,8 @@ var laws = sync.OnceValue(func() map[string]Law {
 	return out
 })
 
-// stale reports, by family, whether the stored runs are of other RTL than this program's, or unusable. The law's
-// error is then unknown.
+// stale reports, by family, whether the stored runs are unusable or of other RTL than this program's. The law's error
+// is then unknown.
 var stale = sync.OnceValue(func() map[string]bool {
 	out := map[string]bool{}
 	for _, family := range []string{boards.Series7, boards.UltraScalePlus} {
@@ -564,8 +564,8 @@ func fitted(family string, want Sources, leave ...configs.Design) (Law, error) {
 	}), want)
 }
 
-// Calibration returns a family's law, and an error if its runs are too few or not of the RTL at root ("": the RTL
-// embedded in this program). Runs of the designs in leave are not used.
+// Calibration returns a family's law. The error is not nil if there are too few runs or they are not of the RTL at root
+// ("": the RTL embedded in this program). Runs of the designs in leave are not used.
 func Calibration(family, root string, leave ...configs.Design) (Law, error) {
 	want, err := sourcesAt(root)
 	if err != nil {
@@ -574,7 +574,7 @@ func Calibration(family, root string, leave ...configs.Design) (Law, error) {
 	return fitted(family, want, leave...)
 }
 
-// sourcesAt returns the sources that runs must be of, from the RTL at root or the embedded one.
+// sourcesAt returns the sources required of runs, from the RTL at root or the embedded one.
 func sourcesAt(root string) (Sources, error) {
 	want := Sources{}
 	var errs []error
@@ -593,7 +593,7 @@ func sourcesAt(root string) (Sources, error) {
 	return want, errors.Join(errs...)
 }
 
-// Stale names the stored runs of other RTL than that at root, or of another tool.
+// Stale returns the names of stored runs of other RTL than that at root, or of another tool.
 func Stale(root string) ([]string, error) {
 	runs, err := Stored()
 	if err != nil {

@@ -28,14 +28,14 @@ func Memories(d configs.Design) []Memory {
 	beat := 32 - log2(d.AXIBytes)
 	accBits, biasLayer := abi.AccBits, 18
 	residual, biases, average, kept, sum := spot+8, 2*(d.CMax/max(d.Drain, 1)), 17, 37, 29
-	if d.Int8() { // beside each bias its factor and shift, behind them the residual's
+	if d.Int8() { // in addition to each bias its factor and shift; after them the residual's
 		accBits, residual, biases, average, kept, sum = 32, spot+9, biases+2, 23, 23, 22
 	}
 	if d.Post {
 		biasLayer = 24
 	}
 	list := []Memory{
-		// pe_array: two halves a PE, two banks a half (acc_half); of int8 two channels in a word
+		// pe_array: two halves per PE, two banks per half (acc_half); in int8 two channels per word
 		{accumulators, 4 * chains(d), d.TR / 2, accBits * d.PerDSP(), false},
 		// act_buffer: two halves of NB banks
 		{activations, banks(d), d.ABufWords, bankBits, false},
@@ -93,16 +93,16 @@ const (
 	maxOut   = 16  // most outstanding bursts of axi_read and axi_write, and most beats of a stripe
 )
 
-// bankBits is the width of the activation buffer's memories: an element, of int8 one of each half.
+// bankBits is the width of the activation buffer's memories: one element, or in int8 one element of each half.
 const bankBits = abi.DataBits
 
-// banks is how many there are.
+// banks is the number of the activation buffer's memories.
 func banks(d configs.Design) int { return d.NB() * d.ElemBytes() }
 
 // log2 is the width of an index below n.
 func log2(n int) int { return bits.Len(uint(max(n-1, 0))) }
 
-// Blocks counts the blocks of one memory.
+// Blocks is the numbers of blocks of one memory.
 type Blocks struct {
 	BRAM18 int `json:"bram18"`
 	BRAM36 int `json:"bram36"`
@@ -117,7 +117,7 @@ func (b *Blocks) add(c Blocks) {
 	b.LUTRAM += c.LUTRAM
 }
 
-// half is the block RAM in units of 18 Kibit.
+// half returns the block RAM in units of 18 Kibit.
 func (b Blocks) half() int { return b.BRAM18 + 2*b.BRAM36 }
 
 // ram is one kind of memory block with one write and one read port, as in yosys' libraries (share/yosys/xilinx:
@@ -125,7 +125,7 @@ func (b Blocks) half() int { return b.BRAM18 + 2*b.BRAM36 }
 type ram struct {
 	kind   int     // yosys keeps the cheapest mapping of each kind
 	abits  int     // address bits at the narrowest width
-	widths []int   // word widths; each doubles the one before and has an address bit less
+	widths []int   // word widths; each is twice the previous one and has one address bit less
 	bytes  int     // bits of a write enable; 0: a word
 	cost   float64 // cost of a block
 	scale  float64 // share of cost that scales with the bits in use
@@ -164,7 +164,7 @@ var bram = []ram{
 	{blockRAM, 14, []int{1, 2, 4, 9, 18, 36}, 9, 129, 0, Blocks{BRAM18: 1}},
 }
 
-// Further costs in yosys: one bit of a multiplexer behind rows of blocks, a row's write enable, and an own read port.
+// Further costs in yosys: one bit of a multiplexer of rows of blocks, a row's write enable, and a separate read port.
 const muxCost, demuxCost, portCost = 0.5, 0.5, 2
 
 // place is memory_libmap's choice of word width for one kind of block. A word is padded to whole bytes, and rows of
@@ -192,14 +192,15 @@ func (r ram) place(words, width int) (b Blocks, inRows int, cost float64) {
 	return b, inRows, cost
 }
 
-// Place returns how yosys 0.23 builds a memory of words x width bits with one write and one read port: the cheapest
-// mapping of each kind of block, then the cheapest of those and of plain registers (testdata has yosys' answers).
+// Place returns the blocks of a memory of words x width bits with one write and one read port, as yosys 0.23 builds it:
+// the cheapest mapping of each kind of block, then the cheapest of these and of plain registers (testdata has yosys'
+// results).
 func Place(family string, words, width int) Blocks {
 	b, _ := place(family, words, width)
 	return b
 }
 
-// place is Place, and the number of rows of blocks.
+// place returns the result of Place, and the number of rows of blocks.
 func place(family string, words, width int) (best Blocks, rows int) {
 	if words < 1 || width < 1 {
 		return Blocks{}, 0
@@ -244,9 +245,9 @@ func (m Memory) Place(family string) Blocks {
 	return b
 }
 
-// parts returns the memories that the RTL builds for one. A bank of activations whose depth is no power of two is
+// parts returns the memories that the RTL builds for m. A bank of activations whose depth is not a power of two is
 // split into powers of two, the largest first and none below 1,024 words (hw/rtl/ram_deep). In URAM it is one memory
-// with four words to a row (hw/rtl/ram_fold).
+// with four words per row (hw/rtl/ram_fold).
 func (m Memory) parts(family string) []Memory {
 	if m.Name != activations || m.Words <= unit || 1<<log2(m.Words) == m.Words || inURAM(family, m.Words, m.Width) {
 		return []Memory{m}
@@ -265,8 +266,8 @@ func (m Memory) parts(family string) []Memory {
 // folded is the number of words in a row of a folded memory.
 const folded = 4
 
-// Folds reports whether the law folds a design's activation buffer on a family: if yosys would map its banks to URAM
-// (see boards.Board.Folds).
+// Folds reports whether the law folds a design's activation buffer on a family, which it does if yosys would map its
+// banks to URAM (see boards.Board.Folds).
 func Folds(family string, d configs.Design) bool {
 	return inURAM(family, d.ABufWords, bankBits)
 }

@@ -1,7 +1,7 @@
 // Package resource estimates the device resources of a design. DSPs and memories follow from the RTL's structure and
-// yosys' rules, and match yosys exactly; where Vivado needs more blocks for a memory, its rule counts. LUTs and
-// registers follow a linear law over the sizes of the parts, fitted on stored yosys runs. Every estimate has a band:
-// the law's error on runs that it was not fitted on.
+// yosys' rules, and match yosys exactly; if Vivado needs more blocks for a memory, its rule is used. LUTs and registers
+// follow a linear law over the sizes of the parts, fitted on stored yosys runs. Every estimate has a band: the law's
+// error on runs that it was not fitted on.
 package resource
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// ErrBudget says that a design does not fit its board.
+// ErrBudget is wrapped by errors about designs that do not fit their board.
 var ErrBudget = errors.New("does not fit the board")
 
 // Estimate is the resources of a design. Label says how they were obtained.
@@ -52,7 +52,7 @@ func Of(b boards.Board, d configs.Design) Estimate {
 	moreLUT, moreFF := options(b.Family, d)
 	e.LUT = Banded{Value: int(math.Round(lut + moreLUT)), Band: l.LUTBand}
 	e.FF = Banded{Value: int(math.Round(ff + moreFF)), Band: l.FFBand}
-	if d.Depthwise || d.Post || d.Int8() { // which no stored run of the whole has
+	if d.Depthwise || d.Post || d.Int8() { // no stored run of the whole NPU has these
 		e.LUT.Band, e.FF.Band = bound, bound
 	}
 	if stale()[b.Family] {
@@ -61,7 +61,7 @@ func Of(b boards.Board, d configs.Design) Estimate {
 	return e
 }
 
-// memories is the exact part of the law, under a rule for mapping memories to blocks.
+// memories returns the exact part of the law, for a rule that maps memories to blocks.
 func memories(family string, d configs.Design, place func(Memory, string) Blocks) Estimate {
 	e := Estimate{DSP: d.PoolDSPs(), Label: "estimated"}
 	if !d.Stub {
@@ -92,7 +92,7 @@ func (s *Short) Error() string {
 
 func (*Short) Unwrap() error { return ErrBudget }
 
-// Least is the estimate with LUTs and registers at the lower edge of their bands, or 0 if the band is unknown.
+// Least returns the estimate with LUTs and registers at the lower end of their bands, or 0 if the band is unknown.
 func (e Estimate) Least() Estimate {
 	for _, v := range []*Banded{&e.LUT, &e.FF} {
 		v.Value = int(float64(v.Value) * (1 - v.Band))
@@ -100,8 +100,8 @@ func (e Estimate) Least() Estimate {
 	return e
 }
 
-// Check returns an error that names every resource that the design exceeds. LUTs and registers count with the
-// estimate, not with the edge of its band.
+// Check returns an error that names every resource that the design exceeds. For LUTs and registers it uses the
+// estimate, not the end of its band.
 func (e Estimate) Check(b boards.Board) error {
 	var errs []error
 	over := func(what string, need, have float64) {
@@ -118,15 +118,15 @@ func (e Estimate) Check(b boards.Board) error {
 }
 
 const (
-	// unit is the step of the activation buffer's banks, and their least depth: the 16-bit words in a block of 18
+	// unit is the step of the activation buffer's depth and its minimum: the number of 16-bit words in a block of 18
 	// Kibit.
 	unit = 1024
 	// maxWords is the deepest bank that a configuration allows.
 	maxWords = 1 << 16
 )
 
-// FillABuf returns d with the deepest activation buffer, in steps of 1,024 words, that fits beside all other memories
-// and has at most the given words a bank (0: no limit). The error says what is short if not even the smallest fits.
+// FillABuf returns d with the deepest activation buffer, in steps of 1,024 words, that fits with all other memories and
+// has at most the given words per bank (0: no limit). The error says what is missing if not even the smallest fits.
 func FillABuf(b boards.Board, d configs.Design, most int) (configs.Design, error) {
 	if most == 0 || most > maxWords {
 		most = maxWords
@@ -153,8 +153,8 @@ func FillABuf(b boards.Board, d configs.Design, most int) (configs.Design, error
 		ErrBudget, n, unit, float64(half+n*p.half())/2, uram+n*p.URAM, b.Device, b.BRAM36, b.URAM)
 }
 
-// Ring returns the beats of d's weights ring, halved until it fits the board's URAM: yosys maps large memories to
-// URAM even on devices without it.
+// Ring returns the beats of d's weights ring, halved until it fits the board's URAM. yosys maps large memories to URAM
+// even for devices without it.
 func Ring(b boards.Board, d configs.Design) int {
 	for ; d.WRingBeats > 32; d.WRingBeats /= 2 {
 		uram := 0
@@ -183,7 +183,7 @@ var banksOf = func() map[string][]Blocks {
 	return out
 }()
 
-// Utilisation is the share of each of the board's resources, 0..1 by name.
+// Utilisation returns the used share of each of the board's resources, 0..1 by name.
 func (e Estimate) Utilisation(b boards.Board) map[string]float64 {
 	share := func(n, of float64) float64 {
 		if of == 0 {

@@ -30,7 +30,7 @@ const (
 	topArray = "pe_array"
 )
 
-// Run is a synthesis by hw/syn (summary.json), reduced to what the law reads.
+// Run is a synthesis by hw/syn (summary.json), reduced to what the law uses.
 type Run struct {
 	Role    string         `json:"-"` // roleFit or roleHeld, from its folder
 	name    string         // name of its file
@@ -46,7 +46,7 @@ type Run struct {
 	Units map[string]Cells `json:"units,omitempty"`
 }
 
-// Cells counts the cells of one unit in the netlist.
+// Cells is the numbers of cells of one unit in the netlist.
 type Cells struct {
 	LUT int `json:"lut"`
 	SRL int `json:"srl"`
@@ -55,7 +55,7 @@ type Cells struct {
 	Sources string `json:"sources_sha256,omitempty"`
 }
 
-// modules are npu_core's units as the netlist names them. All other cells count with core.
+// modules are npu_core's units as named in the netlist. All other cells belong to core.
 var modules = map[string]string{
 	"abuf": "act_buffer", "act": "act_loader", "array": "pe_array", "drain": "drain", "fbcb": "fbcb", "fetch": "layer_fetch",
 	"depthwise": "depthwise", "gemm": "gemm_seq", "keep": "keep_writer", "out": "out_writer", "pool": "pool", "pseq": "pool_seq", "read": "read_ports",
@@ -63,14 +63,14 @@ var modules = map[string]string{
 	"core": coreModule,
 }
 
-// between lists logic of npu_core between its units, by its name in the netlist: the unit it counts with, since both
-// grow with the same sizes, and its module.
+// between lists logic of npu_core between its units, by its name in the netlist: the unit it is assigned to, because
+// both grow with the same sizes, and its module.
 var between = map[string]struct{ unit, module string }{
 	"words": {"out", "spill"},
 	"start": {"core", "npu_start"}, "output": {"core", "npu_output"}, "counters": {"core", "npu_counters"},
 }
 
-// UnitOf returns the unit that an instance in npu_core or npu_top counts with.
+// UnitOf returns the unit that an instance in npu_core or npu_top is assigned to.
 func UnitOf(instance string) (string, error) {
 	if b, ok := between[instance]; ok {
 		return b.unit, nil
@@ -81,8 +81,8 @@ func UnitOf(instance string) (string, error) {
 	return instance, nil
 }
 
-// UnitSources is the hash of a unit's RTL in the repository at root ("": the embedded RTL). For core it covers
-// npu_core's own file and what counts with it.
+// UnitSources returns the hash of a unit's RTL in the repository at root ("": the embedded RTL). For core it covers
+// npu_core's own file and the logic assigned to it.
 func UnitSources(root, unit string) (string, error) {
 	module := modules[unit]
 	var hash string
@@ -105,7 +105,7 @@ func UnitSources(root, unit string) (string, error) {
 	return hash, err
 }
 
-// sourcesOf is the hash of a module's RTL, at root or embedded.
+// sourcesOf returns the hash of a module's RTL, at root or embedded.
 func sourcesOf(root, module string) (string, error) {
 	if root == "" {
 		return syn.Built(module)
@@ -115,7 +115,7 @@ func sourcesOf(root, module string) (string, error) {
 
 const coreModule = "npu_core"
 
-// Used is yosys' count of cells.
+// Used is the numbers of cells by yosys.
 type Used struct {
 	DSP    int `json:"dsp"`
 	BRAM18 int `json:"bram18"`
@@ -127,7 +127,7 @@ type Used struct {
 	FF     int `json:"ff"`
 }
 
-// LUTs is the number that a device's LUTs limit.
+// LUTs returns the number of LUTs of the device that are used.
 func (u Used) LUTs() int { return u.LUT + u.LUTRAM + u.SRL }
 
 // Roles of a stored run.
@@ -136,7 +136,7 @@ const (
 	roleHeld = "held" // the law's error is measured on it
 )
 
-// Stored reads the package's runs, sorted by role and name.
+// Stored returns the package's runs, sorted by role and name.
 func Stored() ([]Run, error) {
 	var runs []Run
 	for _, role := range []string{roleFit, roleHeld} {
@@ -168,11 +168,11 @@ func Stored() ([]Run, error) {
 // Source identifies what a run was made from.
 type Source struct{ Tool, Sources string }
 
-// Sources gives the required source of each module.
+// Sources is the required source of each module.
 type Sources map[string]Source
 
-// Fresh rejects runs of different tools or different RTL of a module. The reference is want or, for a module that it
-// lacks, the first run. In a run that is fitted on by units, every unit counts.
+// Fresh returns an error for runs of different tools or different RTL of a module. The reference is want or, for a
+// module that it lacks, the first run. In a run that is fitted on by units, every unit is checked.
 func Fresh(runs []Run, want Sources) error {
 	var errs []error
 	of := maps.Clone(want)

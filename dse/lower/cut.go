@@ -8,13 +8,13 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// windows cuts n channels into equal windows of at most size channels, in multiples of unit; each is [from, to).
+// windows splits n channels into equal windows of at most size channels, in multiples of unit; each is [from, to).
 func windows(n, size, unit int) [][2]int {
 	units := n / unit
 	return cut(n, max(1, (units+max(1, size/unit)-1)/max(1, size/unit)), unit)
 }
 
-// cut cuts n channels into the given number of equal windows.
+// cut splits n channels into the given number of equal windows.
 func cut(n, parts, unit int) [][2]int {
 	units := n / unit
 	out := make([][2]int, 0, parts)
@@ -24,14 +24,14 @@ func cut(n, parts, unit int) [][2]int {
 	return out
 }
 
-// grouped is a grouped layer.
+// grouped describes the windows of a grouped layer.
 type grouped struct {
 	parts int                         // number of windows
 	geoms func(parts int) []cost.Geom // the layers for another number of windows; nil if that is not possible
 }
 
-// widen returns the number of windows of each layer such that together they save the given number of windows, or as
-// many as the design allows. It always widens the layer that costs the fewest array steps for each window saved.
+// widen returns the number of windows of each layer, reduced by over in total or as far as the design allows. In each
+// step it widens the layer that needs the fewest additional array steps per window saved.
 func widen(d configs.Design, layers []grouped, over int) []int {
 	type option struct {
 		parts int

@@ -6,10 +6,10 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// depthwise cuts a convolution of inC to outC channels, with a kernel of kh x kw over rows of inW pixels, into windows of
-// channels for the depthwise unit, each [from, to); false if not every channel is by itself, the design has no unit or the
-// kernel does not fit it. A window's weights fit the unit, its biases their memory, and the rows under one output row the
-// activation buffer; it has no more channels than the unit walks by columns.
+// depthwise splits a convolution of inC to outC channels, with a kernel of kh x kw over rows of inW pixels, into
+// windows of channels for the depthwise unit, each [from, to). It returns false if groups have several channels, the
+// design has no unit or the kernel does not fit it. A window's weights fit the unit, its biases their memory, and the
+// input rows of one output row the activation buffer. It has no more channels than the unit can process by columns.
 func depthwise(d configs.Design, groups, inC, outC, inW, kh, kw int) ([][2]int, bool) {
 	nb := d.NB()
 	held := abi.DwWords / (kh * kw) // groups of NB channels

@@ -1,12 +1,12 @@
-// Package lower makes of a network's graph the layers that a design runs, each a future descriptor: where its tensors
-// lie, which convolutions are one layer, into which windows of channels a node is cut. The compiler adds numbers to
-// them, the search none.
+// Package lower turns a network's graph into the layers that a design runs, each a future descriptor: the places of its
+// tensors, which convolutions form one layer, and the windows of channels into which a node is split. The compiler adds
+// numbers; the search needs none.
 //
 //   - a convolution: one GEMM. Convolutions that dse/alias merges are one GEMM together, as far as Options allow. A
 //     grouped one is one GEMM for each window of groups, with the window's groups side by side on the diagonal of a
 //     dense matrix (T_C channels wide unless a single group is wider: that wastes the fewest multiplications on the
-//     zeros beside the diagonal). One with more than C_MAX output channels is one GEMM for each window of these. A
-//     depthwise one is a DEPTHWISE where the design has the unit;
+//     zeros outside the diagonal blocks). One with more than C_MAX output channels is one GEMM for each window of these.
+//     A depthwise one is a DEPTHWISE if the design has the unit;
 //   - a pool: one pool, or one for each window of channels if it has more than C_MAX or its rows do not fit the
 //     activation buffer;
 //   - an Add or a Mul: a depthwise 1x1 convolution that multiplies its first input by the identity, with the second
@@ -16,8 +16,8 @@
 //     tensor in two concatenations) is copied by a 1x1 max pool.
 //
 // A network with many wide grouped convolutions (such as DenseNet, which normalises all earlier maps before every
-// convolution) then needs more descriptors than the L_MAX that the hardware's table holds: windows of groups become
-// wider, which are fewer but take more cycles.
+// convolution) may need more descriptors than L_MAX, the size of the hardware's table. Then windows of groups become
+// wider: there are fewer of them, but they need more cycles.
 package lower
 
 import (
@@ -39,7 +39,8 @@ var (
 	ErrTooBig  = errors.New("the network is too large")
 )
 
-// TooManyError is an ErrTooMany with the number of descriptors, and with that where grouped layers are as wide as they may be.
+// TooManyError is an ErrTooMany with the number of descriptors: as lowered by default, and with the widest possible
+// grouped layers.
 type TooManyError struct{ Layers, Widest int }
 
 func (e *TooManyError) Error() string {
@@ -53,22 +54,22 @@ func (e *TooManyError) Unwrap() error { return ErrTooMany }
 type Layer struct {
 	Name    string
 	Segment int
-	Geom    cost.Geom    // offsets count from the slot's begin
-	Next    mapping.Link // what its output is to the next layer; Apart at the end of a segment, which is a start
+	Geom    cost.Geom    // offsets relative to the slot
+	Next    mapping.Link // how its output reaches the next layer; Apart at the end of a segment, which is a start
 
-	Nodes    []int // that it computes: several convolutions, or one node
-	From, To int   // their output channels that it computes, one node's behind the other's
+	Nodes    []int // nodes that it computes: several convolutions, or one node
+	From, To int   // range of their output channels that it computes, where the nodes' channels are concatenated
 	In, Out  graph.TensorID
 	Res      graph.TensorID // or None
 	InRow    int            // bytes from an input row to the next
 }
 
-// Options say what a graph does not. The zero value stands for a network whose numbers nobody knows.
+// Options add what a graph does not contain. The zero value is for a network without numbers.
 type Options struct {
-	Apart    bool                 // no two convolutions are one layer
-	Together func(n, m int) bool  // whether merged convolutions' numbers allow one layer; nil: they do
-	Table    func(n int) bool     // whether an average pool has a table; nil: where windows have different divisors
-	Tried    func(pool cost.Geom) // is told of each window that fits; nil: nobody is
+	Apart    bool                 // never merge convolutions into one layer
+	Together func(n, m int) bool  // whether the numbers of merged convolutions allow one layer; nil: always
+	Table    func(n int) bool     // whether an average pool has a table; nil: if windows have different divisors
+	Tried    func(pool cost.Geom) // if not nil, called with each window that fits
 }
 
 // Network is a graph with its plan, ready to be lowered to designs.
@@ -104,10 +105,10 @@ func tabled(g *graph.Graph, n int) bool {
 	return false
 }
 
-// Slot is the layout of a sample on designs with elements of so many bytes.
+// Slot returns the layout of a sample for designs with elements of elem bytes.
 func (n *Network) Slot(elem int) (*Slot, error) { return n.slots[elem-1]() }
 
-// Lower returns the layers that a design runs, in their order.
+// Lower returns the layers that a design runs, in order.
 func (n *Network) Lower(d configs.Design, o Options) ([]Layer, error) {
 	slot, err := n.Slot(d.ElemBytes())
 	if err != nil {
@@ -183,8 +184,8 @@ func (l *lowering) node(n int) error {
 
 func (l *lowering) named(x *Layer) string { return alias.Name(l.Graph, x.Nodes) }
 
-// dense adds a convolution that is not grouped. Convolutions merged with it stand in place of the first one; those whose
-// numbers do not allow one layer are several, of adjacent ones each.
+// dense adds a convolution that is not grouped. Convolutions merged with it are added in place of the first one. If
+// their numbers do not allow one layer, each run of compatible neighbours is one.
 func (l *lowering) dense(x Layer, win graph.Window) error {
 	nodes, stands := x.Nodes, true
 	if !l.o.Apart {
@@ -254,7 +255,7 @@ func (l *lowering) pool(x Layer, op abi.Op, win graph.Window, name string, out0 
 	return l.add(x, op, win, name, windows(channels, size, 1), func(w [2]int) (in0, inC, out int) { return w[0], w[1] - w[0], out0 + w[0] })
 }
 
-// geom is a layer's geometry before it is converted for the hardware (cost.Geom.View).
+// geom returns a layer's geometry before it is converted for the hardware (cost.Geom.View).
 func (l *lowering) geom(x *Layer, op abi.Op, win graph.Window, in0, inC, out0, outC int) cost.Geom {
 	n := x.Nodes[0]
 	node, in, out := &l.Nodes[n], l.Tensors[x.In], l.Tensors[x.Out]
@@ -283,7 +284,8 @@ func (l *lowering) geom(x *Layer, op abi.Op, win graph.Window, in0, inC, out0, o
 	return g
 }
 
-// add adds a layer for each window of x's output channels; of says which channels it reads and from which on it writes.
+// add adds a layer for each window of x's output channels. of returns the channels that it reads and the first one that
+// it writes.
 func (l *lowering) add(x Layer, op abi.Op, win graph.Window, name string, parts [][2]int, of func(w [2]int) (in0, inC, out0 int)) error {
 	for _, w := range parts {
 		x := x
@@ -306,11 +308,11 @@ func (l *lowering) add(x Layer, op abi.Op, win graph.Window, name string, parts 
 	return nil
 }
 
-// link tells of every layer what its output is to the next one, and what stands around it in its start.
+// link sets for every layer how its output reaches the next one, and marks the first layer of each start.
 func (l *lowering) link() {
 	root := func(t graph.TensorID) graph.TensorID { return l.Views[t].Root }
 	reads := map[graph.TensorID]int{}
-	for _, e := range l.Exits { // the host's
+	for _, e := range l.Exits { // read by the host
 		reads[root(e.Tensor)]++
 	}
 	for i := range l.out {

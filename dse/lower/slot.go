@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// TensorAlign is the bytes of one round of stripes over the ports of any design (four stripes of 256 bytes). Tensors that do not
-	// begin at a multiple of it are cut into more bursts, and one port gets both the first and the last. On zcu104
-	// that made layers that read weights all the time up to a quarter slower.
+	// TensorAlign is the number of bytes of one round of stripes over the ports of any design (four stripes of 256
+	// bytes). Tensors at other addresses are split into more bursts, and one port gets both the first and the last. On
+	// zcu104 this slowed layers that read weights continuously by up to a quarter.
 	TensorAlign = 1024
 	slotAlign   = 4096
 )
@@ -20,7 +20,7 @@ const (
 // Slot is the layout of a sample's memory.
 type Slot struct {
 	*alias.Plan
-	Stride int64   // bytes from a slot to the next
+	Stride int64   // bytes from one slot to the next
 	elem   int64   // bytes of an element
 	offset []int64 // by root, bytes
 }
@@ -77,7 +77,7 @@ func (s *Slot) blocks(g *graph.Graph) ([]block, []graph.TensorID) {
 	var roots []graph.TensorID
 	for t := range g.Tensors {
 		if last[t] < first[t] {
-			continue // it lies inside another tensor
+			continue // it is part of another tensor
 		}
 		size := int64(g.Tensors[t].H) * int64(g.Tensors[t].W) * int64(s.Width[t]) * s.elem
 		blocks = append(blocks, block{size: size, first: first[t], last: last[t]})

@@ -1,11 +1,11 @@
 // Package golden executes a bundle bit for bit as the hardware must. It reads and writes a sample's bytes in an image
 // of its slot in DRAM, at the addresses of the descriptors, so that whole slots can be compared. It does not model
-// time. Products are exact: they are computed in blocks if the processor has AVX2, otherwise one by one, with the
-// same results (benchmarks compare both).
+// time. Products are exact: they are computed in blocks if the processor has AVX2, otherwise one by one, with the same
+// results (benchmarks compare both).
 //
-// The arithmetic is dse/README's (How it works, Numbers): y = clamp(sat16(rnd(acc + bias + (res << rs), sh))) with an exact
-// accumulator, which is checked against abi.AccBits. A product or a curve (abi.Curve) comes before the clamp. Layers of
-// int8 have a byte an element, sums of 32 bits and abi.Post8 behind them.
+// dse/README defines the arithmetic (How it works, Numbers): y = clamp(sat16(rnd(acc + bias + (res << rs), sh))) with
+// an exact accumulator, which is checked against abi.AccBits. A product or a curve (abi.Curve) comes before the clamp.
+// int8 layers have one byte per element, sums of 32 bits, and then abi.Post8.
 package golden
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// ErrOverflow is wrapped if an accumulator exceeds abi.AccBits. The compiler must have made that impossible.
+// ErrOverflow is wrapped by errors about an accumulator that exceeds abi.AccBits. The compiler must have excluded this.
 var ErrOverflow = errors.New("accumulator overflow")
 
 const (
@@ -41,21 +41,21 @@ type layer struct {
 	groups  []group // the same weights in blocks
 	bias    []int32 // or the table of M
 	curve   abi.Curve
-	eight   *abi.Post8                                         // of int8's GEMM and DEPTHWISE, else nil
-	fill    int16                                              // of padding
-	plain   bool                                               // emitPlain finishes it
-	end     func(sum int64, channel int, residual int16) int16 // Conv's, else nil
+	eight   *abi.Post8                                         // in int8 for GEMM and DEPTHWISE, otherwise nil
+	fill    int16                                              // value of padding
+	plain   bool                                               // emitPlain can finish it
+	end     func(sum int64, channel int, residual int16) int16 // for a Conv, otherwise nil
 }
 
 // buffers is the working memory of one execution.
 type buffers struct {
 	in     []int16                 // padded input
-	sums   [][blockW][blockC]int64 // of a row of blocks
+	sums   [][blockW][blockC]int64 // sums of a row of blocks
 	window []int16                 // one output pixel's inputs
 	acc    []int64                 // sums of one output pixel
 }
 
-// New unpacks a bundle. The bundle must be valid (bundle.Validate); what bundle.Read returns is.
+// New unpacks a bundle. The bundle must be valid (bundle.Validate), as results of bundle.Read are.
 func New(b *bundle.Bundle) (*Program, error) {
 	p := &Program{b: b, layers: make([]layer, len(b.Layers))}
 	p.scratch.New = func() any { return new(buffers) }
@@ -87,7 +87,7 @@ func New(b *bundle.Bundle) (*Program, error) {
 	return p, nil
 }
 
-// maxPadded limits the size of a layer's padded input: even a small descriptor can require much.
+// maxPadded limits the size of a layer's padded input: even a small descriptor can require a large one.
 const maxPadded = 1 << 28
 
 func padded(d *abi.Desc) int64 {
@@ -198,7 +198,7 @@ func (p *Program) Run(image []int16) ([][]int16, error) {
 	return out, nil
 }
 
-// Round is rnd(x, n) = (x + 2^(n-1)) >> n, arithmetic; n = 0 gives x.
+// Round returns rnd(x, n) = (x + 2^(n-1)) >> n, arithmetic; x for n = 0.
 func Round(x int64, n uint8) int64 {
 	if n == 0 {
 		return x
@@ -223,7 +223,7 @@ func Clamp(x, lo, hi int16) int16 {
 	return x
 }
 
-// post is what comes behind the sums: the shift, then the product with res or the curve, and the clamp.
+// post applies the operations after the sum: the shift, then the product with res or the curve, and the clamp.
 func (l *layer) post(sum int64, res int16) int16 {
 	d := &l.d
 	switch {
@@ -239,7 +239,7 @@ func (l *layer) finish(x int64, shift uint8) int16 {
 	return Clamp(Saturate(Round(x, shift)), l.d.ClampLo, l.d.ClampHi)
 }
 
-// of8 is what comes behind the sums in int8.
+// of8 applies the operations after the sum in int8.
 func (l *layer) of8(sum int64, channel int, res int16) int16 {
 	t := l.eight.Scales[channel].Of(sum)
 	if o := l.eight.Operand; o != nil {
@@ -251,12 +251,12 @@ func (l *layer) of8(sum int64, channel int, res int16) int16 {
 	return l.code(t)
 }
 
-// code is t with the output's zero point, clamped.
+// code returns t plus the output's zero point, clamped.
 func (l *layer) code(t int64) int16 {
 	return Clamp(Saturate(t+int64(l.d.OutZero)), l.d.ClampLo, l.d.ClampHi)
 }
 
-// pooled is the average of so many taps, or of one the largest, in int8.
+// pooled returns the int8 result of a pool from an average's sum over taps, or a maximum (taps = 1).
 func (l *layer) pooled(sum int64, taps int) int16 {
 	s := abi.Scaling{Mul: int32(l.d.AvgMul), Shift: l.d.AvgShift}
 	if l.d.AvgTable {
@@ -265,7 +265,7 @@ func (l *layer) pooled(sum int64, taps int) int16 {
 	return l.code(s.Of(sum))
 }
 
-// accBits is the width of the layer's sums.
+// accBits returns the width of the layer's sums in bits.
 func (l *layer) accBits() int {
 	if l.eight != nil {
 		return 32
@@ -273,7 +273,7 @@ func (l *layer) accBits() int {
 	return abi.AccBits
 }
 
-// bytesOf is those of an element.
+// bytesOf returns the number of bytes of an element.
 func bytesOf(eight bool) int {
 	if eight {
 		return 1
@@ -298,7 +298,7 @@ func put(b []byte, i int, eight bool, v int16) {
 	binary.LittleEndian.PutUint16(b[2*i:], uint16(v))
 }
 
-// outputs is the layer's output of n channels from first on, at one position.
+// outputs returns the bytes of the layer's output for n channels from first on, at one position.
 func (l *layer) outputs(slot []byte, oh, ow, first, n int) []byte {
 	d, size := &l.d, bytesOf(l.d.Out8)
 	return slot[int(d.OutOffset)+oh*int(d.OutRowBytes)+size*(ow*int(d.OutPix)+first):][:size*n]
@@ -437,17 +437,17 @@ func (l *layer) emit(slot []byte, oh, ow, first int, sums []int64) error {
 	return nil
 }
 
-// isPlain says whether emitPlain does for the layer what emit does.
+// isPlain reports whether emitPlain has the same result as emit for the layer.
 func (l *layer) isPlain() bool {
 	d := &l.d
 	return l.end == nil && !d.Curve && !d.Product && !d.Out8 && !d.Res8 && d.Shift < 64 && d.ResShift < 64
 }
 
-// emitPlain finishes and writes sums of 16 bits' layers without a curve or a product. It is false, and out not written
-// whole, if a sum overflows.
+// emitPlain finishes and writes the sums of an int16 layer without a curve or a product. If a sum overflows it returns
+// false, and out is incomplete.
 func (l *layer) emitPlain(out, res []byte, bias []int32, sums []int64) bool {
 	d := &l.d
-	shift, lo, hi := d.Shift&63, int64(d.ClampLo), int64(d.ClampHi) // which also saturate
+	shift, lo, hi := d.Shift&63, int64(d.ClampLo), int64(d.ClampHi) // lo and hi also saturate
 	half := int64(1) << shift >> 1
 	const limit = 1 << (abi.AccBits - 1)
 	var over uint64
@@ -460,7 +460,7 @@ func (l *layer) emitPlain(out, res []byte, bias []int32, sums []int64) bool {
 		}
 		x := (sum + half) >> shift
 		y := min(x, hi)
-		if x < lo { // first, as in Clamp: a layer that is not valid may have them in the other order
+		if x < lo { // first, as in Clamp: an invalid layer may have lo > hi
 			y = lo
 		}
 		binary.LittleEndian.PutUint16(out[2*o:], uint16(y))
@@ -468,7 +468,7 @@ func (l *layer) emitPlain(out, res []byte, bias []int32, sums []int64) bool {
 	return over>>abi.AccBits == 0
 }
 
-// arrange puts the weights into the order in which they are read fastest.
+// arrange stores the weights in the fastest order for reading.
 func (l *layer) arrange() {
 	l.plain = l.isPlain()
 	switch {
@@ -479,7 +479,7 @@ func (l *layer) arrange() {
 	}
 }
 
-// byTap arranges depthwise weights, [C][K_H][K_W], as [K_H][K_W][C]: a tap's channels lie as its inputs do.
+// byTap rearranges depthwise weights, [C][K_H][K_W], to [K_H][K_W][C], the order of a tap's inputs.
 func (l *layer) byTap() {
 	c, taps := int(l.d.OutC), int(l.d.KH)*int(l.d.KW)
 	out := make([]int16, len(l.weights))
@@ -546,7 +546,7 @@ func (l *layer) maxPool(s *buffers, slot []byte) {
 	}
 }
 
-// Taps counts the positions of a window that lie inside the image, along one axis.
+// Taps returns the number of positions of a window inside the image, along one axis.
 func Taps(out, stride, pad, kernel, in int) int {
 	first := out*stride - pad
 	return max(0, min(first+kernel, in)-max(first, 0))

@@ -8,31 +8,32 @@ const (
 	// A block is blockW adjacent output positions by blockC channels.
 	blockW = 4
 	blockC = 8
-	// blockPairs is how many pairs of weights and inputs of a kernel row are multiplied at once: 4 KiB of weights, which
-	// stay in the cache for a row of blocks.
+	// blockPairs is the number of pairs of weights and inputs of a kernel row that are multiplied at once: 4 KiB of
+	// weights, which stay in the cache for a row of blocks.
 	blockPairs = 128
-	// A window of pairs is summed in 32 bits, beginning at windowBias, and then added to 64 bits as an unsigned number. Of
-	// weights whose magnitudes add up to windowMost the products with any inputs fit, and so does any single pair.
+	// A window of pairs is summed in 32 bits, starting at windowBias, and then added to 64 bits as an unsigned number.
+	// If the magnitudes of the weights add up to at most windowMost, their products with any inputs fit. A single pair
+	// always fits.
 	windowBias = 1<<31 - 1
 	windowMost = 1<<16 - 1
 	maxWindow  = 16
 )
 
-// lane is where a channel of a block stands among the weights of a pair: even lanes hold the first half of the channels,
-// odd ones the second.
+// lane returns the position of a block's channel among the weights of a pair: even lanes hold the first half of the
+// channels, odd ones the second.
 func lane(channel int) int { return channel%(blockC/2)*2 + channel/(blockC/2) }
 
 // group is the weights of blockC channels.
 type group struct {
 	weights []int16 // [K_H][pairs of K_W x IN_C][lanes][2], with zeros if a row is odd or channels are missing
-	windows []int   // by kernel row and part of blockPairs
-	bias    int64   // that all windows add
+	windows []int   // pairs per window, by kernel row and part of blockPairs
+	bias    int64   // sum of the windows' biases
 }
 
 // block arranges the weights in groups.
 func (l *layer) block() {
 	outC, kh, kwc := int(l.d.OutC), int(l.d.KH), int(l.d.KWC)
-	size := (kwc + 1) / 2 * blockC * 2 // of a row
+	size := (kwc + 1) / 2 * blockC * 2 // of a kernel row
 	l.groups = make([]group, (outC+blockC-1)/blockC)
 	for i := range l.groups {
 		g := &l.groups[i]
@@ -57,9 +58,9 @@ func (l *layer) block() {
 	l.weights = nil
 }
 
-// window is how many pairs of weights may be summed in 32 bits.
+// window returns the number of pairs of weights that may be summed in 32 bits.
 func window(weights []int16) int {
-	var all [blockPairs][blockC]int32 // of magnitudes, of a window of n pairs
+	var all [blockPairs][blockC]int32 // sums of magnitudes over windows of n pairs
 	sums := all[:len(weights)/(2*blockC)]
 	for i := range sums {
 		for o := range blockC {

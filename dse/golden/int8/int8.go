@@ -13,25 +13,25 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// Program is a network prepared for execution. It knows no bundle and no design, so that golden on bundles is held to it: the layers' order is the
-// graph's, and every map has a place of its own, in words of 16 bits. Convolutions are golden's up to their sums. It is
-// safe for concurrent use.
+// Program is a network prepared for execution. It uses no bundle and no design, so that golden's results on bundles can
+// be compared with it. The layers' order is the graph's, and every map has its own place, in 16-bit words. golden
+// computes the convolutions up to their sums. Program is safe for concurrent use.
 type Program struct {
 	n     *quant.Int8
 	at    []int            // by tensor: its first byte
 	size  int              // bytes of all maps
-	convs [][]*golden.Conv // by node: of a convolution, one a group
+	convs [][]*golden.Conv // by node: a convolution's, one per group
 	ends  []end            // by node
 }
 
-// posted is what comes behind the sums of a layer's channels from first on.
+// posted applies the operations after the sum to a layer's channels from first on.
 type posted struct {
 	*end
 	first        int
 	residualZero int64
 }
 
-// of is the code of a sum, with its bias, of a channel of this group.
+// of returns the code for the sum, including bias, of a channel of this group.
 func (p *posted) of(sum int64, channel int, res int16) int16 {
 	t := p.l.Scales[p.first+channel].Of(sum)
 	if p.l.Sum != nil {
@@ -40,11 +40,11 @@ func (p *posted) of(sum int64, channel int, res int16) int16 {
 	return p.code(t)
 }
 
-// end makes a layer's codes, and counts what saturates in front of a residual or curve, or beyond codes whose end is no
-// clamp of the network.
+// end computes a layer's codes. It counts values that saturate before a residual or curve, and those beyond codes,
+// unless the network itself clamps there.
 type end struct {
 	l           *quant.Layer8
-	zero        int64 // of the output
+	zero        int64 // zero point of the output
 	least, most int64 // codes that do not saturate
 	front       *quant.Front
 	beyond      atomic.Int64
@@ -64,7 +64,7 @@ func (e *end) set(n *quant.Int8, i int) {
 	}
 }
 
-// half is t in 16 bits.
+// half returns t saturated to 16 bits.
 func (e *end) half(t int64) int64 {
 	s := int64(golden.Saturate(t))
 	if s != t {
@@ -73,7 +73,7 @@ func (e *end) half(t int64) int64 {
 	return s
 }
 
-// code is clamp(t + zero), or clamp(curve(sat16(t))).
+// code returns clamp(t + zero), or clamp(curve(sat16(t))).
 func (e *end) code(t int64) int16 {
 	if e.l.Curve != nil {
 		if e.front.Saturates(math.Ldexp(float64(t), -e.l.Mid)) {
@@ -89,8 +89,8 @@ func (e *end) code(t int64) int16 {
 	return int16(min(max(t, int64(e.l.Lo)), int64(e.l.Hi)))
 }
 
-// Saturated counts the results of a layer so far that saturated, in 16 bits or beyond the codes' ends. Clamps of the
-// network itself do not count.
+// Saturated returns the number of a layer's results so far that saturated, in 16 bits or beyond the codes' ends. Clamps
+// of the network itself are not included.
 func (p *Program) Saturated(node int) int64 { return p.ends[node].beyond.Load() }
 
 // New prepares a network for execution.
@@ -115,7 +115,7 @@ func New(n *quant.Int8) (*Program, error) {
 	return p, nil
 }
 
-// convolution makes a layer of each group, or one of the depthwise unit's kind.
+// convolution adds a layer for each group, or one depthwise layer.
 func (p *Program) convolution(i int) error {
 	g, node, l := p.n.Graph, &p.n.Graph.Nodes[i], &p.n.Layers[i]
 	in, out, w := g.Tensors[node.Inputs[0]], g.Tensors[node.Output], node.Window
@@ -170,7 +170,7 @@ func (p *Program) Run(input []int16) ([][]int16, error) {
 	return out, nil
 }
 
-// Layer computes one layer's output from its inputs' codes; those of other tensors are not read.
+// Layer computes one layer's output from its inputs' codes. It does not read other tensors.
 func (p *Program) Layer(node int, tensors [][]int16) ([]int16, error) {
 	maps := make([]byte, p.size)
 	for _, t := range p.n.Graph.Nodes[node].Reads() {

@@ -27,10 +27,10 @@ type Bundle struct {
 	Meta    map[string]string // provenance: source file hash, seed, float accuracy ...
 }
 
-// NetworkName and Kind make a bundle what a runtime loads on a device (device.Artefact).
+// NetworkName and Kind make a bundle loadable on a device at run time (device.Artefact).
 func (b *Bundle) NetworkName() string { return b.Network.Name }
 
-// Kind is that of every bundle.
+// Kind returns the kind of every bundle.
 func (*Bundle) Kind() string { return "bundle" }
 
 // Network describes the compiled network.
@@ -44,14 +44,14 @@ type Network struct {
 	Codes
 }
 
-// Codes say how the elements of a map stand for its values in a bundle of int8: element = round(x / Step) + Zero, of two
-// the even one. In one of int16 they are zero, and the map's fraction says it.
+// Codes is the mapping from values to elements in an int8 bundle: element = round(x / Step) + Zero, ties to even. In an
+// int16 bundle it is zero, and the map's fraction defines the mapping.
 type Codes struct {
 	Step float64 `json:",omitempty"`
 	Zero int     `json:",omitempty"`
 }
 
-// scale is the same of either type: x = step * (element - zero).
+// scale returns the mapping for both types: x = step * (element - zero).
 func (c Codes) scale(frac int) (step float64, zero int) {
 	if c.Step == 0 {
 		return math.Ldexp(1, -frac), 0
@@ -77,7 +77,7 @@ func (n *Network) Elements(out []int16, x []float32) (cut bool) {
 		}
 		return cut
 	}
-	scale := math.Float64frombits(uint64(1023+n.InFrac) << 52) // 2^InFrac, which is small
+	scale := math.Float64frombits(uint64(1023+n.InFrac) << 52) // 2^InFrac, for small InFrac
 	for i, v := range x {
 		switch x := float64(v) * scale; {
 		case !(x < math.MaxInt16+0.5):
@@ -85,16 +85,16 @@ func (n *Network) Elements(out []int16, x []float32) (cut bool) {
 		case x <= math.MinInt16-0.5:
 			out[i], cut = math.MinInt16, true
 		default:
-			out[i] = int16(int32(x + math.Copysign(0.5, x))) // math.Round: a float32 has bits left for the half
+			out[i] = int16(int32(x + math.Copysign(0.5, x))) // like math.Round: a float32 has bits left for the half
 		}
 	}
 	return cut
 }
 
-// Holds refuses elements of an input that the network's type does not have.
+// Holds returns an error for elements that the network's type cannot represent.
 func (n *Network) Holds(elements []int16) error {
 	if n.Step == 0 {
-		return nil // int16 has them all
+		return nil // every element is valid in int16
 	}
 	for i, v := range elements {
 		if int16(int8(v)) != v {
@@ -104,7 +104,7 @@ func (n *Network) Holds(elements []int16) error {
 	return nil
 }
 
-// Type is that of the elements, int16 or int8, as the design's.
+// Type returns the type of the elements, int16 or int8, which is also the design's.
 func (n *Network) Type() string {
 	if n.Step != 0 {
 		return configs.TypeInt8
@@ -112,7 +112,7 @@ func (n *Network) Type() string {
 	return configs.TypeInt16
 }
 
-// Scale says in a few words what an element of the input stands for.
+// Scale describes the value of an input element.
 func (n *Network) Scale() string {
 	if n.Step != 0 {
 		return fmt.Sprintf("%g * (element - %d)", n.Step, n.Zero)
@@ -120,7 +120,7 @@ func (n *Network) Scale() string {
 	return fmt.Sprintf("2^-%d", n.InFrac)
 }
 
-// Logits are an exit's logits as numbers; in int16 exactly, since a float32 holds any int16 times a power of two.
+// Logits returns an exit's logits as numbers; in int16 exactly, since a float32 holds any int16 times a power of two.
 func (e *Exit) Logits(raw []int16) []float32 { return e.Codes.values(raw, e.Frac) }
 
 func (c Codes) values(elements []int16, frac int) []float32 {
@@ -137,18 +137,18 @@ type Exit struct {
 	Name        string
 	First, Last int   // layers of this segment, including its head
 	Offset      int   // logits, bytes from the slot's start
-	Classes     int   // logits; ClassesOf says how many classes they tell apart
+	Classes     int   // logits; ClassesOf returns the number of classes
 	Frac        int   // logit = element * 2^-Frac
 	MACs        int64 // of the segment, one sample
-	// Confidence is how sure the exit is, one of graph.Confidences; "": softmax, of one logit sigmoid.
+	// Confidence is the confidence measure of the exit, one of graph.Confidences; "": softmax, for one logit sigmoid.
 	Confidence string `json:",omitempty"`
 	Codes
 }
 
-// ClassesOf returns how many classes a number of logits distinguishes: one logit is a yes-or-no question.
+// ClassesOf returns the number of classes for a number of logits: one logit is a yes-or-no question.
 func ClassesOf(logits int) int { return max(logits, 2) }
 
-// ElementAt reads element i of a map in a slot, from byte at on.
+// ElementAt reads element i of a map that begins at byte at of a slot.
 func (b *Bundle) ElementAt(slot []byte, at, i int) int16 {
 	if b.Design.Int8() {
 		return int16(int8(slot[at+i]))
@@ -156,7 +156,7 @@ func (b *Bundle) ElementAt(slot []byte, at, i int) int16 {
 	return int16(binary.LittleEndian.Uint16(slot[at+2*i:]))
 }
 
-// SetInput writes the elements of an input, as many as it has, into a slot.
+// SetInput writes the elements of an input into a slot.
 func (b *Bundle) SetInput(slot []byte, in []int16) error {
 	n := &b.Network
 	if err := n.Holds(in); err != nil {

@@ -8,20 +8,20 @@ import (
 	"github.com/sluice-npu/sluice/dse/graph"
 )
 
-// ConfidenceAt is an exit's answer, the class of its largest logit, and how sure it is by the measure that the bundle
-// names (graph.Confidences); Confidence where it names none, and the same on every platform as that. An exit that is no
+// ConfidenceAt returns an exit's class, that of its largest logit, and its confidence by the measure that the bundle
+// names (graph.Confidences), otherwise by Confidence. The result is the same on every platform. An exit that is not a
 // classifier has class -1.
 func ConfidenceAt(e *Exit, raw []int16) (class int, conf float32) {
 	step, zero := e.scale(e.Frac)
 	return measured(e.Confidence, raw, step, zero)
 }
 
-// ConfidenceBy is ConfidenceAt by a measure, from logits of a float network.
+// ConfidenceBy is ConfidenceAt with a given measure, for the logits of a float network.
 func ConfidenceBy(by string, logits []float32) (class int, conf float32) {
 	return measured(by, logits, 1, 0)
 }
 
-// measured is of logits step * (raw - zero).
+// measured returns class and confidence for logits step * (raw - zero).
 func measured[T int16 | float32](by string, raw []T, step float64, zero int) (class int, conf float32) {
 	class, conf = confidence(raw, step, zero)
 	if len(raw) == 0 {
@@ -54,8 +54,8 @@ func measured[T int16 | float32](by string, raw []T, step float64, zero int) (cl
 	return class, conf
 }
 
-// ln is the natural logarithm of x >= 1 to about one unit in the last place, as exact as expNeg: x = 2^k m, ln m by the
-// series of the inverse hyperbolic tangent.
+// ln returns the natural logarithm of x >= 1 to about one unit in the last place, with the precautions of expNeg: x =
+// 2^k m, and ln m by the series of the inverse hyperbolic tangent.
 func ln(x float64) float64 {
 	m, k := math.Frexp(x) // 0.5 <= m < 1
 	if m < math.Sqrt2/2 {
@@ -69,14 +69,13 @@ func ln(x float64) float64 {
 	return float64(float64(k)*math.Ln2) + 2*float64(t*sum)
 }
 
-// Confidence is the exit decision's number: the class with the largest logit (the first among
-// equals) and its softmax probability, from logits as the hardware leaves them (element * 2^-frac).
-// One logit answers a yes-or-no question: with p its sigmoid the class is 1 where p >= 0.5, else 0,
-// and the confidence is the larger of p and 1-p. Without logits the class is -1.
+// Confidence returns the class with the largest logit (the first among equals) and its softmax probability, from logits
+// as the hardware stores them (element * 2^-frac). The exit decision uses this probability. One logit is a yes-or-no
+// question: with p its sigmoid, the class is 1 if p >= 0.5, otherwise 0, and the confidence is the larger of p and 1-p.
+// Without logits the class is -1.
 //
-// The value is the same bit for bit on every platform: the sum is taken in order in float64, with
-// an exponential built from single roundings (no fused operations, no platform's own exp), and is
-// rounded to float32 once, at the end.
+// The value is the same bit for bit on every platform: the sum is computed in order in float64, with an exponential of
+// single roundings (no fused operations, no platform's own exp). It is rounded to float32 once, at the end.
 func Confidence(raw []int16, frac int) (class int, conf float32) {
 	return confidence(raw, math.Ldexp(1, -frac), 0)
 }
@@ -105,8 +104,8 @@ func confidence[T int16 | float32](raw []T, step float64, zero int) (class int, 
 	return class, float32(1 / sum)
 }
 
-// expNeg is e^x for x <= 0 to about one unit in the last place: x = k ln 2 + r, e^r by its series.
-// Every product is converted, which forbids fusing it into the sum behind it.
+// expNeg returns e^x for x <= 0 to about one unit in the last place: x = k ln 2 + r, and e^r by its series. Every
+// product is converted, so that it is not fused with the following sum.
 func expNeg(x float64) float64 {
 	const (
 		ln2Hi = 6.93147180369123816490e-01 // the leading 33 bits, so that k * ln2Hi is exact

@@ -46,14 +46,14 @@ const (
 	MaxMeta    = 1024    // entries
 	MaxString  = 4096    // bytes of a name or of a Meta value
 	MaxMACs    = 1 << 50 // of a segment
-	MaxNs      = 1 << 44 // ns, about five hours: MaxLatency entries of it do not overflow
+	MaxNs      = 1 << 44 // ns, about five hours: sums of MaxLatency entries do not overflow
 
 	maxJSON = 16 << 20 // bytes of a JSON section
 )
 
 var sectionTags = [...]string{"DSGN", "NETW", "SLOT", "NAME", "META", "LAYR", "FBCB", "LATN", "WGHT"}
 
-// Errors of Read. Every one wraps one of these, or ErrInvalid.
+// Errors of Read. Every error wraps one of these, or ErrInvalid.
 var (
 	ErrMagic     = errors.New("not a bundle")
 	ErrVersion   = errors.New("bundle version not supported")

@@ -35,7 +35,7 @@ type ExitSummary struct {
 	First     int    `json:"first_layer"`
 	Last      int    `json:"last_layer"`
 	Classes   int    `json:"classes"`
-	By        string `json:"confidence,omitempty"` // how sure it is, where that is neither softmax nor of one logit
+	By        string `json:"confidence,omitempty"` // confidence measure, unless it is softmax, or sigmoid for one logit
 	MACs      int64  `json:"macs"`
 	LatencyNS []int  `json:"latency_ns"` // p50 by batch - 1; 0 if the table has no entry
 }

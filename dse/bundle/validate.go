@@ -24,7 +24,7 @@ func invalid(format string, args ...any) error {
 // Ranges of descriptor fields that are narrower than their bits.
 const (
 	maxShift  = abi.ShiftMax
-	MaxFrac   = 255       // of a tensor's fraction bits, and -MaxFrac the least
+	MaxFrac   = 255       // largest number of a tensor's fraction bits; -MaxFrac is the smallest
 	maxAvgMul = 1<<17 - 1 // AVG_MUL
 	slotAlign = 64
 )
@@ -154,7 +154,7 @@ func (b *Bundle) checkNetwork() error {
 	return nil
 }
 
-// checkCodes checks that a map has a fraction or a step, as the design's type asks.
+// checkCodes checks that a map has a fraction or a step, as the design's type requires.
 func (b *Bundle) checkCodes(what string, frac int, c Codes) error {
 	switch {
 	case !b.Design.Int8() && c != Codes{}:
@@ -262,7 +262,7 @@ func (b *Bundle) checkLayer(i int) error {
 	return b.checkStored(i, g)
 }
 
-// checkType checks that the layer's maps and weights have the design's type: mixed ones are not built.
+// checkType checks that the layer's maps and weights have the design's type. Mixed types are not built.
 func (b *Bundle) checkType(l *abi.Desc) error {
 	eight := b.Design.Int8()
 	switch {
@@ -296,7 +296,7 @@ func checkProducts(l *abi.Desc, elem uint32) error {
 			return fmt.Errorf("%s is %d, the other fields make it %d", f.name, f.got, f.want)
 		}
 	}
-	// Rows may be further apart than they are long: a view of every second row.
+	// Rows may be further apart than their length: a view of every second row.
 	if row := uint64(l.InW) * uint64(l.InPix) * uint64(elem); uint64(l.InRowBytes) < row {
 		return fmt.Errorf("IN_ROW_BYTES is %d, a row has %d", l.InRowBytes, row)
 	}
@@ -331,7 +331,7 @@ func checkNumbers(l *abi.Desc) error {
 	return nil
 }
 
-// biasWords is how many words a layer has where its biases are.
+// biasWords returns the number of words of a layer in place of its biases.
 func biasWords(l *abi.Desc) int {
 	switch {
 	case l.In8 && (l.Op == abi.OpGEMM || l.Op == abi.OpDepthwise):
@@ -371,7 +371,7 @@ func (b *Bundle) checkStored(i int, g cost.Geom) error {
 	return nil
 }
 
-// checkPacking checks where a layer's weights for k are.
+// checkPacking checks the place of a layer's weights for k.
 func (b *Bundle) checkPacking(p Packing, k cost.K, g cost.Geom) error {
 	if p.Bytes == 0 {
 		if p != (Packing{}) {

@@ -14,9 +14,9 @@ import (
 )
 
 // PackWeights packs the weights of one layer, [C][K_H][K_W*IN_C], in the hardware's read order for stacking factor k.
-// From outer to inner: C tiles of T_C' channels, K_H, chunks of T_P' elements of the kernel row (the last
-// zero-filled), and the tile's channels. Every C tile is padded to WEIGHT_ALIGN bytes. In int8 two channels share a
-// multiplier, so what is a channel of words there is a pair of them: the even one's bytes below the odd one's.
+// From outer to inner: C tiles of T_C' channels, K_H, chunks of T_P' elements of the kernel row (the last zero-filled),
+// and the tile's channels. Every C tile is padded to WEIGHT_ALIGN bytes. In int8 two channels share a multiplier. They
+// form one channel of words: the even channel in the low bytes, the odd one in the high bytes.
 func PackWeights(d configs.Design, k cost.K, w []int16, c, kh, kwc int) ([]byte, error) {
 	tp, tc, err := tree(d, k)
 	if err != nil {
@@ -54,13 +54,13 @@ func PackWeights(d configs.Design, k cost.K, w []int16, c, kh, kwc int) ([]byte,
 	return out, nil
 }
 
-// ofPairs is the design of int16 whose channels are pairs of d's.
+// ofPairs returns the int16 design whose channels are pairs of d's.
 func ofPairs(d configs.Design) configs.Design {
 	d.Type, d.TC = "", d.TC/2
 	return d
 }
 
-// paired joins the weights of c channels of int8 two by two into words; the last of an odd number has zeros above it.
+// paired joins the weights of c int8 channels in pairs to words; the last of an odd number is joined with zeros.
 func paired(w []int16, c int) ([]int16, error) {
 	each := len(w) / c
 	out := make([]int16, (c+1)/2*each)
@@ -94,7 +94,8 @@ func unpaired(words []int16, c int) ([]int16, error) {
 	return w[:c*each], nil
 }
 
-// byteWeight refuses -128 too, which two weights of one multiplier may not have (hw/INT8.md).
+// byteWeight returns an error for weights outside int8, and for -128, which is illegal because two weights share a
+// multiplier (hw/INT8.md).
 func byteWeight(v int16) error {
 	if v < -math.MaxInt8 || v > math.MaxInt8 {
 		return fmt.Errorf("a weight of %d, in int8 they are -127..127", v)
@@ -153,8 +154,8 @@ func UnpackWeights(d configs.Design, k cost.K, packed []byte, c, kh, kwc int) ([
 	return w, nil
 }
 
-// PackDepthwise packs the weights of a depthwise layer, [C][taps], as the unit reads them: groups of NB channels, in
-// each the taps, in each NB elements (zero beyond the channels). The whole is padded to WEIGHT_ALIGN bytes.
+// PackDepthwise packs the weights of a depthwise layer, [C][taps], in the unit's read order: groups of NB channels, in
+// each the taps, in each NB elements (zero beyond the channels). The result is padded to WEIGHT_ALIGN bytes.
 func PackDepthwise(d configs.Design, w []int16, c int) []byte {
 	nb, taps := d.NB(), len(w)/c
 	groups := (c + nb - 1) / nb
@@ -230,8 +231,8 @@ func SetPacking(l *abi.Desc, k cost.K, p Packing) {
 	}
 }
 
-// LayerWeights returns the weights of layer l as [OUT_C][K_H][K_W][IN_C] (depthwise: [C][K_H][K_W]), unpacked from stacking factor k, or from
-// the first stored one if k is negative. It returns nil for pools.
+// LayerWeights returns the weights of layer l as [OUT_C][K_H][K_W][IN_C] (depthwise: [C][K_H][K_W]), unpacked from
+// stacking factor k, or from the first stored one if k is negative. It returns nil for pools.
 func (b *Bundle) LayerWeights(l int, k int) ([]int16, error) {
 	d := &b.Layers[l]
 	if g := cost.GeomOf(d); !g.Drained() {
@@ -261,8 +262,8 @@ func (b *Bundle) LayerWeights(l int, k int) ([]int16, error) {
 	return nil, fmt.Errorf("layer %d: no weights", l)
 }
 
-// LayerBias returns the bias of layer l, with the words of its curve behind them, or its table of M; it is empty if the
-// layer has neither.
+// LayerBias returns the bias of layer l followed by the words of its curve, or its table of M; it is empty if the layer
+// has neither.
 func (b *Bundle) LayerBias(l int) ([]int32, error) {
 	d := &b.Layers[l]
 	end := int64(d.BiasOffset) + 4*int64(d.BiasCount)

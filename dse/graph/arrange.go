@@ -44,16 +44,16 @@ func (g *Graph) LastUse() []int {
 	return last
 }
 
-// Head reports for each node whether only the exit of its own segment needs it. The last segment has no later exit,
-// so all its nodes count as head.
+// Head reports for each node whether only the exit of its own segment needs it. The last segment has no later exit, so
+// all its nodes belong to the head.
 func (g *Graph) Head() []bool {
 	_, head := g.segments(g.Producers())
 	return head
 }
 
-// Arrange brings the nodes of a graph, which may be in any order, into the order that Check requires. It removes
-// nodes that reach no exit and tensors that are not used, and sorts by segment, with the backbone before the head;
-// otherwise the order of the nodes stays. Exits must be in order of depth.
+// Arrange sorts the nodes of a graph, which may be in any order, into the order that Check requires. It removes nodes
+// that reach no exit and unused tensors, and sorts by segment, with the backbone before the head; otherwise it keeps
+// the order of the nodes. Exits must be in order of depth.
 func (g *Graph) Arrange() error {
 	if err := g.checkTensors(); err != nil {
 		return err
@@ -158,7 +158,7 @@ func (g *Graph) segments(producer []int) (segment []int, head []bool) {
 	return segment, head
 }
 
-// order returns a topological order that takes the earliest node first wherever there is a choice.
+// order returns a topological order that prefers earlier nodes.
 func (g *Graph) order(producer []int) ([]int, error) {
 	waits := make([]int, len(g.Nodes))
 	readers := make([][]int, len(g.Nodes))

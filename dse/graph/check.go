@@ -260,8 +260,8 @@ func checkWindow(node *Node, in, out Tensor) error {
 	return nil
 }
 
-// fits reports whether the window gives out positions along one axis: rounded down, or for pools also rounded up
-// (ceil_mode), where the last window may extend beyond the padding.
+// fits reports whether the window yields out positions along one axis: rounded down, or for pools also rounded up
+// (ceil_mode), when the last window may extend beyond the padding.
 func fits(in, before, after, k, s, out int, pool bool) bool {
 	span, stride := int64(in)+int64(before)+int64(after)-int64(k), int64(s)
 	if span < 0 {
@@ -354,7 +354,7 @@ func (g *Graph) checkExits(producer []int) error {
 		}
 		seen[e.Tensor], names[e.Name] = e.Name, true
 		elems := g.Tensors[e.Tensor].Elems()
-		n, last := 1, 0 // the last element that the walk reaches
+		n, last := 1, 0 // index of the last element that the walk reaches
 		for _, s := range e.Walk {
 			if s.Size < 1 || s.Step < 1 || s.Size > elems || s.Step > elems {
 				return fmt.Errorf("%w: %q steps %d times by %d through %d elements", ErrExits, e.Name, s.Size, s.Step, elems)

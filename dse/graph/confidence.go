@@ -31,7 +31,7 @@ func CheckConfidence(name string, logits int) error {
 	return nil
 }
 
-// CheckConfidence rejects a measure that the exit, with its number of channels, cannot have.
+// CheckConfidence rejects a measure that is invalid for the exit's number of channels.
 func (e *Exit) CheckConfidence(channels int) error {
 	if e.Dims != nil && e.Confidence != "" && e.Confidence != NoClass {
 		return fmt.Errorf("%w: confidence %s of a map, which has no class; expected none", ErrExits, e.Confidence)
@@ -39,8 +39,8 @@ func (e *Exit) CheckConfidence(channels int) error {
 	return CheckConfidence(e.Confidence, channels)
 }
 
-// ConfidenceOf is the measure of exit i: the one in its file of exits, else the one that fits its kind; "" if that is
-// the default.
+// ConfidenceOf returns the measure of exit i: the one in its file of exits, otherwise the one for its kind; "" for the
+// default.
 func (g *Graph) ConfidenceOf(i int) string {
 	e := &g.Exits[i]
 	switch {

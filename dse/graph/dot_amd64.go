@@ -4,7 +4,7 @@ import "golang.org/x/sys/cpu"
 
 var hasVectors = cpu.X86.HasAVX2
 
-// dot4 is dot for several positions, whose inputs of n elements each begin stride apart.
+// dot4 is dot for several positions; their inputs of n elements each begin at distances of stride.
 func dot4(acc *[positions][lanes]float32, x, w []float32, n, stride int) {
 	_, _ = x[(positions-1)*stride+n-1], w[n*lanes-1]
 	dot4AVX2(&acc[0][0], &x[0], &w[0], n, 4*stride)

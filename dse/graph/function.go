@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// Function is an activation that is not a clamp: an operator by its name in ONNX, of x or of functions of x. x * Sigmoid(x)
-// is {Name: "Mul", Of: {{Name: "x"}, {Name: "Sigmoid"}}}. Alpha and Beta are the operator's attributes.
+// Function is an activation that is not a clamp: an operator by its ONNX name, applied to x or to functions of x. x *
+// Sigmoid(x) is {Name: "Mul", Of: {{Name: "x"}, {Name: "Sigmoid"}}}. Alpha and Beta are the operator's attributes.
 type Function struct {
 	Name        string
 	Alpha, Beta float64
-	Of          []*Function // arguments; none is x alone
+	Of          []*Function // arguments; if empty, the argument is x
 }
 
-// operator is an entry of functions: the number of its arguments and of its attributes, and its value.
+// operator is an entry of functions: the number of its arguments and attributes, and its value.
 type operator struct {
 	args, attributes int
 	at               func(f *Function, a, b float64) float64
@@ -29,7 +29,7 @@ func binary(at func(a, b float64) float64) operator {
 	return operator{2, 0, func(_ *Function, a, b float64) float64 { return at(a, b) }}
 }
 
-// functions are those of ONNX, and two that have no operator of that name there: x, and Line, alpha a + beta.
+// functions are ONNX operators, and two without an ONNX name: x, and Line, alpha a + beta.
 var functions = map[string]operator{
 	"x":          unary(func(a float64) float64 { return a }),
 	"Line":       {1, 2, func(f *Function, a, _ float64) float64 { return f.Alpha*a + f.Beta }},
@@ -61,13 +61,13 @@ var functions = map[string]operator{
 
 func softplus(a float64) float64 { return max(a, 0) + math.Log1p(math.Exp(-math.Abs(a))) }
 
-// MaxFunction limits the operators of a function: a file may ask for products of products.
+// MaxFunction limits the number of operators of a function, since a file may nest products.
 const MaxFunction = 64
 
-// X is x itself.
+// X returns the function x.
 func X() *Function { return &Function{Name: "x"} }
 
-// At is the function's value.
+// At returns the function's value.
 func (f *Function) At(x float64) float64 {
 	a, b := x, x
 	if len(f.Of) > 0 {
@@ -79,7 +79,7 @@ func (f *Function) At(x float64) float64 {
 	return functions[f.Name].at(f, a, b)
 }
 
-// After is the function of the function g.
+// After returns the composition f(g(x)).
 func (f *Function) After(g *Function) *Function {
 	if f.Name == "x" || g.Name == "x" {
 		if f.Name == "x" {
@@ -97,7 +97,7 @@ func (f *Function) After(g *Function) *Function {
 	return &out
 }
 
-// Size is the number of its operators.
+// Size returns the number of the function's operators.
 func (f *Function) Size() int {
 	n := 1
 	for _, a := range f.Of {
@@ -106,7 +106,7 @@ func (f *Function) Size() int {
 	return n
 }
 
-// String is the function as a formula of x.
+// String returns the function as a formula of x.
 func (f *Function) String() string {
 	if f.Name == "x" {
 		return "x"
@@ -125,7 +125,7 @@ func (f *Function) String() string {
 	return f.Name + "(" + strings.Join(args, ", ") + ")"
 }
 
-// Gate is g of a function x * g(x) whose g stays within 2, as SiLU's Sigmoid; nil if the function is none.
+// Gate returns g of a function x * g(x) if |g| stays within 2, such as the Sigmoid of SiLU; otherwise nil.
 func (f *Function) Gate() *Function {
 	g := f.over()
 	if g == nil {
@@ -139,7 +139,7 @@ func (f *Function) Gate() *Function {
 	return g
 }
 
-// over is the function divided by x; nil if x is no factor of it.
+// over returns the function divided by x; nil if x is not a factor of it.
 func (f *Function) over() *Function {
 	line := func(of *Function, alpha, beta float64) *Function {
 		return &Function{Name: "Line", Alpha: alpha, Beta: beta, Of: []*Function{of}}
@@ -169,11 +169,11 @@ func (f *Function) over() *Function {
 	return nil
 }
 
-// Tame reports whether the function is finite and grows no faster than a line. Then line segments can
-// approximate it for every input.
+// Tame reports whether the function is finite and grows no faster than a line, so that straight segments can represent
+// it for any input.
 func (f *Function) Tame() bool { return f.Wild() == "" }
 
-// Wild says where the function is not Tame, and how to change that; "" if it is Tame.
+// Wild describes where the function is not Tame, and what would make it so; "" if it is.
 func (f *Function) Wild() string {
 	const most, slope, least = 1024, 64, 16 // up to 1000 at zero: 1 / Sqrt(x + 1e-6)
 	for _, x := range []float64{0, 1e-3, 0.1, 0.5, 1, 2, 4, 8, 16, 32, 128, most} {

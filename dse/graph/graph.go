@@ -23,14 +23,14 @@ type Tensor struct {
 	H, W, C int
 }
 
-// Scale is how a quantised file stores a map in int8: a code stands for Step * (code - Zero). Codes of uint8 have 128
-// taken off, Zero too.
+// Scale is the int8 encoding of a map in a quantised file: a code represents Step * (code - Zero). For uint8 maps, 128
+// is subtracted from codes and Zero.
 type Scale struct {
 	Step float64
 	Zero int
 }
 
-// Bounds are the values of the lowest and the highest code.
+// Bounds returns the values of the lowest and the highest code.
 func (s Scale) Bounds() (lo, hi float64) {
 	return s.Step * float64(math.MinInt8-s.Zero), s.Step * float64(math.MaxInt8-s.Zero)
 }
@@ -38,14 +38,14 @@ func (s Scale) Bounds() (lo, hi float64) {
 // Elems is the number of elements of one sample.
 func (t Tensor) Elems() int { return t.H * t.W * t.C }
 
-// OnePixelOf tells whether t is one pixel, which is the factor of all of a larger map's.
+// OnePixelOf reports whether t is a single pixel and of is larger, so that t is a factor of all pixels of of.
 func (t Tensor) OnePixelOf(of Tensor) bool { return t.H*t.W == 1 && of.H*of.W > 1 }
 
 // Op is what a node computes.
 type Op int
 
-// Operators that remain after import. BatchNormalization, Pad, activation functions, Flatten and others are fused
-// into these.
+// Operators that remain after import. BatchNormalization, Pad, activation functions, Flatten and others are merged into
+// these.
 const (
 	Conv    Op = iota // convolution; fully connected is a convolution over the whole map
 	MaxPool           // padding counts as minus infinity
@@ -56,12 +56,12 @@ const (
 	Reshape           // a map's elements, in the order of memory, as a map of other sizes
 )
 
-// Passes tells operators whose outputs are values of their inputs, so that both stand for numbers in the same way.
+// Passes reports whether the operator's outputs are values of its inputs, so that both have the same encoding.
 func (o Op) Passes() bool { return o == MaxPool || o == Concat || o == Reshape }
 
-// Window is the geometry of a convolution or pool. The padding at the bottom and right follows from the output's
-// size. PB and PR say how much of it an average with CountIncludePad counts, because a window of a pool with
-// ceil_mode may extend beyond them. Negative values are pixels that no window reaches.
+// Window is the geometry of a convolution or pool. The padding at the bottom and right follows from the output's size.
+// PB and PR are the part of it that an average with CountIncludePad includes, because a window of a pool with ceil_mode
+// may extend beyond them. Negative values are pixels that no window reaches.
 type Window struct {
 	KH, KW, SH, SW, PT, PL, PB, PR int
 }
@@ -78,27 +78,27 @@ type Node struct {
 	Groups   int
 	Weights  []float32 // [C out][KH][KW][C in / Groups]
 	Bias     []float32 // [C out], never nil for Conv
-	Steps    []float64 // [C out], of the weights' codes in a quantised file, 0 of a channel without one step; nil where the file has none
+	Steps    []float64 // [C out]: steps of the weights' codes in a quantised file, 0 for a channel without a single step; nil if the file has none
 	Residual TensorID  // added before the clamp, or None
 
-	// Function, after the residual and before the clamp, of a Conv or an Add; nil if there is none.
+	// Function is applied after the residual and before the clamp of a Conv or an Add; nil if there is none.
 	Function *Function
 
-	// Clamp, after the residual and the function: y = min(max(y, ClampLo), ClampHi); infinities where absent.
+	// Clamp, after the residual and the function: y = min(max(y, ClampLo), ClampHi); infinite if absent.
 	ClampLo, ClampHi float32
 
 	// Average pool.
 	CountIncludePad bool
 
-	// Unseen is what images to come may bring beyond those of a calibration; nil: no more than its headroom.
+	// Unseen widens the calibrated ranges for later images; nil: only the calibration's headroom does.
 	Unseen *Unseen
 }
 
-// Unseen widens what a calibration saw of a node.
+// Unseen is a widening of a node's calibrated ranges.
 type Unseen struct {
-	Front [2]float64 // values in front of its function, spread evenly over octaves; none if both are zero
-	By    float64    // a factor of its output's largest magnitude
-	Most  float64    // that magnitude at least
+	Front [2]float64 // values before its function, spread evenly over octaves; none if both are zero
+	By    float64    // factor for its output's largest magnitude
+	Most  float64    // minimum of this magnitude
 }
 
 // Exit is an output of the network: the logits of a classifier, 1 x 1 x classes, or a map.
@@ -146,12 +146,12 @@ func (e *Exit) FromFile(file []float32) ([]float32, error) {
 type Graph struct {
 	Name  string
 	Input TensorID
-	// ChannelsLast says that the file's input is N x H x W x C; a program that runs the file needs that order.
+	// ChannelsLast reports that the file's input is N x H x W x C; a program that runs the file needs that order.
 	ChannelsLast bool
-	// Bytes says that the file's input consists of bytes; their values are the network's input here.
+	// Bytes reports that the file's input consists of bytes; their values are the network's input here.
 	Bytes   bool
 	Tensors []Tensor
-	// Scales are those of maps in a quantised file.
+	// Scales are the encodings of maps in a quantised file.
 	Scales map[TensorID]Scale
 	Nodes  []Node
 	Exits  []Exit // in order of depth; the last is the network's end

@@ -19,7 +19,7 @@ func (g *Graph) SegmentMACs() []int64 {
 	return macs
 }
 
-// TotalMACs is the sum over all segments.
+// TotalMACs returns the sum over all segments.
 func (g *Graph) TotalMACs() int64 {
 	total := int64(0)
 	for _, m := range g.SegmentMACs() {
@@ -28,8 +28,8 @@ func (g *Graph) TotalMACs() int64 {
 	return total
 }
 
-// Divisor is the divisor of the average pool n at output position y, x: the number of pixels under the window, or
-// with CountIncludePad also those of the padding. The part of a window beyond the padding (ceil_mode) does not count.
+// Divisor returns the divisor of the average pool n at output position y, x: the number of pixels under the window,
+// with CountIncludePad also those of the padding. The part of a window beyond the padding (ceil_mode) is not included.
 func (g *Graph) Divisor(n, y, x int) int {
 	node := &g.Nodes[n]
 	in, w := g.Tensors[node.Inputs[0]], node.Window
@@ -55,7 +55,7 @@ func (g *Graph) Overhanging() (names []string) {
 	return names
 }
 
-// Taps is the number of pixels, without padding, under the window of node n at output position y, x.
+// Taps returns the number of pixels, without padding, under the window of node n at output position y, x.
 func (g *Graph) Taps(n, y, x int) int {
 	node := &g.Nodes[n]
 	in, w := g.Tensors[node.Inputs[0]], node.Window

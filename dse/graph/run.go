@@ -18,9 +18,9 @@ type Runner struct {
 	g       *Graph
 	packed  [][]float32 // by node; see pack
 	tensors [][]float32
-	// Before, unless nil, sees what the function of node n is applied to. A Clone has none.
+	// Before, unless nil, is called with the arguments of node n's function. A Clone has none.
 	Before func(n int, values []float32)
-	// Partial, unless nil, sees convolution n before its residual is added. A Clone has none.
+	// Partial, unless nil, is called with the result of convolution n before its residual is added. A Clone has none.
 	Partial func(n int, values []float32)
 }
 
@@ -140,9 +140,9 @@ func clamp(y []float32, lo, hi float32) {
 
 func depthwise(node *Node, cout int) bool { return node.Groups > 1 && node.Groups == cout }
 
-// pack orders weights as the loops below read them: depthwise as [tap][C], all others as [group][block of
-// lanes][tap][C in / Groups][lane], where the last block of a group is filled with zeros. A depthwise node whose
-// groups have several input channels counts each of these as a tap.
+// pack reorders weights as the loops below read them: depthwise as [tap][C], all others as [group][block of
+// lanes][tap][C in / Groups][lane], where the last block of a group is filled with zeros. If the groups of a depthwise
+// node have several input channels, each of these is a tap.
 func pack(node *Node, cout int) []float32 {
 	p := len(node.Weights) / cout
 	if depthwise(node, cout) {

@@ -19,7 +19,7 @@ const (
 	maxItems  = 1 << 21
 	maxItem   = 1 << 26 // elements of one item
 	maxHeader = 1 << 16 // bytes of a .npy header
-	maxIDX    = 1 << 30 // bytes that are read of an IDX file: it may be compressed, so it is read as a whole
+	maxIDX    = 1 << 30 // bytes read of an IDX file, which may be compressed and is therefore read as a whole
 	ubyte     = 0x08
 )
 
@@ -114,7 +114,7 @@ func (a *array) number(data []byte, k int) float32 {
 	return math.Float32frombits(binary.LittleEndian.Uint32(data[4*k:]))
 }
 
-// half widens an IEEE 754 half; what is infinite or no number becomes none.
+// half converts an IEEE 754 half; infinities become NaN too.
 func half(h uint16) float32 {
 	const magnitude, infinite = 0x7fff, 0x7c00
 	if h&infinite == infinite {
@@ -123,7 +123,7 @@ func half(h uint16) float32 {
 	return math.Float32frombits(uint32(h&^magnitude)<<16|uint32(h&magnitude)<<13) * 0x1p112 // the exponents' biases differ by 112
 }
 
-// pixels makes a picture from numbers from 0 to 1.
+// pixels converts numbers from 0 to 1 to a picture.
 func pixels(x []float32, s Shape) *raster {
 	r := newRaster(s.W, s.H, s.C)
 	for i, v := range x {
@@ -342,7 +342,7 @@ func ParseIDX(r io.Reader, rank, max int) ([]byte, []int, error) {
 	if n > maxIDX/item {
 		return nil, nil, fmt.Errorf("%w: %d items of %d bytes, at most %d bytes are read", ErrFormat, n, item, maxIDX)
 	}
-	// Memory grows with the data that is really there, so a header cannot ask for more than the file holds.
+	// Memory grows with the data that actually exist, so a header cannot request more than the file holds.
 	data, err := io.ReadAll(io.LimitReader(z, int64(n)*int64(item)))
 	if err == nil && len(data) < n*item {
 		err = io.ErrUnexpectedEOF

@@ -23,7 +23,7 @@ func upsampled(plane []byte, stride, across, down, w, h int) []byte {
 			}
 			continue
 		}
-		// The nearer row counts three times, the farther one once; at the edges the edge row is repeated.
+		// The weight is 3 for the nearer row and 1 for the farther one; at the edges the edge row is repeated.
 		weight := 1
 		for i, v := range near {
 			sums[i] = int(v)
@@ -41,7 +41,7 @@ func upsampled(plane []byte, stride, across, down, w, h int) []byte {
 			}
 			continue
 		}
-		// The same horizontally. The two roundings differ, so that their errors cancel.
+		// Interpolate horizontally in the same way. The two roundings differ, so that their errors cancel.
 		left, right := weight*2, weight*2-1
 		if down == 1 {
 			left, right = 1, 2

@@ -13,8 +13,8 @@ import (
 // inXMP finds the orientation in XMP, as PIL does.
 var inXMP = regexp.MustCompile(`tiff:Orientation(?:="|>)([1-8])`)
 
-// orientation returns the EXIF orientation of a JPEG, PNG or WebP file, 1 to 8; 1 if it has none. XMP counts where EXIF
-// has none, as editors of photographs write it.
+// orientation returns the EXIF orientation of a JPEG, PNG or WebP file, 1 to 8; 1 if it has none. Without EXIF it uses
+// XMP, which photo editors write.
 func orientation(data []byte) int {
 	exif, xmp := metadata(data)
 	o := fromTIFF(exif)
@@ -27,7 +27,7 @@ func orientation(data []byte) int {
 	return 1
 }
 
-// metadata returns the blocks of EXIF, which begins like a TIFF file, and of XMP; nil if there is none.
+// metadata returns the blocks of EXIF, which begins like a TIFF file, and of XMP; nil if absent.
 func metadata(data []byte) (exif, xmp []byte) {
 	switch {
 	case bytes.HasPrefix(data, []byte("\xff\xd8")):
@@ -74,8 +74,8 @@ func segment(data []byte, name string) []byte {
 	return nil
 }
 
-// chunk finds a chunk by its name and what it begins with, in a file that consists of chunks, each with a header of 8
-// bytes and possibly a trailer; it returns the rest of it.
+// chunk finds a chunk by its name and the prefix of its content, and returns the rest of the content. The file consists
+// of chunks, each with a header of 8 bytes and possibly a trailer (tail bytes).
 func chunk(data []byte, name, prefix string, tail int, parse func(head []byte) (string, int)) []byte {
 	for len(data) >= 8 {
 		kind, size := parse(data[:8])
@@ -91,7 +91,7 @@ func chunk(data []byte, name, prefix string, tail int, parse func(head []byte) (
 	return nil
 }
 
-// rawProfile unpacks EXIF as ImageMagick writes it to a PNG: compressed text of three lines, then hexadecimal digits.
+// rawProfile unpacks EXIF as written to PNG by ImageMagick: compressed text of three lines, then hexadecimal digits.
 func rawProfile(data []byte) []byte {
 	r, err := zlib.NewReader(bytes.NewReader(data))
 	if err != nil {

@@ -43,12 +43,12 @@ func (s Shape) Elems() int { return s.H * s.W * s.C }
 
 func (s Shape) String() string { return fmt.Sprintf("%d x %d x %d (H x W x C)", s.H, s.W, s.C) }
 
-// Options say where the classes of images come from, and limit the number of images.
+// Options select the source of the images' classes, and limit the number of images.
 type Options struct {
 	// Labels selects the source of classes: "none", "folders", "numbers" (folders whose names are the classes'
 	// numbers), or a file: CSV with a header that names the columns file and label, or .npy or IDX with one label per
-	// image, in order. "" means class folders if the images are in folders, else the labels' file of an IDX data set,
-	// else none.
+	// image, in order. "": class folders if the images are in folders, otherwise the labels' file of an IDX data set,
+	// otherwise none.
 	Labels string
 	// Classes are the names of the classes in the order of the network's logits. Without them, class folders are
 	// numbered in the order of their names.
@@ -56,7 +56,7 @@ type Options struct {
 	// Logits is the number of classes of the network, 0 if unknown. If the number of folders differs, their order
 	// cannot be that of the logits: they are then rejected if Labels asks for them, and ignored if Labels is "".
 	Logits int
-	// Max keeps only that many images, drawn from all parts of the list, always the same ones; 0 keeps all.
+	// Max is the number of images to keep, drawn from all parts of the list, always the same ones; 0 keeps all.
 	Max int
 }
 
@@ -68,17 +68,17 @@ type Set struct {
 
 	names []string // of each image, for messages
 	order []int    // images of the source, in the set's order
-	left  []int    // those that Max left out
+	left  []int    // images that Max left out
 	read  func(i int) ([]float32, error)
 	dirs  []string // the folders in the folder of images, sorted by name
 
 	channels int
-	channel  func(c int) (mean, std float64) // by which pixels became inputs; nil of what is no picture in colours
+	channel  func(c int) (mean, std float64) // mean and std that converted pixels of channel c to inputs; nil unless these are colour pictures
 
 	mu     sync.Mutex        // guards the fields below
 	seen   map[uint64]bool   // values of the images
-	blank  int               // of one value throughout
-	grey   int               // of pictures in colours, without any
+	blank  int               // number of images with a single value throughout
+	grey   int               // number of colour pictures without colours
 	apart  float64           // largest mean difference of an image from the first, as a share of the largest |x|
 	turned []byte            // EXIF orientation of each picture read, unless it is 1
 	turns  int               // number of these pictures
@@ -100,7 +100,7 @@ func (s *Set) Notes() []string {
 	return slices.Sorted(maps.Values(s.notes))
 }
 
-// Len is the number of images.
+// Len returns the number of images.
 func (s *Set) Len() int { return len(s.order) }
 
 // Name identifies image i.
@@ -161,7 +161,7 @@ func (s *Set) Digest() (string, float64, error) {
 	return hex.EncodeToString(h.Sum(nil)), largest, nil
 }
 
-// values is a hash of an image's values in any order, as a picture turned or mirrored has the same.
+// values returns a hash of an image's values in any order, so that a rotated or mirrored picture has the same hash.
 func values(x []float32) (sum uint64) {
 	for _, v := range x {
 		h := uint64(math.Float32bits(v)) + 0x9e3779b97f4a7c15 // the finaliser of MurmurHash3
@@ -172,7 +172,7 @@ func values(x []float32) (sum uint64) {
 	return sum
 }
 
-// oneColour tells an image of more than a pixel that has one value in each channel.
+// oneColour reports whether an image of several pixels has a single value in each channel.
 func (s *Set) oneColour(x []float32) bool {
 	for i, v := range x {
 		if v != x[i%max(s.channels, 1)] {
@@ -182,7 +182,7 @@ func (s *Set) oneColour(x []float32) bool {
 	return len(x) > s.channels
 }
 
-// colourless tells a picture whose pixels have one value in all three channels, to a grey level.
+// colourless reports whether all pixels of a picture have equal values in all three channels, within a grey level.
 func (s *Set) colourless(x []float32) bool {
 	const level = 1. / 255
 	if s.channel == nil {
@@ -202,29 +202,29 @@ func (s *Set) colourless(x []float32) bool {
 	return true
 }
 
-// Dull is the number of images of one colour throughout, as black ones, and of those without colours that could have some; 0 before
-// Digest was called.
+// Dull returns the number of images with a single colour throughout, such as black ones, and the number of colour
+// pictures without colours; 0 before Digest was called.
 func (s *Set) Dull() (blank, grey int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.blank, s.grey
 }
 
-// Distinct is the number of images whose values differ, in whatever order they stand; 0 before Digest was called.
+// Distinct returns the number of images with different values in any order; 0 before Digest was called.
 func (s *Set) Distinct() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.seen)
 }
 
-// Saw reports whether one of the set's images has these values, in whatever order; false before Digest was called.
+// Saw reports whether one of the set's images has these values in any order; false before Digest was called.
 func (s *Set) Saw(x []float32) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.seen[values(x)]
 }
 
-// Apart is the difference between the first image and the one most unlike it: averaged over the elements, as a share
+// Apart returns the largest difference between the first image and another one: averaged over the elements, as a share
 // of the largest element; 0 before Digest was called.
 func (s *Set) Apart() float64 {
 	s.mu.Lock()
@@ -319,8 +319,8 @@ func Of(name string, inputs [][]float32, labels []int) *Set {
 	return s
 }
 
-// spread keeps n images: of n equal parts one each, so that sorted class folders remain represented, drawn at random, as
-// every second image may be of one kind.
+// spread keeps n images, one drawn at random from each of n equal parts. Sorted class folders remain represented, and
+// periodic patterns in the list do not matter.
 func (s *Set) spread(n int) {
 	have := len(s.order)
 	if n < 1 || n >= have {
@@ -339,7 +339,7 @@ func (s *Set) spread(n int) {
 	}
 }
 
-// Left are the images that Options.Max left out, without classes; nil if there are none.
+// Left returns the images that Options.Max left out, without classes; nil if there are none.
 func (s *Set) Left() *Set {
 	if len(s.left) == 0 {
 		return nil

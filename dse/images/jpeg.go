@@ -7,7 +7,7 @@ import (
 	"image/color"
 )
 
-// JPEG pixels are those of libjpeg-turbo, which PIL, torchvision, OpenCV and TensorFlow use. Go's own decoder
+// JPEG pixels equal those of libjpeg-turbo, which PIL, torchvision, OpenCV and TensorFlow use. Go's own decoder
 // computes the cosine transform and interpolates chroma differently, by up to 3 grey levels, and does not expose the
 // coefficients.
 
@@ -38,8 +38,8 @@ type plane struct {
 	w, h         int // samples of the picture, without padding
 	stride       int // samples in a row, in whole blocks
 	samples      []byte
-	quant        *[64]uint16 // as it was at the component's first scan
-	coefficients []int16     // of a progressive file, block by block
+	quant        *[64]uint16 // at the component's first scan
+	coefficients []int16     // for a progressive file, block by block
 	missing      [64]int8    // progressive files: bits of each coefficient still to come; -1: all
 	dc           int         // prediction
 }
@@ -58,7 +58,8 @@ func decodeJPEG(data []byte) (*raster, error) {
 	return f.raster()
 }
 
-// maxScans is as many as libjpeg's programs write; each goes through all pixels, however small it is in the file.
+// maxScans is the maximum number of scans that libjpeg's programs write. Each scan processes all pixels, however few
+// bytes it has.
 const maxScans = 100
 
 var errTruncated = errors.New("the file ends too early")
@@ -344,7 +345,7 @@ type part struct {
 	dc, ac *huffman
 }
 
-// band is what a scan has of each coefficient: bits low to high of first to last.
+// band is the part of each coefficient in a scan: bits low to high of coefficients first to last.
 type band struct{ first, last, high, low int }
 
 func (f *jpegFile) scan(s []byte) error {
@@ -372,7 +373,7 @@ func (f *jpegFile) scan(s []byte) error {
 	return f.blocks(parts, units, b)
 }
 
-// part is the component id of a scan, behind those before it.
+// part returns the part of a scan for a component id; before are the scan's earlier parts.
 func (f *jpegFile) part(id, tables byte, b band, before []part) (part, error) {
 	p := part{}
 	for i := range f.planes {
@@ -411,7 +412,7 @@ func (f *jpegFile) part(id, tables byte, b band, before []part) (part, error) {
 	return p, nil
 }
 
-// blocks reads a scan's blocks, units of them at a time.
+// blocks reads a scan's blocks, in groups of units blocks.
 func (f *jpegFile) blocks(parts []part, units int, b band) error {
 	across, down := over(f.w, 8*f.across), over(f.h, 8*f.down)
 	if len(parts) == 1 { // blocks that contain only padding are not in the file
@@ -456,7 +457,7 @@ func (f *jpegFile) begin(parts []part) {
 	}
 }
 
-// block reads what a scan contains of one block.
+// block reads a scan's data of one block.
 func (f *jpegFile) block(p part, x, y int, in band) {
 	first, last, high, low := in.first, in.last, in.high, in.low
 	var own [64]int16

@@ -70,7 +70,7 @@ func (s *Set) label(path string, folder bool, o Options) error {
 	return nil
 }
 
-// noteStray adds a note if there are folders like classes, but pictures beside them.
+// noteStray adds a note if there are class-like folders, but also pictures outside them.
 func (s *Set) noteStray(dir string) {
 	stray := slices.IndexFunc(s.names, func(path string) bool { return folderOf(dir, path) == "" })
 	if stray < 0 || !slices.ContainsFunc(s.names, func(path string) bool { return folderOf(dir, path) != "" }) {
@@ -130,8 +130,8 @@ func figure(name string) bool {
 	return err == nil || errors.Is(err, strconv.ErrRange)
 }
 
-// byFolder uses the folder of an image as its class: the index of the folder's name in text order, as in
-// torchvision's ImageFolder and Keras' image_dataset_from_directory.
+// byFolder uses the folder of an image as its class: the index of the folder's name in text order, as in torchvision's
+// ImageFolder and Keras' image_dataset_from_directory.
 func (s *Set) byFolder(dir string, logits int) error {
 	names, err := s.folderNames(dir)
 	if err != nil {
@@ -274,7 +274,8 @@ func (s *Set) byCSV(path string, folder bool, file string, logits int) error {
 	return nil
 }
 
-// stray names the first line that is of no picture, by its characters' numbers: names may look alike.
+// stray returns an error text for the first line that names no picture, with the characters' code points, because names
+// may look alike.
 func (s *Set) stray(path string, named map[string]labelled) string {
 	for _, name := range s.names {
 		if rest, err := filepath.Rel(path, name); err == nil {
@@ -361,9 +362,9 @@ func parseClasses(r io.Reader) ([]string, error) {
 	for n := 1; lines.Scan(); n++ {
 		name := strings.TrimSpace(lines.Text())
 		switch {
-		case name == "" && n > 1: // an editor's, behind the last name
+		case name == "" && n > 1: // an editor's newline after the last name
 			continue
-		case n > last+1: // one between names would shift the classes behind it
+		case n > last+1: // an empty line between names would shift the later classes
 			return nil, fmt.Errorf("%w: line %d is empty, expected a name", ErrLabels, last+1)
 		case name == "" || len(name) > maxName:
 			return nil, fmt.Errorf("%w: line %d: expected a name of 1 to %d bytes", ErrLabels, n, maxName)

@@ -19,8 +19,8 @@ import (
 const (
 	maxPixels  = 64 << 20  // of one picture
 	maxPicture = 256 << 20 // bytes of its file
-	maxFiles   = 1 << 21   // of a folder
-	maxDepth   = 32        // of folders in folders
+	maxFiles   = 1 << 21   // in a folder
+	maxDepth   = 32        // of nested folders
 )
 
 // File extensions of pictures that are read, and of other common formats.
@@ -38,7 +38,7 @@ func isPicture(path string) bool {
 
 func isOther(path string) bool { return slices.Contains(others, strings.ToLower(filepath.Ext(path))) }
 
-// hidden are files and folders that are not part of a set: .git, .ipynb_checkpoints, ._cat.jpg.
+// hidden reports whether a file or folder is not part of a set: .git, .ipynb_checkpoints, ._cat.jpg.
 func hidden(name string) bool { return strings.HasPrefix(name, ".") || name == "__MACOSX" }
 
 // folder lists the content of a folder of pictures.
@@ -145,7 +145,7 @@ func readPicture(path string) (*raster, int, error) {
 	return r, orientation(data), err
 }
 
-// decode reads a picture whose format its first bytes tell.
+// decode reads a picture; its first bytes determine the format.
 func decode(data []byte) (*raster, error) {
 	if bytes.HasPrefix(data, []byte("\xff\xd8")) {
 		r, err := decodeJPEG(data)

@@ -27,12 +27,12 @@ const (
 // maxResize limits the size to which an image is enlarged.
 const maxResize = 1 << 13
 
-// Preprocess says how pixels become a network's input; its zero value divides by 255.
+// Preprocess defines how pixels become a network's input; its zero value divides by 255.
 type Preprocess struct {
-	Fit    string    `json:"fit,omitempty"`    // FitCrop where empty
+	Fit    string    `json:"fit,omitempty"`    // default: FitCrop
 	Resize int       `json:"resize,omitempty"` // FitCrop: length of the shorter side before cropping; 0: the network's
-	Filter string    `json:"filter,omitempty"` // Bilinear where empty
-	EXIF   string    `json:"exif,omitempty"`   // EXIFIgnore where empty
+	Filter string    `json:"filter,omitempty"` // default: Bilinear
+	EXIF   string    `json:"exif,omitempty"`   // default: EXIFIgnore
 	Mean   []float64 `json:"mean,omitempty"`   // one per channel, or one for all; for pixels from 0 to 1
 	Std    []float64 `json:"std,omitempty"`
 	Range  float64   `json:"range,omitempty"` // the largest |x| of the input; 0: computed from the rest
@@ -48,7 +48,7 @@ func (p Preprocess) For(c int) (Preprocess, error) {
 	}
 	switch p.Filter {
 	case Bilinear:
-		p.Filter = "" // so that each meaning has only one text
+		p.Filter = "" // so that each meaning has a unique text
 	case "", Bicubic:
 	default:
 		return p, fmt.Errorf("%w: filter is %q, expected %q or %q", ErrPreprocess, p.Filter, Bilinear, Bicubic)
@@ -103,7 +103,7 @@ func (p Preprocess) channel(c int) (mean, std float64) {
 	return of(p.Mean, 0), of(p.Std, 1)
 }
 
-// InputRange returns the largest |x| that pixels can give, or the explicit value.
+// InputRange returns the largest |x| that pixels can yield, or the explicit value.
 func (p Preprocess) InputRange(channels int) float64 {
 	if p.Range > 0 {
 		return p.Range
@@ -131,7 +131,7 @@ func (p Preprocess) normalise(x []float32, channels int) {
 	}
 }
 
-// Pixel is what a byte of channel c becomes.
+// Pixel returns the input value for a byte of channel c.
 func (p Preprocess) Pixel(v uint8, c int) float32 {
 	x := float32(v) / 255
 	if p.plain() {
@@ -145,7 +145,7 @@ func (p Preprocess) one(x float32, c int) float32 {
 	return float32((float64(x) - mean) / std)
 }
 
-// Text is the form that ParsePreprocess reads.
+// Text returns the form that ParsePreprocess reads.
 func (p Preprocess) Text() (string, error) {
 	text, err := json.Marshal(p)
 	if err != nil {

@@ -26,7 +26,7 @@ func toRaster(m image.Image) *raster {
 		}
 		return r
 	case *image.Paletted:
-		for len(m.Palette) <= math.MaxUint8 { // an index beyond a file's palette is black, as PIL has it
+		for len(m.Palette) <= math.MaxUint8 { // an index beyond the file's palette is black, as in PIL
 			m.Palette = append(m.Palette, color.NRGBA{A: math.MaxUint8})
 		}
 	}
@@ -179,7 +179,7 @@ var resamplings = map[string]resampling{
 	}},
 }
 
-// fraction is the number of fractional bits of a weight, the same as PIL's, so that results round alike.
+// fraction is the number of fractional bits of a weight, as in PIL, so that results are rounded equally.
 const fraction = 32 - 8 - 2
 
 // span holds the weights for one pixel of the result.

@@ -66,7 +66,7 @@ func (n *Network) Input(x []float32) []int16 {
 	return out
 }
 
-// Elements writes values as elements of the input; cut tells that one was saturated, or is no number.
+// Elements writes values as elements of the input. cut reports whether a value was saturated or not a number.
 func (n *Network) Elements(out []int16, x []float32) (cut bool) {
 	out = out[:len(x)]
 	if n.Step != 0 {

@@ -398,7 +398,7 @@ func (b *Bundle) checkPacking(p Packing, k cost.K, g cost.Geom) error {
 	return nil
 }
 
-// checkBias checks what layer i has in the place of biases.
+// checkBias checks the content of layer i in place of its biases.
 func (b *Bundle) checkBias(i int, g cost.Geom) error {
 	l := &b.Layers[i]
 	bias, err := b.LayerBias(i)

@@ -53,8 +53,8 @@ type compileDoc struct {
 	Calibration string `json:"calibration"`
 	bundle.Summary
 	Coarse *quant.Coarse `json:"coarse_channels,omitempty"`
-	// Precision, layer by layer: float compared with int16, on the calibration images and some that calibration left
-	// out; measured_images in total.
+	// Precision, layer by layer: float compared with int16 on measured_images images, of which calibration left out
+	// measured_unseen.
 	Measured   int                `json:"measured_images"`
 	Unseen     int                `json:"measured_unseen"`
 	Distance   map[string]float64 `json:"measured_distance"` // by exit, as a share of the largest logit

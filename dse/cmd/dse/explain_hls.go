@@ -42,7 +42,7 @@ func (c *explainCmd) estimate(b *bundle.Bundle) (*hlsDoc, error) {
 	}
 	part := ""
 	if b.Design.Board != "" {
-		if board, err := boards.Load(b.Design.Board); err == nil { // boards for a different host are not an error
+		if board, err := boards.Load(b.Design.Board); err == nil { // a board file that is missing on this machine is not an error
 			part = board.Part
 		}
 	}

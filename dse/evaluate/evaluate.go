@@ -1,5 +1,5 @@
-// Package evaluate compares a bundle with its sources: the golden executor, which computes what the hardware must,
-// with the float network and with onnxruntime, on images with or without classes.
+// Package evaluate compares a bundle with its sources, on images with or without classes: the golden executor, which
+// computes what the hardware must, with the float network and with onnxruntime.
 package evaluate
 
 import (
@@ -37,16 +37,16 @@ type Report struct {
 	Labelled bool    `json:"labelled"`
 	Oracle   bool    `json:"onnxruntime"`
 	Clipped  float64 `json:"input_clipped"` // share of input elements beyond the input's range
-	// Saturated lists the layers whose results reach the limits of 16 bits, or whose sums do in front of a function that
-	// is not flat there: calibration saw smaller values.
+	// Saturated lists the layers whose results reach the limits of 16 bits, or whose sums do before a function that is
+	// not flat there. Calibration saw smaller values.
 	Saturated []Saturation `json:"saturated_layers,omitempty"`
-	// SaturatedInt8 lists those whose results in int8 are beyond what holds them.
+	// SaturatedInt8 lists the layers whose int8 results exceed their range.
 	SaturatedInt8 []Saturation `json:"int8_saturated_layers,omitempty"`
 	Exits         []Exit       `json:"exits"`
-	Int8          *Int8        `json:"int8,omitempty"` // of a network that was evaluated in int8 too
+	Int8          *Int8        `json:"int8,omitempty"` // for a network that was also evaluated in int8
 }
 
-// Saturation belongs to one layer.
+// Saturation is the share of one layer's results that saturate.
 type Saturation struct {
 	Layer string  `json:"layer"`
 	Share float64 `json:"share"` // of the layer's results
@@ -66,7 +66,7 @@ type Exit struct {
 	WorstFloat  float64  `json:"distance_from_float_worst"`
 	MeanOracle  *float64 `json:"distance_from_onnxruntime_mean"`
 	WorstOracle *float64 `json:"distance_from_onnxruntime_worst"`
-	// In int8, where that was asked for.
+	// In int8, if requested.
 	Int8      *float64 `json:"accuracy_int8,omitempty"`
 	AgreeInt8 *float64 `json:"int8_agrees_with_float,omitempty"`
 	MeanInt8  *float64 `json:"int8_distance_from_float_mean,omitempty"`
@@ -87,17 +87,18 @@ type tally struct {
 // sums adds up an exit's results.
 type sums struct {
 	int16, int8                tally
-	float, oracle, floatOracle int // right, right, and of one class
+	float, oracle, floatOracle int // right; right; of the same class
 }
 
-// Network8 is a network in int8, and its bundle, which is held to it, or nil.
+// Network8 is a network in int8, and its bundle, or nil. The bundle's results are compared with the network's.
 type Network8 struct {
 	*quant.Int8
 	Bundle *bundle.Bundle
 }
 
-// Run evaluates b, of int16, which was compiled from q, g in integers, on set, and the network in int8 beside it; that and oracle
-// may be nil. seen, if not nil, is true of images that calibration saw. progress, if not nil, is called with the number of finished images.
+// Run evaluates on set the int16 bundle b, which was compiled from q, the integer form of g, and in addition int8. int8
+// and oracle may be nil. seen, if not nil, reports whether calibration saw an image. progress, if not nil, is called
+// with the number of finished images.
 func Run(ctx context.Context, g *graph.Graph, q *quant.Network, b *bundle.Bundle, int8 *Network8, set *images.Set, seen func(x []float32) bool, oracle Oracle, progress func(int)) (*Report, error) {
 	if len(g.Exits) != len(b.Network.Exits) {
 		return nil, fmt.Errorf("%w: %d exits, the bundle has %d", ErrEvaluate, len(g.Exits), len(b.Network.Exits))
@@ -145,17 +146,17 @@ type evaluator struct {
 	g       *graph.Graph
 	p       *golden.Program
 	set     *images.Set
-	isSeen  func(x []float32) bool // or nil
+	isSeen  func(x []float32) bool // may be nil
 	seen    atomic.Int64
 	sums    []sums
 	clipped int64
-	int8    *in8 // or nil
+	int8    *in8 // may be nil
 
-	saturated []atomic.Int64 // results of each layer that has no function
-	curved    []atomic.Int64 // of each node that has one, as the float network has them
+	saturated []atomic.Int64 // results of each layer without a function
+	curved    []atomic.Int64 // for each node with a function, by the float network
 }
 
-// watch counts what saturates in front of functions and behind them.
+// watch counts values that saturate before and after functions.
 func (e *evaluator) watch(q *quant.Network, runners []*graph.Runner) {
 	e.curved = make([]atomic.Int64, len(e.g.Nodes))
 	fronts := map[string]*quant.Front{}
@@ -281,7 +282,7 @@ func (e *evaluator) one(r *graph.Runner, i int) (x []float32, l logits, clipped 
 	return x, l, clipped, nil
 }
 
-// golden computes what the hardware computes, layer by layer, so that saturated results can be counted.
+// golden computes the hardware's results layer by layer, so that saturated results can be counted.
 func (e *evaluator) golden(in []int16) ([][]int16, error) {
 	slot := e.p.NewSlot()
 	if err := e.p.SetInput(slot, in); err != nil {
@@ -304,8 +305,9 @@ func (e *evaluator) golden(in []int16) ([][]int16, error) {
 	return out, nil
 }
 
-// saturated counts a layer's results at the limits of 16 bits. Limits set by the network itself do not count, nor do
-// max pools, which only pass on what they read (an average may have finer steps), and functions (watch): a tanh may end at a limit.
+// saturated returns the number of a layer's results at the limits of 16 bits. It excludes limits set by the network
+// itself, max pools, which only copy values (an average may have finer steps), and functions, which may end at a limit
+// as tanh does (see watch).
 func saturated(d *abi.Desc, slot []byte) (n int64) {
 	if d.Op == abi.OpMaxPool || d.Curve {
 		return 0
@@ -324,14 +326,14 @@ func saturated(d *abi.Desc, slot []byte) (n int64) {
 	return n
 }
 
-// finished applies to an exit's logits the last operation in the file, which is left to the host but which
-// onnxruntime executes. A softmax is computed over the channels of a map, for each pixel.
+// finished applies the file's last operation to an exit's logits. It is left to the host, but onnxruntime executes it.
+// A softmax is computed over the channels of a map, for each pixel.
 func (e *evaluator) finished(exit int) func([]float32) (out []float32, middle float32) {
 	x := e.g.Exits[exit]
 	switch x.Activation {
 	case "Softmax", "LogSoftmax":
 		channels := e.g.Tensors[x.Tensor].C
-		if len(x.Dims) == 1 { // of a flattened map
+		if len(x.Dims) == 1 { // for a flattened map
 			channels = e.g.Tensors[x.Tensor].Elems()
 		}
 		return func(all []float32) (out []float32, middle float32) {
@@ -465,7 +467,8 @@ func (e *evaluator) report(oracle bool) *Report {
 	return r
 }
 
-// Warning names the exit that int16 is farthest off at, where that is more than quant.LossBound; else it is "".
+// Warning describes the exit with the largest distance of int16 from float, if it exceeds quant.LossBound; otherwise
+// "".
 func (r *Report) Warning() string {
 	x := slices.MaxFunc(r.Exits, func(a, b Exit) int { return cmp.Compare(a.WorstFloat, b.WorstFloat) })
 	if x.WorstFloat <= quant.LossBound {
@@ -475,8 +478,8 @@ func (r *Report) Warning() string {
 		x.Name, 100*x.WorstFloat, r.Images, 100*quant.LossBound)
 }
 
-// top is the class of the largest logit. A single logit answers a yes-or-no question: it means yes, 1, from middle
-// on. middle is 0, or the activation's value at 0.
+// top returns the class of the largest logit. A single logit is a yes-or-no question: the class is 1 from middle on.
+// middle is 0, or the activation's value at 0.
 func top(logits []float32, middle float32) int {
 	best := 0
 	if len(logits) == 1 && logits[0] >= middle {
@@ -490,7 +493,8 @@ func top(logits []float32, middle float32) int {
 	return best
 }
 
-// Apart is the largest difference, as a share of the largest magnitude in want, or in got if want is zero everywhere.
+// Apart returns the largest difference, as a share of the largest magnitude in want, or in got if want is zero
+// everywhere.
 func Apart(got, want []float32) float64 {
 	distance, most := 0., 0.
 	for i := range want {

@@ -13,29 +13,29 @@ import (
 	"github.com/sluice-npu/sluice/dse/quant"
 )
 
-// Int8 says what a network's layers lose in int8.
+// Int8 is the loss of a network's layers in int8.
 type Int8 struct {
 	Layers []LayerLoss `json:"layers"`
-	Bound  *float64    `json:"disagreement_bound,omitempty"` // that int16 layers were chosen for
-	Apart  *float64    `json:"disagreement,omitempty"`       // what was reached, on the calibration's images
+	Bound  *float64    `json:"disagreement_bound,omitempty"` // for which int16 layers were chosen
+	Apart  *float64    `json:"disagreement,omitempty"`       // reached on the calibration images
 	Share  float64     `json:"macs_in_int8"`                 // of all
 }
 
-// LayerLoss is the error of a layer's output, root mean square, as a share of the output's own: of the layer alone, on
-// the float network's values in codes, and as it comes out of the whole network.
+// LayerLoss is the root mean square error of a layer's output, as a share of the output's own root mean square: for the
+// layer alone, with the float network's values as codes, and within the whole network.
 type LayerLoss struct {
 	Layer string  `json:"layer"`
 	Bits  int     `json:"bits"` // of its weights; 0 if it computes nothing
 	Alone float64 `json:"alone"`
 	Whole float64 `json:"whole"`
-	Anew  int     `json:"requantised_channels,omitempty"` // of a quantised file: their weights do not have its codes
+	Anew  int     `json:"requantised_channels,omitempty"` // in a quantised file: channels whose weights do not have the file's codes
 }
 
 // in8 runs a network in int8.
 type in8 struct {
 	n *quant.Int8
 	p *int8.Program
-	b *golden.Program // a bundle of it, or nil
+	b *golden.Program // its bundle, or nil
 }
 
 func newInt8(n *quant.Int8) (*in8, error) {
@@ -43,7 +43,7 @@ func newInt8(n *quant.Int8) (*in8, error) {
 	return &in8{n: n, p: p}, err
 }
 
-// bundled checks that the network's bundle has the same codes at the exits.
+// bundled checks that the network's bundle yields the same codes at the exits.
 func (r *in8) bundled(x []float32, maps [][]int16) error {
 	got, err := r.b.Run(r.b.Bundle().Network.Input(x))
 	if err != nil {
@@ -81,16 +81,16 @@ func (r *in8) logits(x []float32) (out [][]float32, err error) {
 	return out, nil
 }
 
-// ErrNoClass is wrapped by Mixed's error for a network that it cannot bound.
+// ErrNoClass is wrapped by Mixed's error for a network without a classifier.
 var ErrNoClass = errors.New("no exit is a classifier, so a share of other classes bounds nothing")
 
 const (
-	// LossImages are as many as Layers takes.
+	// LossImages is the number of images that Layers uses.
 	LossImages = 8
 	mixImages  = 256 // for the choice of wide layers
 )
 
-// Layers measures what each layer loses, on a few of count images.
+// Layers measures the loss of each layer, on a few of count images.
 func Layers(n *quant.Int8, count int, image func(i int) ([]float32, error)) (*Int8, error) {
 	g := n.Graph
 	r, err := newInt8(n)
@@ -161,9 +161,10 @@ func Layers(n *quant.Int8, count int, image func(i int) ([]float32, error)) (*In
 
 func square(x float64) float64 { return x * x }
 
-// Mixed is the network in int8 with as many layers in int16 as it takes for at most bound of the images to get another
-// class than from the float network, at every exit that is a classifier: first the first and the exits' own, then those
-// that lose most alone. apart is the share that has another class: more than bound if int16 everywhere is not enough.
+// Mixed returns the network in int8 with some layers in int16: as many as needed so that at most the share bound of the
+// images gets another class than from the float network, at every exit that is a classifier. It chooses first the first
+// layer and the exits' own, then those with the largest loss alone. apart is the share with another class; it exceeds
+// bound if int16 everywhere is not enough.
 func Mixed(s *quant.Seen, g *graph.Graph, bound float64, count int, image func(i int) ([]float32, error)) (n *quant.Int8, apart float64, err error) {
 	some := false
 	for e := range g.Exits {
@@ -219,7 +220,7 @@ func Mixed(s *quant.Seen, g *graph.Graph, bound float64, count int, image func(i
 	}
 }
 
-// classes are the float network's, by image and exit; -1 at an exit that is no classifier.
+// classes returns the float network's classes, by image and exit; -1 at an exit that is not a classifier.
 func classes(g *graph.Graph, drawn []int, image func(i int) ([]float32, error)) ([][]int, error) {
 	r, err := graph.NewRunner(g)
 	if err != nil {
@@ -246,7 +247,7 @@ func classes(g *graph.Graph, drawn []int, image func(i int) ([]float32, error)) 
 	return out, nil
 }
 
-// disagreement is the largest share of images, over the exits, that get another class than want.
+// disagreement returns the largest share, over the exits, of images with another class than in want.
 func (r *in8) disagreement(want [][]int, drawn []int, image func(i int) ([]float32, error)) (float64, error) {
 	other := make([]int, len(r.n.Graph.Exits))
 	for k, row := range want {

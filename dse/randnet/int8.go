@@ -10,14 +10,14 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// Int8 is a drawn network with integers of int8 in place of its own: zero points, factors, shifts and clamps at random, most of
-// them such that results are within 8 bits, some at the ends of what their fields hold.
+// Int8 returns a drawn network with random int8 integers instead of its own: zero points, factors, shifts and clamps.
+// Most of them keep results within 8 bits; some are at the limits of their fields.
 func Int8(rng *rand.Rand, q *quant.Network) *quant.Int8 {
 	n := &quant.Int8{Graph: q.Graph, Maps: make([]quant.Codes, len(q.Graph.Tensors)), Layers: make([]quant.Layer8, len(q.Layers))}
 	for i := range n.Maps {
 		n.Maps[i] = quant.Codes{Step: 1, Zero: []int{0, math.MinInt8, math.MaxInt8, rng.IntN(256) - 128}[rng.IntN(4)]}
 	}
-	// factor takes numbers of about so many bits to about 7, or is any factor.
+	// factor returns a factor that scales numbers of about the given size to about 7 bits, or any factor.
 	factor := func(size float64) quant.Scaling {
 		s := quant.Scaling{Mul: int32(1<<16 + rng.IntN(1<<16))}
 		s.Shift = uint8(min(max(17+int(math.Log2(max(size, 1)))-7+rng.IntN(4)-1, 0), abi.ShiftMax))
@@ -34,7 +34,7 @@ func Int8(rng *rand.Rand, q *quant.Network) *quant.Int8 {
 			a, b := int16(rng.IntN(256)-128), int16(rng.IntN(256)-128)
 			l.Lo, l.Hi = min(a, b), max(a, b)
 		}
-		behind := 1 << 7 // what the first factor takes sums to
+		behind := 1 << 7 // size of sums after the first factor
 		if l.Curve != nil || node.Residual != graph.None || node.Op == graph.Add {
 			behind = 1 << 14
 		}
@@ -70,7 +70,7 @@ func Int8(rng *rand.Rand, q *quant.Network) *quant.Int8 {
 	return n
 }
 
-// weights8 makes the weights those of 8 bits, without -128, and returns about how large sums are.
+// weights8 reduces the weights to 8 bits, without -128, and returns the approximate size of sums.
 func weights8(l *quant.Layer8, from *quant.Layer) float64 {
 	most := 0
 	for _, w := range from.Weights {

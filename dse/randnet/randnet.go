@@ -28,21 +28,21 @@ import (
 type Options struct {
 	Residual bool
 	MaxPool  bool
-	AvgPool  bool // with one divisor
+	AvgPool  bool // with a single divisor
 	AvgTable bool // with a divisor that differs at the borders
 	Groups   bool // grouped, depthwise: channel windows
 	Concat   bool
 	Add      bool // not fused with a convolution
 	Exits    bool // sometimes a second exit
-	Curve    bool // functions; on a design with post
-	Product  bool // also by one pixel for all positions; on a design with post
-	Woven    bool // maps of phases, as of Resize and ConvTranspose
+	Curve    bool // functions, on a design with post
+	Product  bool // products, also with a single pixel for all positions, on a design with post
+	Woven    bool // maps assembled from phases, as from Resize and ConvTranspose
 
 	AnyMapping bool            // <k, s, tile> at random among the legal ones
 	Points     []mapping.Point // with AnyMapping: only these
 	Spill      bool            // with AnyMapping: no tensor stays on chip
 
-	// Want rejects draws before they are compiled, since compiling takes most of the time; nil: accepts all.
+	// Want rejects draws before they are compiled, because compiling needs most of the time; nil accepts all.
 	Want func(*quant.Network) bool
 
 	MaxLayers int   // of the body; 3 if 0
@@ -68,7 +68,7 @@ func All() Options {
 // Net is a random network.
 type Net struct {
 	Seed   uint64
-	Quant  *quant.Network // of a design of int8 the draw, whose integers Int8 has replaced
+	Quant  *quant.Network // for an int8 design: the draw before Int8 replaced its integers
 	Bundle *bundle.Bundle
 }
 
@@ -156,7 +156,7 @@ func Input(rng *rand.Rand, b *bundle.Bundle) []int16 {
 	return image
 }
 
-// errDraw is a draw that cannot be used.
+// errDraw is returned for a draw that cannot be used.
 var errDraw = errors.New("draw beyond the limits")
 
 // builder builds a quantised graph step by step.
@@ -168,7 +168,7 @@ type builder struct {
 	q   *quant.Network
 	seg int
 
-	each bool // the next convolution has every channel by itself
+	each bool // the next convolution has one group per channel
 }
 
 func draw(rng *rand.Rand, d configs.Design, o Options) (*quant.Network, error) {
@@ -202,7 +202,7 @@ func draw(rng *rand.Rand, d configs.Design, o Options) (*quant.Network, error) {
 		return nil, err
 	}
 	b.agree()
-	for _, frac := range b.q.Frac { // products of products add them up
+	for _, frac := range b.q.Frac { // products of products add up their fractions
 		if frac < -bundle.MaxFrac || frac > bundle.MaxFrac {
 			return nil, fmt.Errorf("%w: fraction %d", errDraw, frac)
 		}
@@ -213,7 +213,7 @@ func draw(rng *rand.Rand, d configs.Design, o Options) (*quant.Network, error) {
 	return b.q, nil
 }
 
-// channels draws a number of channels, close to the sizes at which tiles end.
+// channels draws a number of channels, often close to the sizes of tiles.
 func (b *builder) channels() int {
 	kinds := 5
 	if b.d.Depthwise {
@@ -304,10 +304,10 @@ func (b *builder) place(n, kernel, stride int) (k, s, before, after, out int) {
 
 type window struct {
 	graph.Window
-	h, w int // of the output
+	h, w int // size of the output
 }
 
-// pixels is a window of one pixel over each of them.
+// pixels returns a window of one pixel for each output pixel.
 func pixels(h, w int) window { return window{graph.Window{KH: 1, KW: 1, SH: 1, SW: 1}, h, w} }
 
 // window draws a geometry; the stride is 1 if the output must have the input's size.
@@ -396,7 +396,7 @@ func (b *builder) conv(t graph.TensorID, w window, outC int, outFrac *int, res g
 	return out, nil
 }
 
-// curve sometimes gives a layer a curve of any segments, from fraction mid to the same one.
+// curve sometimes adds a curve of any segments to a layer, from fraction mid to the same fraction.
 func (b *builder) curve(l *quant.Layer, mid int) *graph.Function {
 	if !b.d.Post || !b.o.Curve || b.rng.IntN(4) != 0 {
 		return nil
@@ -406,7 +406,7 @@ func (b *builder) curve(l *quant.Layer, mid int) *graph.Function {
 		c.Segments[i] = abi.Segment{Offset: int32(b.rng.Uint32()) >> b.rng.IntN(32), Slope: int16(b.rng.Uint32()) >> b.rng.IntN(16)}
 	}
 	l.Curve, l.Mid = c, mid
-	return &graph.Function{Name: "Sigmoid"} // whichever: the curve is not its
+	return &graph.Function{Name: "Sigmoid"} // any name: the curve does not match it
 }
 
 // weights draws weights such that the sum of a row of p stays within the accumulator.
@@ -475,11 +475,11 @@ func (b *builder) add(t graph.TensorID) (graph.TensorID, error) {
 	return out, nil
 }
 
-// depthwise appends a depthwise convolution, mostly of windows that the unit walks by columns; sometimes between two
-// others of one pixel, as an inverted residual has it: what it reads and writes may stay on chip then.
+// depthwise appends a depthwise convolution, mostly with windows that the unit processes by columns. Sometimes it is
+// between two 1 x 1 convolutions, as in an inverted residual: its input and output may then stay on chip.
 func (b *builder) depthwise(t graph.TensorID) (out graph.TensorID, err error) {
 	if in := b.g.Tensors[t]; b.rng.IntN(3) > 0 {
-		narrow := 1 + b.rng.IntN(2*b.d.NB()) // or it fits on no small design
+		narrow := 1 + b.rng.IntN(2*b.d.NB()) // otherwise it fits no small design
 		if t, err = b.conv(t, pixels(in.H, in.W), narrow, nil, graph.None); err != nil {
 			return 0, err
 		}
@@ -499,7 +499,7 @@ func (b *builder) depthwise(t graph.TensorID) (out graph.TensorID, err error) {
 	return b.conv(t, w, 0, nil, graph.None)
 }
 
-// product appends a product of two maps: of a convolution's output, or of one pixel, like a squeeze-and-excite.
+// product appends a product of two maps: with a convolution's output, or with a single pixel as in squeeze-and-excite.
 func (b *builder) product(t graph.TensorID) (graph.TensorID, error) {
 	in := b.g.Tensors[t]
 	other := t
@@ -515,7 +515,7 @@ func (b *builder) product(t graph.TensorID) (graph.TensorID, error) {
 			return 0, err
 		}
 	}
-	if b.g.Tensors[other].C != in.C { // a grouped convolution has its own number
+	if b.g.Tensors[other].C != in.C { // a grouped convolution chooses its own number
 		return 0, errDraw
 	}
 	l := quant.Layer{ResShift: b.rng.IntN(32)}
@@ -532,7 +532,7 @@ func (b *builder) pool(t graph.TensorID, op graph.Op) (graph.TensorID, error) {
 	if op == graph.AvgPool && min(in.H, in.W) > 16 && b.rng.IntN(2) == 0 {
 		return b.poolOf(t, op, window{graph.Window{KH: in.H, KW: in.W, SH: 1, SW: 1}, 1, 1}), nil
 	}
-	if b.rng.IntN(3) == 0 { // sometimes a window that the hardware walks by columns, if it fits
+	if b.rng.IntN(3) == 0 { // sometimes a window that the hardware processes by columns, if it fits
 		w.KH, w.SH, w.PT, w.PB, w.h = b.place(in.H, 2+b.rng.IntN(3), 1+b.rng.IntN(3))
 		k := 2 + b.rng.IntN(2)
 		w.KW, w.SW, w.PL, w.PR, w.w = b.place(in.W, k, 1+b.rng.IntN(k-1))
@@ -645,7 +645,7 @@ func (b *builder) concat(t graph.TensorID) (graph.TensorID, error) {
 	return out, nil
 }
 
-// woven appends a map whose pixels are those of phases in turn: one map repeated, or a convolution each.
+// woven appends a map that interleaves the pixels of several phases: one map repeated, or one convolution per phase.
 func (b *builder) woven(t graph.TensorID) (graph.TensorID, error) {
 	sy, sx, frac := 1+b.rng.IntN(3), 1+b.rng.IntN(3), b.q.Frac[t]
 	one := b.rng.IntN(2) == 0
@@ -676,7 +676,7 @@ func (b *builder) woven(t graph.TensorID) (graph.TensorID, error) {
 				return 0, err
 			}
 			made := b.g.Tensors[phases[i]]
-			if len(rows)+i > 0 && made.C != in.C { // of another number of groups
+			if len(rows)+i > 0 && made.C != in.C { // it has another number of groups
 				return 0, fmt.Errorf("%w: phases of %d and %d channels", errDraw, in.C, made.C)
 			}
 			in = made

@@ -8,9 +8,9 @@ import (
 	"github.com/sluice-npu/sluice/dse/bundle"
 )
 
-// Spoil changes fields of a bundle as data says, one after the other, until data ends: each change is a path to a
-// field and a new value. It is for fuzzing readers of bundles, because a file with changed bytes hardly ever passes
-// the hash check. It returns a description of the changes.
+// Spoil changes fields of a bundle as determined by data, one after the other, until data ends: each change is a path
+// to a field and a new value. It is for fuzzing readers of bundles, because a file with changed bytes hardly ever
+// passes the hash check. It returns a description of the changes.
 func Spoil(b *bundle.Bundle, data []byte) []string {
 	s := spoiler{data}
 	var done []string

@@ -17,7 +17,7 @@ import (
 	"strings"
 )
 
-// ErrPython says that onnxruntime is not available.
+// ErrPython is wrapped by errors about a missing onnxruntime.
 var ErrPython = errors.New("a Python with onnxruntime is missing")
 
 //go:embed oracle.py
@@ -29,7 +29,7 @@ var idxPy []byte
 const (
 	oracleMagic   = "SLOR"
 	oracleVersion = 1
-	maxLogits     = 1 << 24 // of an exit, which may be a map
+	maxLogits     = 1 << 24 // per exit, which may be a map
 )
 
 // Python finds the interpreter of `make setup`: SLUICE_PYTHON, or the one in the repository around the working
@@ -75,8 +75,8 @@ func Model(name string) ([]byte, error) {
 }
 
 // Oracle runs a model in onnxruntime and returns the logits by exit and image. Exits are tensor names; nil means the
-// model's outputs in order. Inputs are H x W x C; channelsLast says that the model has that layout too. External data
-// are beside the model, or in folder unless that is "".
+// model's outputs in order. Inputs are H x W x C; channelsLast reports that the model has this layout too. External
+// data are beside the model, or in folder unless that is "".
 func Oracle(ctx context.Context, python, model, folder string, exits []string, channelsLast bool, h, w, c int, inputs [][]float32) ([][][]float32, error) {
 	dir, err := os.MkdirTemp("", "sluice-oracle-")
 	if err != nil {

@@ -1,6 +1,5 @@
-// Package zoo holds the networks that come with Sluice, and the reader of their evaluation images. The Python
-// programs in this folder train and export them. Networks of structure.py have no weights; loading draws them from a
-// seed.
+// Package zoo contains the networks shipped with Sluice, and the reader of their evaluation images. The Python programs
+// in this folder train and export them. Networks of structure.py have no weights; loading draws them from a seed.
 package zoo
 
 import (

@@ -21,7 +21,7 @@ import (
 //go:embed page.html page.css page.js
 var files embed.FS
 
-// ErrData says that there is nothing to draw.
+// ErrData is wrapped by errors about missing data.
 var ErrData = errors.New("nothing to draw")
 
 // Data is everything that the page shows.

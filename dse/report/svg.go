@@ -21,7 +21,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// theme holds the colours of a picture.
+// theme is the colours of a picture.
 type theme struct {
 	suffix                  string // suffix of file names
 	paper, ink, soft, faint color.Color
@@ -85,14 +85,14 @@ func SVGs(d *Data) (map[string]func(io.Writer) error, error) {
 	return out, nil
 }
 
-// picture is a plot with its legend beside it.
+// picture is a plot with its legend at the side.
 type picture struct {
 	*plot.Plot
 	t             *theme
 	key           plot.Legend
 	side          vg.Length // width of the legend
 	width, height vg.Length
-	scale         *plotter.ColorBar // colour scale in place of a legend
+	scale         *plotter.ColorBar // colour scale instead of a legend
 	scaleName     string
 }
 
@@ -323,7 +323,7 @@ func (d *Data) layersSVG(t *theme) (*picture, error) {
 	return p, nil
 }
 
-// bounds returns what limits any layer at any batch size.
+// bounds returns the limiting resources of all layers and batch sizes.
 func (d *Data) bounds() []string {
 	seen := map[string]bool{}
 	for _, l := range d.Layers {
@@ -380,7 +380,7 @@ type fixed []color.Color
 
 func (f fixed) Colors() []color.Color { return f }
 
-// steps of a colour scale
+// steps is the number of colours of a colour scale.
 const steps = 64
 
 func (d *Data) heatSVG(t *theme) (*picture, error) {
@@ -411,7 +411,7 @@ type curve struct {
 	Scheme search.Scheme `json:"scheme"`
 }
 
-// shown lists the rows in the picture. More than six curves cannot be told apart; the page's table has all rows.
+// shown lists the rows in the picture. More than six curves are hard to distinguish; the page's table has all rows.
 var shown = []curve{
 	{"rtl", search.Serial}, {"rtl", search.RBatch}, {"rtl", search.Fluid}, {"rtl", search.Stackable}, {"rtl", search.Ours}, {"paper", search.Stackable},
 }

@@ -21,12 +21,12 @@ import (
 //	12  uint32 number of sections
 //	16  uint64 ABI hash
 //	24  uint64 design hash
-//	32  one entry a section: 4 bytes tag, uint32 zero, uint64 length
+//	32  one entry per section: 4 bytes tag, uint32 zero, uint64 length
 //	    the sections' content, in the same order, without gaps
 //	    SHA-256 of everything before
 //
-// The sections are those of sectionTags, in that order. JSON sections hold exactly what
-// encoding/json makes of the Go value, so a bundle has one encoding only.
+// The sections are those of sectionTags, in that order. JSON sections are exactly the
+// output of encoding/json for the Go value, so a bundle has a unique encoding.
 const (
 	magic   = "SLBUNDLE"
 	version = 1

@@ -1,16 +1,16 @@
 // Package cost holds the only cycle model (the law). It computes a layer's cycles on a design from its descriptor's
-// geometry, the batch and its FBCB entry, and the sums over segments that fill a long latency table (dse/machine fills
-// short ones). Search, mapping, compiler, soft device and reports all use it. Counters of the RTL measure its error
-// (`dse validate`).
+// geometry, the batch and its FBCB entry. Sums over segments fill long latency tables (dse/machine fills short ones).
+// Search, mapping, compiler, soft device and reports all use it. Counters of the RTL measure its error (`dse
+// validate`).
 //
 // # The model
 //
 // A start is a sequence of layers (Walk), of which the first is marked (InStart). All units wait at the layer barrier:
-// a layer begins when the last write of the previous one has its response. Three things run ahead of the barrier. The
-// next descriptor is fetched and checked (Fetch) when all units have accepted the previous one. Weights come as soon as
-// their layer is offered and the ring has room. A kept tensor is already on chip (KEEP_IN). Let E be the end of a
-// layer, O the offer of its descriptor, M the time at which the DRAM could have moved everything up to a layer, and T
-// the layer's cycles if its weights are in time:
+// a layer begins when the last write of the previous one has its response, which takes answer cycles. Three things run
+// ahead of the barrier. The next descriptor is fetched and checked (Fetch) when all units have accepted the previous
+// one. Weights come as soon as their layer is offered and the ring has room. A kept tensor is already on chip
+// (KEEP_IN). E is the end of a layer, O the offer of its descriptor. M is the time at which the DRAM could have moved
+// everything up to a layer. T is the layer's cycles if its weights are in time:
 //
 //	O_i = max(O_i-1, E_i-2 - answer) + Fetch_i
 //	X_i = max(M_i-1, O_i + there)                            X: its weights begin to come
@@ -40,10 +40,10 @@
 //
 // Bytes are those of all wide beats that a run touches. Bytes / r is the longest of three times: bytes over the DRAM,
 // bytes over the ports in one direction, and bursts at maxBursts in flight per port, each for one latency (the limit
-// for short rows). If the queues of several ports hold fewer bytes than come in a round trip, each queue's content read
-// costs a round trip. The same holds for weights if the ring holds fewer. They come in chunks, and each chunk is
-// requested when passes have used one: weights that are read again for each row tile then delay its last pass at any
-// DRAM rate. Packing a run of results needs one cycle more for each end within a wide beat.
+// for short rows). If the queues of several ports hold fewer bytes than come in a round trip, reads need one round trip
+// per filling of the queues. The same applies to weights if the ring holds fewer bytes. They come in chunks, and each
+// chunk is requested when passes have used one. Weights that are read again for each row tile then delay its last pass
+// at any DRAM rate. Packing a run of results needs one cycle more for each end within a wide beat.
 //
 // A tensor kept on chip (KEEP_IN) costs no A and no latency before the first row. A tensor that stays on chip only
 // (ON_CHIP) costs no O and no answer. A pool processes one vector of NB lanes and one tap per cycle: of each window, or

@@ -5,10 +5,10 @@ import (
 	"unsafe"
 )
 
-// little: numbers of 16 bits lie in this machine's memory as in a slot.
+// little reports that this machine stores 16-bit numbers in memory as a slot does.
 var little = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 
-// decode16 reads numbers of 16 bits.
+// decode16 reads 16-bit numbers.
 func decode16(dst []int16, src []byte) {
 	src = src[:2*len(dst)]
 	if little {

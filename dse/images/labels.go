@@ -101,7 +101,7 @@ func (s *Set) inFolders(dir string) bool {
 }
 
 // FolderClasses returns the names of the folders of a set that Open read from dir, if their number is the network's
-// number of classes and they are not numbers; else nil.
+// number of classes and they are not numbers; otherwise nil.
 func (s *Set) FolderClasses(dir string, logits int) []string {
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() || !s.inFolders(dir) || len(s.dirs) != logits || numbers(s.dirs) {
 		return nil

@@ -586,8 +586,8 @@ func (b *builder) branch(t graph.TensorID, frac int) (graph.TensorID, error) {
 	return b.conv(t, b.window(t, false), b.channels(), &frac, graph.None)
 }
 
-// agree gives convolutions that can become one layer the same shift and clamp; sometimes one of the three differs, so
-// they do not become one.
+// agree sets equal shifts and clamps in convolutions that can become one layer. Sometimes one value differs, so that
+// they cannot.
 func (b *builder) agree() {
 	for _, nodes := range alias.Of(b.g).Merged {
 		first := b.q.Layers[nodes[0]]

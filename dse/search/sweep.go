@@ -40,7 +40,7 @@ type Options struct {
 	// Exits are the shares of requests that leave at each exit, for each network (nil: all at the last). They matter
 	// for Latency and Throughput.
 	Exits []float64
-	// MaxLatency excludes designs on which a network takes longer at B = 1, in ns; 0: no limit.
+	// MaxLatency excludes designs on which a network has a longer latency at B = 1, in ns; 0: no limit.
 	MaxLatency int64
 	// Service simulates serving, for objectives that need it.
 	Service *Service
@@ -458,7 +458,7 @@ func (s *sweep) judge(d configs.Design) (*Point, error) {
 }
 
 // reached determines what designs reach, except those that cannot beat the others. It works in chunks, like the
-// search. Values that only a simulation gives are not determined here.
+// search. It skips values that need a simulation.
 func (s *sweep) reached(solvers []*solver) error {
 	if s.o.Objective == Rate || s.o.Objective == Cheapest {
 		return nil

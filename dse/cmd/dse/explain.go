@@ -43,7 +43,7 @@ type explainCmd struct {
 type explainLayer struct {
 	Name     string         `json:"name"`
 	Op       string         `json:"op"`
-	Post     string         `json:"post,omitempty"` // "product", "product with a pixel" or "curve", behind the sum; "copy": a pool of one pixel
+	Post     string         `json:"post,omitempty"` // after the sum: "product", "product with a pixel" or "curve"; "copy": a pool of one pixel
 	R        int            `json:"R"`              // output pixels of one sample
 	P        int            `json:"P"`
 	C        int            `json:"C"`

@@ -627,7 +627,7 @@ func (t *timer) layer(b *bundle.Bundle, network string, l int, batches []int) er
 		if t.longest > 0 && cycles > t.longest {
 			continue
 		}
-		key := g // the time depends on this; of offsets, only the part that affects beats counts
+		key := g // the time depends on this; of offsets only on the part that affects beats
 		key.InOffset, key.OutOffset, key.ResOffset = key.InOffset%64, key.OutOffset%64, key.ResOffset%64
 		if id += fmt.Sprint(key, entry, batch); t.seen[id] {
 			continue

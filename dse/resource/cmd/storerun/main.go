@@ -166,7 +166,7 @@ var (
 )
 
 // units attributes LUTs, shift registers and registers to the units of npu_core. A register keeps its name through
-// synthesis. A LUT does not, so it counts with the unit that owns most of what it drives.
+// synthesis. A LUT does not, so it is assigned to the unit with most of the cells that it drives.
 func units(netlist io.Reader) (map[string]resource.Cells, error) {
 	var list []*cell
 	var c *cell
@@ -235,7 +235,7 @@ func units(netlist io.Reader) (map[string]resource.Cells, error) {
 	return all, nil
 }
 
-// of returns the unit of a cell: by name if the cell holds state and has one, else by what it drives.
+// of returns the unit of a cell: by name if the cell holds state and has a name, otherwise by the cells that it drives.
 func (c *cell) of(sinks map[string][]*cell) string {
 	if c.unit != "" || c.visiting {
 		return c.unit

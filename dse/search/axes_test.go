@@ -82,8 +82,8 @@ func TestTypeAxis(t *testing.T) {
 	}
 }
 
-// Options are axes: the depthwise unit's multipliers count as DSPs, the search decides whether it pays, and a network that
-// needs curves is refused by a space in which no design has them.
+// Options are axes. The depthwise unit's multipliers are included in the DSPs, and the search decides whether the unit
+// pays. A network that needs curves is rejected in a space where no design has them.
 func TestOptionAxes(t *testing.T) {
 	w, g := load(t, "mobilenetv2"), grid(t, "zc706")
 	g.TP, g.TC, g.TR = Range{7, 7}, Range{100, 128}, Range{1024, 1024}

@@ -12,7 +12,8 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// Each part of the energy counts what it should, the bound is a lower bound, and requests that leave early cost less.
+// Each part of the energy includes what it should, the bound is a lower bound, and requests that leave early need less
+// energy.
 func TestEnergy(t *testing.T) {
 	for _, name := range []string{"tiny", "fashion"} {
 		w := load(t, name)

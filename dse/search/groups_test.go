@@ -10,9 +10,10 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// The array has at most two sample groups. Four, an input stream each, would help where a layer's output channels fill
-// a quarter of the array's columns better than a half. A layer then saves the difference in passes at most, and never
-// takes less than its DRAM traffic: a bound on what is missing, per cent of a network's time at the largest batch.
+// The array has at most two sample groups. Four, each with its own input stream, would help if a layer's output
+// channels fill a quarter of the array's columns better than a half. Such a layer would save at most the difference in
+// passes, and still needs its DRAM traffic. The test bounds this loss, in percent of a network's time at the largest
+// batch.
 func TestMoreGroups(t *testing.T) {
 	for network, boards := range map[string]map[string]float64{
 		"resnet50":    {"zc706": 0.1, "zcu104": 0.1},
@@ -47,7 +48,7 @@ func TestMoreGroups(t *testing.T) {
 	}
 }
 
-// passes are the least cycles at a row a cycle of a layer in so many sample groups, with any stacking.
+// passes returns the minimum cycles of a layer, at one row per cycle, over from to to sample groups and any stacking.
 func passes(d configs.Design, g *cost.Geom, from, to int) int64 {
 	best := int64(math.MaxInt64)
 	for _, k := range []cost.K{cost.KHalf, cost.K1, cost.K2} {

@@ -55,7 +55,7 @@ func drawDesign(t *rapid.T) configs.Design {
 	return d
 }
 
-// drawGeom draws a layer that the design has the units for.
+// drawGeom draws a layer for which the design has the units.
 func drawGeom(t *rapid.T, d configs.Design) cost.Geom {
 	g := cost.Geom{
 		Op:  rapid.SampledFrom([]abi.Op{abi.OpGEMM, abi.OpGEMM, abi.OpGEMM, abi.OpMaxPool, abi.OpAvgPool, abi.OpDepthwise}).Draw(t, "op"),
@@ -129,7 +129,7 @@ func everything(g cost.Geom, batch int, o mapping.Options, f func(abi.FBCB)) {
 	}
 }
 
-// The entries of the search are those that mapping.Check allows, in each room, and their number is right.
+// The entries of the search are those that mapping.Check allows in each room, and their number is right.
 func TestSameSpace(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d, o := drawDesign(t), drawOptions(t)
@@ -219,15 +219,15 @@ func TestBoundIsBelowTheLaw(t *testing.T) {
 	})
 }
 
-// bounds is those of an entry, and of all of its <k, s>.
+// bounds returns the bound of an entry, and the bound of all entries with its <k, s>.
 func bounds(d configs.Design, l *layer, batch int, e abi.FBCB) (tile, all int64) {
 	sp := newSpread(d, l, mapping.Point{K: cost.K(e.K), S: cost.Groups(e, batch)}, []bool{e.Order})
 	s := sp.at(batch)
 	return s.tile(int(e.TileB), int(e.TileRows), none), s.All
 }
 
-// Bounds of layers whose rows are so short that their bursts wait for others do not exceed the law: it takes the rows
-// that the first kernel row does without for slower than all rows of the first tile.
+// Bounds of layers with rows so short that their bursts wait for each other do not exceed the law, which assumes that
+// the rows that the first kernel row does not need are slower than all rows of the first tile.
 func TestBoundWhereBurstsWait(t *testing.T) {
 	for _, c := range []struct {
 		config string
@@ -254,7 +254,7 @@ func TestBoundWhereBurstsWait(t *testing.T) {
 	}
 }
 
-// geoms returns what the time of a bundle's layers depends on.
+// geoms returns the geometries of a bundle's layers, which determine their time.
 func geoms(b *bundle.Bundle) []cost.Geom {
 	var out []cost.Geom
 	for _, x := range b.Network.Exits {
@@ -280,7 +280,8 @@ func lowered1(t *testing.T, g *graph.Graph, d configs.Design) []cost.Geom {
 	return out
 }
 
-// agree reports whether convolutions that may be merged can be: the search assumes so, and knows no scales.
+// agree reports whether the scales of convolutions that may be merged allow it: the search assumes so, and has no
+// scales.
 func agree(q *quant.Network) (layers int, ok bool) {
 	merged := alias.Of(q.Graph).Merged
 	for _, nodes := range merged {
@@ -435,7 +436,7 @@ func TestChoiceIsTheCompilers(t *testing.T) {
 	}
 }
 
-// compiled is a network's bundle, calibrated on an image of ones.
+// compiled returns a network's bundle, calibrated with an image of ones.
 func compiled(t *testing.T, g *graph.Graph, d configs.Design) *bundle.Bundle {
 	t.Helper()
 	image := slices.Repeat([]float32{1}, g.Tensors[g.Input].Elems())
@@ -624,8 +625,8 @@ func TestWorkers(t *testing.T) {
 	}
 }
 
-// An interrupted sweep gives no result; resumed, it gives the result of an uninterrupted one. A file of another
-// sweep, or a modified file, is rejected.
+// An interrupted sweep has no result. When resumed, it has the result of an uninterrupted one. A file of another sweep,
+// or a modified file, is rejected.
 func TestResume(t *testing.T) {
 	w, g := load(t, "tiny"), grid(t, "zc706")
 	g.TP.Hi, g.TC.Hi = 9, 48
@@ -680,7 +681,7 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// served makes a Service from a function of designs.
+// served returns a Service that calls a function of designs.
 func served(f func(d configs.Design, ns Cycles) (float64, error)) *Service {
 	return &Service{
 		Serve: func(_ context.Context, d configs.Design, ns Cycles, _ float64) (Served, error) {
@@ -914,7 +915,7 @@ func BenchmarkLaw(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(all)), "ns/mapping")
 }
 
-// A grid without a point gives a message, not an empty map.
+// A grid without a point yields a message, not an empty map.
 func TestRefusals(t *testing.T) {
 	if got := (&refusals{}).String(); strings.Contains(got, "map") || got == "" {
 		t.Errorf("%q", got)

@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// A window that the pool's sums cannot hold, or a table longer than the pool's memory, is refused
-// before it reaches a device.
+// A window that the pool's sums cannot hold, or a table longer than the pool's memory, is rejected before it reaches a
+// device.
 func TestAverageLimits(t *testing.T) {
 	for _, c := range []struct {
 		kh, kw, table int
@@ -31,7 +31,7 @@ func TestAverageLimits(t *testing.T) {
 	}
 }
 
-// What the units of the NPU would count wrongly is refused; the largest that they count is not.
+// Sizes beyond the counters of the NPU's units are rejected; the largest legal ones are not.
 func TestSizesThatAreCounted(t *testing.T) {
 	pool := func(change func(*cost.Geom)) cost.Geom {
 		g := cost.Geom{

@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// What the law says of one layer: 16 x 16 x 16 to 32 channels, a window of 3 x 3.
+// The law's result for one layer: 16 x 16 x 16 to 32 channels, a window of 3 x 3.
 func ExampleLayer() {
 	d, err := configs.Load("zc706")
 	if err != nil {

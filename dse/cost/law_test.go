@@ -18,7 +18,7 @@ func design() configs.Design {
 	}
 }
 
-// One layer by hand: 16 x 16 x 16 to 32 channels, 3 x 3, two row tiles of 8 rows, at 8 bytes a cycle.
+// One layer computed by hand: 16 x 16 x 16 to 32 channels, 3 x 3, two row tiles of 8 rows, at 8 bytes per cycle.
 func TestLayerByHand(t *testing.T) {
 	g := Geom{
 		Op: abi.OpGEMM, InH: 16, InW: 16, InC: 16, InPix: 16, OutH: 16, OutW: 16, OutC: 32, OutPix: 32,
@@ -27,23 +27,23 @@ func TestLayerByHand(t *testing.T) {
 	got := Layer(design(), g, 1, abi.FBCB{BR: 1, TileB: 1, TileRows: 8})
 	const (
 		passes  = 3 * 6  // 48 elements of a kernel row in chunks of 8
-		rows    = 8 * 16 // more than the chain is deep, or loading takes
+		rows    = 8 * 16 // more than the length of the chain, and than loading needs
 		row     = 16 * 16 * 2
 		tile    = 9 * row // 9 of 10 input rows are in the image
 		weights = 32 * passes * 8 * 2
 		bias    = 32 * 4
 		out     = 8 * 16 * 32 * 2                     // of a tile
-		there   = 4096                                // that came before the layer began: a ring full
+		there   = 4096                                // bytes that came before the layer began: a full ring
 		start   = rtl.LayerStart + 2 + 100 + rtl.Read // two cycles for the row of padding
 
 		fill   = start + row/8
 		l1     = start + tile/8
-		s1     = l1 + 16 - 2*row/8 // the first kernel row does without two rows; an output row's pixels follow its input
+		s1     = l1 + 16 - 2*row/8 // the first kernel row does not need two of the rows; an output row's pixels follow its input
 		e1     = s1 + (passes-1)*rows
-		l2     = l1 + (tile+weights+bias-there)/8 // the first tile's results leave behind it
+		l2     = l1 + (tile+weights+bias-there)/8 // the first tile's results leave after it
 		s2     = e1 + rtl.Visit + rows
 		e2     = s2 + (passes-1)*rows
-		drain  = out / 8 // 4 cycles a row by itself, 8 by the port
+		drain  = out / 8 // 4 cycles per row by itself, 8 with the port
 		behind = rtl.DrainDelay + 8 + rtl.ChainTail
 		total  = e2 + behind + drain + 100 + rtl.Write + rtl.PostStages + rtl.ReadStages + 1
 	)
@@ -64,7 +64,7 @@ func TestLayerByHand(t *testing.T) {
 	}
 }
 
-// The law never beats the roofline, and a batch costs no less than a part of it.
+// The law is never below the roofline, and a batch needs at least as long as a smaller one.
 func TestRoofline(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := design()
@@ -114,13 +114,13 @@ func TestSegmentSums(t *testing.T) {
 	keeps, both, reads := one, one, one
 	keeps.KeepOut, keeps.OnChip, both.KeepOut, both.OnChip, both.KeepIn, reads.KeepIn = true, true, true, true, true, true
 	fbcb := [][]abi.FBCB{{keeps}, {both}, {reads}}
-	// so small a layer waits for its descriptor: that of the third is asked for when the first is drained
+	// such small layers wait for their descriptor: the third one's is requested when the first layer is drained
 	g := GeomsOf(layers)
 	var cycles [3]int64
 	for i := range g {
 		cycles[i] = Layer(d, g[i], 1, fbcb[i][0]).Total
 	}
-	const weights = 4*rtl.BiasBytes + 4*8*rtl.WordBytes // of 4 channels, a pass of T_P
+	const weights = 4*rtl.BiasBytes + 4*8*rtl.WordBytes // 4 channels, one pass of T_P
 	fetch, late := Fetch(d, g[0], 1), int64(100+rtl.Read+(abi.DescBytes+weights)/8+rtl.OfferPasses)
 	offer0, end0 := Start(d)+fetch, Start(d)+cycles[0]
 	offer1 := offer0 + rtl.OfferNext + fetch
@@ -148,14 +148,14 @@ func TestSegmentSums(t *testing.T) {
 	}
 }
 
-// Against counting: runs at every place that a pitch brings about.
+// Compared with counting: runs at every place that a pitch leads to.
 func TestTouched(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		unit := int64(1) << rapid.IntRange(1, 8).Draw(t, "unit")
 		n := rapid.Int64Range(1, 1000).Draw(t, "n")
 		pitch := rapid.Int64Range(1, 2000).Draw(t, "pitch")
 		offset := rapid.Int64Range(0, 10000).Draw(t, "offset")
-		blocks, runs := int64(0), unit // a period of places, or several
+		blocks, runs := int64(0), unit // one or several periods of places
 		for i := range runs {
 			at := offset + i*pitch
 			blocks += (at+n-1)/unit - at/unit + 1
@@ -166,7 +166,8 @@ func TestTouched(t *testing.T) {
 	})
 }
 
-// The law sees no more of offsets than Seen leaves, and more than their place in a beat or a word of 64 bytes.
+// The law does not distinguish offsets more finely than Seen, but more finely than their place in a beat or a 64-byte
+// word.
 func TestSeen(t *testing.T) {
 	differ := 0
 	for _, name := range []string{"run", "v7", "zc706", "zcu104"} {

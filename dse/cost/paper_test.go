@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// Table I: T_R follows exactly from the published (T_P, T_C), and so do the percentages.
+// Table I: T_R and the percentages follow exactly from the published (T_P, T_C).
 func TestPaperTable(t *testing.T) {
 	for _, c := range []struct {
 		tp, dsp   int
@@ -33,7 +33,7 @@ func TestPaperTable(t *testing.T) {
 			t.Errorf("%v: %.3f %% of the memory, printed %.2f", p, got, c.ram)
 		}
 	}
-	// The fourth row prints 100 % of the DSPs for <10, 172>, which the third gives as 99.53.
+	// The fourth row prints 100 % of the DSPs for <10, 172>; the third row prints 99.53 for it.
 	if p := (PaperPoint{6832, 10, 172}); math.Abs(100*float64(p.DSPs())/1728-100) < 0.4 {
 		t.Errorf("%v uses %d of 1728 DSPs", p, p.DSPs())
 	}
@@ -73,7 +73,7 @@ func TestPaperLiteralGainsNothing(t *testing.T) {
 	})
 }
 
-// No mapping computes more MACs a cycle than there are DSPs, nor moves less than its results.
+// No mapping computes more MACs per cycle than there are DSPs, or moves fewer bytes than its results.
 func TestPaperBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, g, b := drawPaper(t)

@@ -9,8 +9,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// What steady leaves out changes nothing: walked step by step, random layers take the same cycles and
-// bytes.
+// The steps that steady skips change nothing: with every step simulated, random layers have the same cycles and bytes.
 func TestSteady(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := design()

@@ -24,7 +24,8 @@ func small(t *testing.T) (configs.Design, machine.Layer) {
 	return d, machine.Layer{Geom: g, Entry: abi.FBCB{BR: 2, TileB: 1, TileRows: 2, K: uint8(cost.K1)}}
 }
 
-// What the RTL or its memory's model refuses is refused before the first cycle; none of it may panic or go on for ever.
+// Starts that the RTL or the model of its memory rejects are rejected before the first cycle, without a panic or an
+// endless loop.
 func TestRefused(t *testing.T) {
 	type start struct {
 		d     configs.Design

@@ -23,10 +23,10 @@ import (
 
 func ceil(a, b int) int { return (a + b - 1) / b }
 
-// moments are what README.md finds in a layer, in order.
+// moments are the points in time of a layer that README.md computes, in order.
 type moments struct{ offered, first, passed, sums, out, written int }
 
-// page is README.md's rules with its table of delays; scope tells whether they are enough for the layer.
+// page applies README.md's rules with its table of delays; scope reports whether they cover the layer.
 func page(delay map[string]int, l machine.Layer, latency int) (m moments, scope bool) {
 	g, e := l.Geom, l.Entry
 	lanes := []int{cost.KHalf: 4, cost.K1: 8, cost.K2: 16}[e.K]
@@ -63,7 +63,7 @@ func page(delay map[string]int, l machine.Layer, latency int) (m moments, scope 
 	return m, scope
 }
 
-// traced are the same moments by the machine.
+// traced returns the same moments by the machine.
 func traced(t *testing.T, d configs.Design, l machine.Layer) (m moments) {
 	t.Helper()
 	events, _, err := machine.Trace(t.Context(), d, []machine.Layer{l}, 1, 0)
@@ -90,7 +90,8 @@ func traced(t *testing.T, d configs.Design, l machine.Layer) (m moments) {
 	return m
 }
 
-// README.md's rules and delays give the machine's cycles, of its layer and of random ones that they are enough for; its arithmetic is right.
+// README.md's rules and delays yield the machine's cycles, for its layer and for random ones that they cover. Its
+// arithmetic is right.
 func TestPage(t *testing.T) {
 	text, err := os.ReadFile("README.md")
 	if err != nil {
@@ -139,7 +140,7 @@ func TestPage(t *testing.T) {
 		if m[1] != strconv.Itoa(total) {
 			t.Errorf("%s", m[0])
 		}
-		// the digits are a term of the next sum; where the DRAM begins and its row can be used, no unit tells
+		// the digits are a term of the next sum; no unit reports when the DRAM begins and when its row can be used
 		if n := strings.Count(transcript, m[1]+" "); n == 0 && !slices.Contains([]string{"26", "337", "619"}, m[1]) {
 			t.Errorf("%s: not in the transcript", m[0])
 		}
@@ -176,7 +177,7 @@ func TestPage(t *testing.T) {
 	if n < 60 {
 		t.Errorf("%d layers that the page is enough for", n)
 	}
-	// the table of the zoo's layers, of those whose weights are trained, and the exercises
+	// the table of the zoo's layers with trained weights, and the exercises
 	listed := regexp.MustCompile("(?m)^\\| (\\w+) \\| `(/\\S+)` \\|$").FindAllStringSubmatch(string(text), -1)
 	var have, want [][2]string
 	for _, m := range listed {

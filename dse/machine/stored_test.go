@@ -30,7 +30,7 @@ func step(t testing.TB, l *counted.Layer) machine.Result {
 	return r
 }
 
-// The RTL's cycles and what its array waited for, of layers alone and of short chains.
+// Cycles and array stalls equal the RTL's, for single layers and short chains.
 func TestHeld(t *testing.T) {
 	for _, name := range []string{"held.json", "held-int8.json"} {
 		t.Run(name, func(t *testing.T) {
@@ -55,7 +55,7 @@ func held(t *testing.T, name string) {
 	}
 }
 
-// same compares what was waited for.
+// same compares stalls.
 func same(t *testing.T, l *counted.Layer, r *machine.Result) {
 	t.Helper()
 	if !l.Waits(r.Stalls) {
@@ -63,8 +63,8 @@ func same(t *testing.T, l *counted.Layer, r *machine.Result) {
 	}
 }
 
-// The RTL's cycles and all its stall counters of segments of random networks, with the operators of the depthwise unit and
-// the post stage, views, and two latencies; and the layers of each add up to it.
+// Cycles and all stall counters equal the RTL's for segments of random networks, with operators of the depthwise unit
+// and the post stage, views, and two latencies. The times of each segment's layers add up to its time.
 func TestRandom(t *testing.T) {
 	_, all, err := counted.ReadStarts(open(t, "random.json"))
 	if err != nil {
@@ -88,7 +88,7 @@ func TestRandom(t *testing.T) {
 	}
 }
 
-// The RTL's cycles and stall counters of whole segments.
+// Cycles and stall counters equal the RTL's for whole segments.
 func TestStarts(t *testing.T) {
 	for _, name := range []string{"networks.json", "networks-int8.json"} {
 		t.Run(name, func(t *testing.T) {
@@ -116,7 +116,7 @@ func starts(t *testing.T, name string) {
 	}
 }
 
-// A cycle of the machine, of a layer on the ZC706.
+// A cycle of the machine, for a layer on the ZC706.
 func BenchmarkCycle(b *testing.B) {
 	file, err := counted.Read(open(b, "held.json"))
 	if err != nil {

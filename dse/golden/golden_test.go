@@ -65,7 +65,7 @@ func TestAgainstDefinition(t *testing.T) {
 	}
 }
 
-// Maps woven of phases are what the definition says, at their place in the slot.
+// Woven maps equal the definition, at their place in the slot.
 func TestWoven(t *testing.T) {
 	first := firstSeed(t)
 	designs := configs.Names()
@@ -238,7 +238,7 @@ func TestOverflowIsReported(t *testing.T) {
 	}
 }
 
-// The least sum is no overflow; one less is, and so are products that only their bias brings back.
+// The smallest legal sum is no overflow; one less is. So are products that only their bias brings back into range.
 func TestOverflowBegins(t *testing.T) {
 	for _, c := range []struct {
 		weight int16
@@ -258,8 +258,8 @@ func TestOverflowBegins(t *testing.T) {
 	}
 }
 
-// TestOnChipLeavesTheSlot: a tensor that is only on chip is used, but the bytes at its place in the slot do not
-// change; everything else is as without it.
+// TestOnChipLeavesTheSlot: a tensor that is only on chip is used, but the bytes at its place in the slot do not change;
+// all other bytes are as without it.
 func TestOnChipLeavesTheSlot(t *testing.T) {
 	seen := 0
 	for seed := uint64(1); seed < 400 && seen < 10; seed++ {
@@ -346,7 +346,7 @@ func TestRefusesWrongArguments(t *testing.T) {
 	}
 }
 
-// Numbers of a slot are read alike on machines of either order of bytes, and nothing beyond them.
+// Numbers of a slot are read equally on machines of both byte orders, and no bytes beyond them are read.
 func TestDecode16(t *testing.T) {
 	defer func(was bool) { little = was }(little)
 	for _, little = range []bool{little, false} {
@@ -412,8 +412,8 @@ func BenchmarkImage(b *testing.B) {
 	}
 }
 
-// BenchmarkDepthwise measures 3x3 of 256 channels, by the depthwise operator, and as the convolutions of windows of 32
-// channels that a design without the unit has in its place.
+// BenchmarkDepthwise measures 3x3 of 256 channels, with the depthwise operator, and as convolutions of windows of 32
+// channels, as on a design without the unit.
 func BenchmarkDepthwise(b *testing.B) {
 	d := abi.Desc{
 		Op: abi.OpDepthwise, InH: 14, InW: 14, InC: 256, InPix: 256, InRowBytes: 14 * 512, KH: 3, KW: 3, KWC: 768, SH: 1, SW: 1, PadT: 1, PadL: 1,

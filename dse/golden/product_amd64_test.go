@@ -25,7 +25,7 @@ func TestBlocksAreExact(t *testing.T) {
 			return math.MaxInt16
 		case 2:
 			return -1
-		case 3: // 16 of them are one more than a window may have
+		case 3: // 16 of them exceed the limit of a window
 			return 4096
 		case 4:
 			return int16(rng.IntN(511) - 255) // longest windows
@@ -71,7 +71,7 @@ func TestBlocksAreExact(t *testing.T) {
 	}
 }
 
-// A window is the longest that fits in every place and channel.
+// A window is the longest that fits at every place and for every channel.
 func TestWindow(t *testing.T) {
 	rng := rand.New(rand.NewPCG(firstSeed(t), 1))
 	for range 300 {

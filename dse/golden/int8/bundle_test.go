@@ -18,7 +18,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// designs are of int8, with and without options.
+// designs returns int8 designs, with and without options.
 func designs(t *testing.T) []configs.Design {
 	t.Helper()
 	var out []configs.Design
@@ -35,7 +35,7 @@ func designs(t *testing.T) []configs.Design {
 	return out
 }
 
-// compiled is a network's bundle as it is read from its file.
+// compiled returns a network's bundle as read from its file.
 func compiled(t *testing.T, n *quant.Int8, d configs.Design, rng *rand.Rand) *bundle.Bundle {
 	t.Helper()
 	b, err := compile.Int8(n, d, compile.Options{Mapping: mapping.Options{Pick: rng.IntN}})
@@ -52,8 +52,8 @@ func compiled(t *testing.T, n *quant.Int8, d configs.Design, rng *rand.Rand) *bu
 	return b
 }
 
-// TestBundle holds golden on a bundle, from descriptors, packed weights and words alone, to the network's own executor:
-// every layer's map, on each layer's turn, and the exits as one batch.
+// TestBundle compares golden on a bundle, from descriptors, packed weights and words alone, with the network's own
+// executor: every layer's map after the layer, and the exits as one batch.
 func TestBundle(t *testing.T) {
 	const seed, networks = 340, 45
 	rng := rand.New(rand.NewPCG(seed, 1))
@@ -62,7 +62,7 @@ func TestBundle(t *testing.T) {
 	for k := range uint64(networks) {
 		g, images := draw(seed<<16+k, true)
 		n := inInt8(t, g, images, false)
-		if k%2 == 1 { // as a file may: what pools and concatenations pass on has another step there
+		if k%2 == 1 { // as in some files: outputs of pools and concatenations have another step than their inputs
 			g.Scales = map[graph.TensorID]graph.Scale{}
 			for i, c := range n.Maps {
 				if rng.IntN(2) == 0 {

@@ -28,8 +28,8 @@ import (
 
 var update = flag.Bool("update", false, "write the vectors of sim/bench/requant")
 
-// drawn is a random float network of some layers and a head. Fused asks for residuals, functions and products too, which
-// a quantised file has only with a rounding in between.
+// drawn is a random float network of some layers and a head. Fused adds residuals, functions and products, which a
+// quantised file has only with rounding in between.
 type drawn struct {
 	rng *rand.Rand
 	g   *graph.Graph
@@ -110,7 +110,7 @@ func (d *drawn) node(n graph.Node, out graph.Tensor) graph.TensorID {
 	return n.Output
 }
 
-// window is a random one that no position leaves.
+// window returns a random window such that every position overlaps the map.
 func (d *drawn) window(s graph.Tensor) (w graph.Window, out graph.Tensor) {
 	side := func(n int) (k, s, before, after, out int) {
 		k = 1 + d.rng.IntN(min(n, 3))
@@ -154,7 +154,7 @@ func (d *drawn) conv(t graph.TensorID, cout, groups int, fused bool) graph.Tenso
 	return d.node(n, out)
 }
 
-// like is an earlier map of the same shape, or None.
+// like returns an earlier map of the same shape, or None.
 func (d *drawn) like(s graph.Tensor) graph.TensorID {
 	for t := len(d.g.Tensors) - 1; t > 0; t-- {
 		if o := d.g.Tensors[t]; o.H == s.H && o.W == s.W && o.C == s.C {
@@ -164,7 +164,7 @@ func (d *drawn) like(s graph.Tensor) graph.TensorID {
 	return graph.None
 }
 
-// same is a 1 x 1 convolution.
+// same appends a 1 x 1 convolution.
 func (d *drawn) same(t graph.TensorID, c int) graph.TensorID {
 	s := d.g.Tensors[t]
 	n := graph.Node{Op: graph.Conv, Inputs: []graph.TensorID{t}, Window: graph.Window{KH: 1, KW: 1, SH: 1, SW: 1}, Groups: 1, Weights: make([]float32, c*s.C), Bias: make([]float32, c)}
@@ -180,7 +180,7 @@ func (d *drawn) pool(t graph.TensorID, op graph.Op) graph.TensorID {
 	return d.node(graph.Node{Op: op, Inputs: []graph.TensorID{t}, Window: w, CountIncludePad: op == graph.AvgPool && w.PB|w.PR == 0 && d.rng.IntN(2) == 0}, out)
 }
 
-// inInt8 quantises a network; wide makes a third of the layers so.
+// inInt8 quantises a network; with wide, some layers are in int16.
 func inInt8(t *testing.T, g *graph.Graph, images [][]float32, wide bool) *quant.Int8 {
 	t.Helper()
 	seen, err := quant.See(g, len(images), func(i int) ([]float32, error) { return images[i], nil }, quant.Options{Headroom: 1})
@@ -198,8 +198,8 @@ func inInt8(t *testing.T, g *graph.Graph, images [][]float32, wide bool) *quant.
 	return n
 }
 
-// TestInt8IsItsDefinition holds golden to the numbers as dse/README states them: real zero points, no folding, exact
-// fractions. And to the float network: no map is further off than a few steps.
+// TestInt8IsItsDefinition compares golden with the definition in dse/README: real zero points, no folding, exact
+// fractions. It also compares with the float network: no map differs by more than a few steps.
 func TestInt8IsItsDefinition(t *testing.T) {
 	const seed, networks = 34, 80
 	ops, all := map[string]int{}, int64(0)
@@ -250,7 +250,7 @@ func TestInt8IsItsDefinition(t *testing.T) {
 	}
 }
 
-// nearest is x rounded, of two to the even, by exact fractions.
+// nearest returns x rounded, ties to even, with exact fractions.
 func nearest(x *big.Rat) int64 {
 	twice := new(big.Rat).Mul(x, big.NewRat(2, 1))
 	floor := new(big.Int).Div(twice.Num(), twice.Denom()).Int64() // Euclidean: down
@@ -267,12 +267,12 @@ func times(x int64, mul int32, shift uint8) *big.Rat {
 	return new(big.Rat).SetFrac(new(big.Int).Mul(big.NewInt(x), big.NewInt(int64(mul))), new(big.Int).Lsh(big.NewInt(1), uint(shift)))
 }
 
-// defined is element e of a layer's output, and how often it saturates where no clamp of the network says so.
+// defined returns element e of a layer's output, and how often it saturates where the network has no clamp.
 func defined(n *quant.Int8, maps [][]int16, i, e int) (code, beyond int64) {
 	g, node, l := n.Graph, &n.Graph.Nodes[i], &n.Layers[i]
 	out, w := g.Tensors[node.Output], node.Window
 	x, y, c := e/out.C%out.W, e/out.C/out.W, e%out.C
-	at := func(t graph.TensorID, y, x, c int) (int64, bool) { // beside the zero point
+	at := func(t graph.TensorID, y, x, c int) (int64, bool) { // relative to the zero point
 		s := g.Tensors[t]
 		if y < 0 || y >= s.H || x < 0 || x >= s.W {
 			return 0, false
@@ -334,7 +334,8 @@ func defined(n *quant.Int8, maps [][]int16, i, e int) (code, beyond int64) {
 	}
 	to := n.Maps[node.Output]
 	if l.Curve != nil {
-		// What 16 bits or the codes cut off counts where the function's value there is more than a step off.
+		// Values cut off by 16 bits or the codes are included if the function's value there differs by more than a
+		// step.
 		t, ends := min(max(v, math.MinInt16), math.MaxInt16), [2]float64{to.Value(to.Code(math.Inf(-1))), to.Value(to.Code(math.Inf(1)))}
 		at := func(t int64) float64 { return node.Function.At(math.Ldexp(float64(t), -l.Mid)) }
 		clamp := func(y float64) float64 { return min(max(y, float64(node.ClampLo)), float64(node.ClampHi)) }
@@ -395,7 +396,7 @@ func (x *exporter) floats(name string, dims []int64, v ...float64) string {
 	return name
 }
 
-// bytes8 are codes of 8 bits, in NCHW.
+// bytes8 adds codes of 8 bits, in NCHW.
 func (x *exporter) bytes8(name string, dims []int64, codes ...int) string {
 	t := &onnxpb.TensorProto{Name: &name, DataType: proto.Int32(3), Dims: dims}
 	for _, c := range codes {
@@ -411,7 +412,7 @@ func (x *exporter) bytes8(name string, dims []int64, codes ...int) string {
 	return name
 }
 
-// codes quantises tensor tN to qN, and gives it back as dN.
+// codes quantises tensor tN to qN, and dequantises it as dN.
 func (x *exporter) codes(t graph.TensorID) {
 	c := x.n.Maps[t]
 	s, z := x.floats(fmt.Sprint("s", t), nil, c.Step), x.bytes8(fmt.Sprint("z", t), nil, c.Zero)
@@ -469,7 +470,7 @@ func (x *exporter) node(i int) {
 	case graph.Concat:
 		x.op("Concat", node.Name, in, out, one("axis", 1))
 	}
-	if lo, hi := x.n.Maps[node.Output].Bounds(); int(l.Lo) > lo || int(l.Hi) < hi { // else the codes saturate by themselves
+	if lo, hi := x.n.Maps[node.Output].Bounds(); int(l.Lo) > lo || int(l.Hi) < hi { // otherwise the codes saturate by themselves
 		for i, v := range []float32{node.ClampLo, node.ClampHi} {
 			name := x.floats(fmt.Sprint(out, ".clip", i), nil, min(max(float64(v), -math.MaxFloat32), math.MaxFloat32))
 			in = append(in[:i], name)
@@ -481,7 +482,7 @@ func (x *exporter) node(i int) {
 	x.codes(node.Output)
 }
 
-// job is a quantised model, an image, and the tensors that onnxruntime is asked for.
+// job is a quantised model, an image, and the tensors requested from onnxruntime.
 type job struct {
 	n        *quant.Int8
 	model    []byte
@@ -491,7 +492,7 @@ type job struct {
 	unsigned bool
 }
 
-// ran is what onnxruntime computes, by job one tensor after another.
+// ran returns onnxruntime's results, for each job one tensor after another.
 func ran(t *testing.T, jobs []job) [][]float64 {
 	t.Helper()
 	python, err := zoo.Python()
@@ -531,8 +532,8 @@ func ran(t *testing.T, jobs []job) [][]float64 {
 	return out
 }
 
-// against counts the codes of a network's maps that onnxruntime has otherwise, each layer on onnxruntime's own inputs. What
-// differs is a tie: the exact result lies within near steps of the middle of two codes.
+// against returns the number of codes that differ from onnxruntime's in a network's maps, with onnxruntime's own inputs
+// of each layer. Each difference must be a tie: the exact result is within a few steps of the middle of two codes.
 func against(t *testing.T, n *quant.Int8, all []float64, unsigned bool) (codes, off, exact int) {
 	t.Helper()
 	g := n.Graph
@@ -577,7 +578,7 @@ func against(t *testing.T, n *quant.Int8, all []float64, unsigned bool) (codes, 
 	return codes, off, exact
 }
 
-// real8 is a layer's result before rounding, in steps of the output, with the scales as they are.
+// real8 returns a layer's result before rounding, in steps of the output, with unrounded scales.
 func real8(n *quant.Int8, maps [][]int16, i, e int) float64 {
 	g, node, l := n.Graph, &n.Graph.Nodes[i], &n.Layers[i]
 	out, w, to := g.Tensors[node.Output], node.Window, n.Maps[node.Output]
@@ -624,9 +625,9 @@ func real8(n *quant.Int8, maps [][]int16, i, e int) float64 {
 	return (sum + float64(int(l.Bias[c])+in.Zero*total)*in.Step*l.Steps[c]) / to.Step
 }
 
-// TestInt8IsOnnxruntimes exports random networks with their scales, takes them in again, and holds golden to
-// onnxruntime, every map's codes. Its integer kernels are asked with weights in uint8: those for int8 add two products in
-// 16 bits where the processor has no VNNI, and saturate.
+// TestInt8IsOnnxruntimes exports random networks with their scales, imports them again, and compares the codes of every
+// map with onnxruntime's. Weights are in uint8, because onnxruntime's kernels for int8 add two products in 16 bits if
+// the processor has no VNNI, and saturate.
 func TestInt8IsOnnxruntimes(t *testing.T) {
 	const seed, networks = 3434, 40
 	var jobs []job
@@ -665,8 +666,8 @@ func TestInt8IsOnnxruntimes(t *testing.T) {
 	t.Logf("seed %d: of %d codes %d are onnxruntime's neighbours, all near a tie, %d of them exact ties", seed, codes, off, exact)
 }
 
-// A transposed convolution of a quantised file has the file's scale in each of its phases: its codes are onnxruntime's but
-// for ties.
+// A transposed convolution of a quantised file has the file's scale in each of its phases: its codes equal
+// onnxruntime's except for ties.
 func TestTransposedInt8IsOnnxruntimes(t *testing.T) {
 	var jobs []job
 	var codes [][]int16
@@ -752,7 +753,7 @@ func TestTransposedInt8IsOnnxruntimes(t *testing.T) {
 	}
 }
 
-// sameRun holds two networks to each other, exit by exit.
+// sameRun compares two networks, exit by exit.
 func sameRun(t *testing.T, a, b *quant.Int8, image []float32) {
 	t.Helper()
 	var logits [2][]int16
@@ -774,8 +775,8 @@ func sameRun(t *testing.T, a, b *quant.Int8, image []float32) {
 	}
 }
 
-// The served network, quantised by onnxruntime's own tool (testdata/quantise.py): its scales are kept, what differs is
-// told by its ties, and it is as right as in onnxruntime. Calibrated here, it loses little at every exit.
+// The served network, quantised by onnxruntime's own tool (testdata/quantise.py): its scales are kept, differences are
+// ties, and its accuracy is onnxruntime's. Calibrated here, it loses little at every exit.
 func TestInt8OnFashion(t *testing.T) {
 	test, err := zoo.FashionMNIST("", false, 500)
 	if err != nil {
@@ -787,7 +788,7 @@ func TestInt8OnFashion(t *testing.T) {
 	}
 	see := func(g *graph.Graph) *quant.Int8 {
 		images := 128
-		if g.Name == "mobile" { // as many as the tool takes: on 128 its first exit loses 0.7 points
+		if g.Name == "mobile" { // the tool's number of images: with 128, the first exit loses 0.7 points
 			images = len(train.Pixels)
 		}
 		seen, err := quant.See(g, images, func(i int) ([]float32, error) { return train.Pixels[i], nil }, quant.Options{Headroom: 1, Range: quant.Range{MSE: true}})
@@ -810,7 +811,7 @@ func TestInt8OnFashion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var names []string // of codes: what a QuantizeLinear writes, or what it leaves as it was
+	var names []string // names of codes: outputs of a QuantizeLinear, or maps that keep them
 	for i := range g.Tensors {
 		name := g.Tensors[i].Name
 		if i == int(g.Input) || !strings.HasSuffix(name, "_QuantizeLinear_Output") {
@@ -829,7 +830,7 @@ func TestInt8OnFashion(t *testing.T) {
 	}
 	t.Logf("%s: of %d codes %d are onnxruntime's neighbours, all near a tie, %d of them exact ties", file, codes, off, exact)
 	networks := []*quant.Int8{n}
-	for _, name := range []string{"fashion", "mobile"} { // and one of depthwise convolutions
+	for _, name := range []string{"fashion", "mobile"} { // the second has depthwise convolutions
 		float, err := zoo.Load(name, 1)
 		if err != nil {
 			t.Fatal(err)
@@ -854,7 +855,7 @@ func TestInt8OnFashion(t *testing.T) {
 	}
 }
 
-// accuracy counts right answers by exit, in int8 and in float.
+// accuracy returns the number of right answers by exit, in int8 and in float.
 func accuracy(t *testing.T, n *quant.Int8, on *zoo.Images) (right, float []int) {
 	t.Helper()
 	p, err := New(n)
@@ -898,8 +899,8 @@ func accuracy(t *testing.T, n *quant.Int8, on *zoo.Images) (right, float []int) 
 	return right, float
 }
 
-// TestRequantVectors holds the vectors of the bench of hw/rtl/int8/requant.sv to the definition. A line is acc, bias, mul,
-// shift, residual, product, a, b, d, s, zero, lo, hi, and the code.
+// TestRequantVectors compares the vectors of the bench of hw/rtl/int8/requant.sv with the definition. A line is acc,
+// bias, mul, shift, residual, product, a, b, d, s, zero, lo, hi, and the code.
 func TestRequantVectors(t *testing.T) {
 	const file, vectors = "../../../sim/bench/requant/vectors.txt", 600
 	rng := rand.New(rand.NewPCG(34, 8))
@@ -912,7 +913,7 @@ func TestRequantVectors(t *testing.T) {
 	var text bytes.Buffer
 	for k := range vectors {
 		scale := quant.Scaling{Mul: factor(), Shift: uint8(rng.IntN(quant.MaxShift + 1))}
-		if k%2 == 0 { // so that the code is no end
+		if k%2 == 0 { // so that the code is not at an end
 			scale.Shift = uint8(bits.Len32(uint32(scale.Mul)) + rng.IntN(12))
 		}
 		size := min(29, int(scale.Shift)-bits.Len32(uint32(scale.Mul))+9+8*(k%3/2))

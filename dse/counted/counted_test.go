@@ -19,9 +19,10 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// What the law reaches on layers that it was not tuned on. A change of the law that makes it worse fails;
-// one that makes it better lowers these. They are of the layers of held.json: other ones, drawn by another generator, have others
-// under the same law (2.41 and 23.2 % of 386 random ones before strides of four and more were drawn, 2.60 and 22.5 of 967 since).
+// Errors of the law on layers that were not used to tune it. The test fails if a change of the law increases them;
+// after an improvement these limits are lowered. They are for the layers of held.json; samples by other generators
+// differ under the same law (2.41 and 23.2 % for 386 random ones before strides of four and more were drawn, 2.60 and
+// 22.5 for 967 since).
 func TestBands(t *testing.T) {
 	kinds, err := Kinds(nil)
 	if err != nil {
@@ -42,13 +43,13 @@ func TestBands(t *testing.T) {
 
 var update = flag.Bool("update", false, "write bands.json")
 
-// typed are the files of a type, and whether it is int8.
+// typed is the files of each type.
 var typed = []struct {
 	held, networks string
 	int8           bool
 }{{"held.json", "networks.json", false}, {"held-int8.json", "networks-int8.json", true}}
 
-// held is a stored sample.
+// held returns a stored sample.
 func held(t testing.TB, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(name)
@@ -58,7 +59,7 @@ func held(t testing.TB, name string) string {
 	return string(text)
 }
 
-// The stored bands are those of the stored layers, by the law as it is.
+// The stored bands equal those computed from the stored layers by the current law.
 func TestBandsAreTheLayers(t *testing.T) {
 	var want stored
 	for _, x := range typed {
@@ -84,7 +85,7 @@ func TestBandsAreTheLayers(t *testing.T) {
 	}
 }
 
-// starts are the stored ones of a type.
+// starts returns the stored starts of a type.
 func starts(t testing.TB, eight bool) []Layer {
 	t.Helper()
 	name := typed[0].networks
@@ -103,7 +104,7 @@ func starts(t testing.TB, eight bool) []Layer {
 	return all
 }
 
-// isOfHere fails where a file was counted on other RTL than is here.
+// isOfHere fails if a file was counted on other RTL than the tree's.
 func isOfHere(t testing.TB, name, rtl string, eight bool) {
 	t.Helper()
 	want, err := Sources("../..", eight)
@@ -115,9 +116,9 @@ func isOfHere(t testing.TB, name, rtl string, eight bool) {
 	}
 }
 
-// What the law reaches on whole starts, network by network. A change of the law that makes a network worse fails; one that
-// makes it better lowers these. The small chains were half of what is counted before a layer waited for its descriptor. The law
-// ranks; the same starts are held to the cycle by the machine (dse/machine, TestStarts).
+// Errors of the law on whole starts, by network. The test fails if a change of the law increases them; after an
+// improvement these limits are lowered. Errors of the small chains were half of the cycles before the law included the
+// wait for descriptors. The machine's cycles of the same starts are exact (dse/machine, TestStarts).
 func TestNetworks(t *testing.T) {
 	by := map[string][]Layer{}
 	for _, x := range typed {
@@ -149,7 +150,7 @@ func TestNetworks(t *testing.T) {
 	}
 }
 
-// The band that is printed is that of what is printed: of a network on a configuration at a memory.
+// The printed band matches the printed network, configuration and memory.
 func TestOf(t *testing.T) {
 	d, err := configs.Load("zc706")
 	if err != nil {
@@ -183,8 +184,9 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// Where the ring holds fewer weights than come in a round trip of the DRAM, or the queues of several ports have room for fewer bytes,
-// or 16 residuals of few bytes are under way, the machine is slower than the DRAM, and the law follows. None of these designs has stored counters.
+// The machine is slower than the DRAM, and the law agrees, in three cases: the ring holds fewer weights than come in a
+// round trip of the DRAM, the queues of several ports hold fewer bytes, or 16 small requests for residuals are in
+// flight. No stored counters exist for these designs.
 func TestSmallRings(t *testing.T) {
 	again := cost.Geom{Op: abi.OpGEMM, InH: 7, InW: 7, InC: 48, InPix: 48, OutH: 7, OutW: 7, OutC: 24, OutPix: 24, KH: 3, KW: 3, SH: 1, SW: 1, PadT: 1, PadL: 1, BiasCount: 24}
 	once := cost.Geom{Op: abi.OpMaxPool, InH: 24, InW: 8, InC: 48, InPix: 48, OutH: 2, OutW: 1, OutC: 48, OutPix: 48, KH: 2, KW: 2, SH: 12, SW: 7}
@@ -213,7 +215,7 @@ func TestSmallRings(t *testing.T) {
 	}
 }
 
-// The stored counters are of the RTL as it is here.
+// The stored counters are of the tree's RTL.
 func TestSources(t *testing.T) {
 	for _, x := range typed {
 		f, err := Read(strings.NewReader(held(t, x.held)))
@@ -258,7 +260,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// The worst layer is off by cycles that matter, and the summary is of that one.
+// The worst layer has an error above WorstCycles, and the summary is of that layer.
 func TestWorst(t *testing.T) {
 	all := []Layer{{Law: 3327, Cycles: 3373}, {Law: 791494, Cycles: 793900}, {Law: 400000, Cycles: 401000}}
 	if l := Worst(all); l != &all[1] {
@@ -272,8 +274,8 @@ func TestWorst(t *testing.T) {
 	}
 }
 
-// bandsOf are the bands that layers make, of networks' and of random ones: the largest mean of a configuration at a
-// bandwidth, and the worst layer.
+// bandsOf returns the bands of networks' and of random layers: the largest mean of a configuration at a bandwidth, and
+// the worst layer.
 func bandsOf(all []Layer) (out [2]Band) {
 	kinds, _ := Kinds(all)
 	for i := range kinds {
@@ -285,7 +287,7 @@ func bandsOf(all []Layer) (out [2]Band) {
 	return out
 }
 
-// What the machine is held to was counted on the RTL as it is.
+// The file that the machine is compared with was counted on the tree's RTL.
 func TestRandomIsOfHere(t *testing.T) {
 	rtl, _, err := ReadStarts(strings.NewReader(held(t, "random.json")))
 	if err != nil {

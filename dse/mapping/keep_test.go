@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// chain draws layers of which each reads the output of the previous one.
+// chain draws layers in which each reads the output of the previous one.
 func chain(t *rapid.T) ([]cost.Geom, []Link) {
 	side := rapid.SampledFrom([]int{1, 2, 4, 7, 14}).Draw(t, "side")
 	n := rapid.IntRange(2, 4).Draw(t, "layers")
@@ -48,7 +48,7 @@ func pool(side, c int) cost.Geom {
 	return g
 }
 
-// every legal way to keep tensors, with every one-tile entry
+// bruteKeep evaluates every legal way to keep tensors, with every one-tile entry.
 func bruteKeep(t *rapid.T, layers []cost.Geom, links []Link, bact int, plain []abi.FBCB) int64 {
 	d := withUnit()
 	best := int64(0)

@@ -49,7 +49,7 @@ func brute(d configs.Design, g cost.Geom, bact int, o Options) (best int64) {
 	return best
 }
 
-// Choose finds the result of a search over all fields, the first enumerated one of equals, and has a result exactly if
+// Choose has the result of a search over all fields; among equals the first enumerated one. It has a result exactly if
 // there is a legal entry.
 func TestChooseAgainstFullSearch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

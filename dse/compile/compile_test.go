@@ -318,7 +318,7 @@ func TestOtherPoints(t *testing.T) {
 }
 
 // The zoo's networks on the reference arrays: each fits, its latency table is complete and increases with batch and
-// depth, and compiling again gives the same bundle.
+// depth, and compiling again yields the same bundle.
 func TestZoo(t *testing.T) {
 	for _, name := range []string{"tiny", "fashion"} {
 		g, err := zoo.Load(name, 1)
@@ -367,7 +367,7 @@ func TestZoo(t *testing.T) {
 	}
 }
 
-// The law makes the latency table, and the machine where the law's cycles of all starts together are no more than Stepped.
+// The law computes the latency table, or the machine if the law's cycles of all starts together are at most Stepped.
 func TestStepped(t *testing.T) {
 	g, err := zoo.Load("tiny", 1)
 	if err != nil {

@@ -18,7 +18,7 @@ func TestCut(t *testing.T) {
 		{8, 8, 1, [][2]int{{0, 8}}},
 		{9, 8, 1, [][2]int{{0, 4}, {4, 9}}},
 		{12, 5, 4, [][2]int{{0, 4}, {4, 8}, {8, 12}}},
-		{12, 3, 4, [][2]int{{0, 4}, {4, 8}, {8, 12}}}, // a unit is never cut
+		{12, 3, 4, [][2]int{{0, 4}, {4, 8}, {8, 12}}}, // a unit is never split
 	} {
 		if diff := cmp.Diff(c.want, windows(c.n, c.size, c.unit)); diff != "" {
 			t.Errorf("%+v: %s", c, diff)
@@ -26,7 +26,7 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// apart is a 1x1 convolution of each channel of a map with itself.
+// apart returns a 1x1 depthwise convolution of a map.
 func apart(side, channels, size int) grouped {
 	return grouped{parts: len(windows(channels, size, 1)), geoms: func(parts int) (out []cost.Geom) {
 		for _, w := range cut(channels, parts, 1) {
@@ -52,7 +52,7 @@ func TestWiden(t *testing.T) {
 		want []int
 	}{
 		{0, []int{4, 4, 1, 4}},
-		{1, []int{4, 2, 1, 4}}, // the smallest map first, among equals the earlier one; three windows of 85 take more steps than two of 128
+		{1, []int{4, 2, 1, 4}}, // the smallest map first, among equals the earlier one; three windows of 85 need more steps than two of 128
 		{2, []int{4, 2, 1, 4}},
 		{3, []int{4, 2, 1, 2}},
 		{4, []int{4, 2, 1, 2}},

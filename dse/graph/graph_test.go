@@ -332,7 +332,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// x times the gate of a function is the function.
+// x times the gate of a function equals the function.
 func TestGate(t *testing.T) {
 	sigmoid := &Function{Name: "Sigmoid"}
 	erf := &Function{Name: "Line", Alpha: 1, Beta: 1, Of: []*Function{{Name: "Erf"}}}
@@ -361,7 +361,7 @@ func TestGate(t *testing.T) {
 		{Name: "Tanh"},
 		{Name: "Elu", Alpha: 1},
 		{Name: "Mul"},                            // x * x: grows
-		{Name: "Gelu", Of: []*Function{sigmoid}}, // not of x
+		{Name: "Gelu", Of: []*Function{sigmoid}}, // its argument is not x
 		{Name: "Line", Alpha: 1, Beta: 1, Of: []*Function{{Name: "HardSwish"}}},
 	} {
 		if g := f.Gate(); g != nil {
@@ -370,7 +370,7 @@ func TestGate(t *testing.T) {
 	}
 }
 
-// TestDivisor: the part of a window beyond the padding does not count.
+// TestDivisor: the part of a window beyond the padding is not included.
 func TestDivisor(t *testing.T) {
 	g := &Graph{
 		Tensors: []Tensor{{"in", 4, 4, 1}, {"out", 3, 3, 1}},
@@ -441,7 +441,7 @@ func BenchmarkConv(b *testing.B) {
 	b.ReportMetric(float64(g.TotalMACs())*float64(b.N)/b.Elapsed().Seconds()/1e9, "GMAC/s")
 }
 
-// What no straight segments can stand for is told by its cause.
+// The error for a function that straight segments cannot represent names the cause.
 func TestWild(t *testing.T) {
 	of := func(name string, alpha, beta float64, of ...*Function) *Function {
 		return &Function{Name: name, Alpha: alpha, Beta: beta, Of: of}

@@ -10,8 +10,9 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// Numbers that a line of the RTL has are the RTL's: few starts fill its queues. Registers in a row, which no line counts, are held
-// by what the machine says of stored counts, to the cycle (dse/machine); paths of the law by its bands alone.
+// Constants that appear in a line of the RTL equal it; few starts fill its queues. Pipeline lengths, which no line
+// contains, are checked by the machine's exact results for stored counts (dse/machine), and paths of the law by its
+// bands only.
 func TestNumbersAreTheRTLs(t *testing.T) {
 	for _, c := range []struct {
 		file, pattern string

@@ -102,7 +102,7 @@ func TestBands(t *testing.T) {
 
 var fresh = goflag.Bool("fresh", false, "fail where a stored run is of other RTL than the tree's")
 
-// Runs of other RTL than the tree's, or of another tool, are rejected and give no band.
+// Runs of other RTL than the tree's, or of another tool, are rejected and yield no band.
 func TestStale(t *testing.T) {
 	list := runs(t)
 	for _, family := range []string{boards.Series7, boards.UltraScalePlus} {
@@ -225,7 +225,7 @@ func TestBudget(t *testing.T) {
 	if _, err := FillABuf(z706, big, 0); !errors.Is(err, ErrBudget) {
 		t.Errorf("FillABuf of it: %v", err)
 	}
-	// yosys gives each bank of 20,480 words two URAMs; the ZU7EV has 96
+	// yosys uses two URAMs for each bank of 20,480 words; the ZU7EV has 96
 	z104, err := boards.Load("zcu104")
 	if err != nil {
 		t.Fatal(err)
@@ -242,7 +242,7 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// No estimate uses its own synthesis: a design with a stored run gets law and band from the other runs, and there are
+// No estimate uses its own synthesis: a design with a stored run uses law and band from the other runs, and there are
 // enough of them for each.
 func TestOwnRunsAreLeftOut(t *testing.T) {
 	all := runs(t)
@@ -290,7 +290,7 @@ type row struct {
 	ffOff   float64
 }
 
-// lutOff is the law's relative error.
+// lutOff returns the law's relative error.
 func (r row) lutOff() float64 { return off(float64(r.LUT), r.Run.Used.LUTs()) }
 
 // rowsOf compares the law with the stored runs of its family, including those it was fitted on.
@@ -309,8 +309,7 @@ func rowsOf(l Law) ([]row, error) {
 	return rows, nil
 }
 
-// complete reports whether the totals of a run are of the whole RTL that it is for: of the whole NPU or of the array,
-// not of a run without some units.
+// complete reports whether the totals of a run include all RTL of its scope: the whole NPU, or the array.
 func complete(r Run) bool {
 	return r.Top == topArray || r.Top == topWhole && (r.Role == roleHeld || r.Units["core"] != Cells{})
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// The law of memories gives yosys' own results for some 480 shapes of each family.
+// The law of memories has yosys' own results for some 480 shapes of each family.
 func TestPlaceIsYosys(t *testing.T) {
 	for _, family := range []string{boards.Series7, boards.UltraScalePlus} {
 		f, err := os.Open("testdata/shapes-" + family + ".txt")
@@ -83,7 +83,7 @@ func TestTheLargerRuleCounts(t *testing.T) {
 	}
 }
 
-// yosys' own rule gives the same.
+// yosys returns the blocks by yosys' own rule.
 func yosys(m Memory, family string) Blocks {
 	b := Blocks{}
 	for _, p := range m.parts(family) {
@@ -92,14 +92,14 @@ func yosys(m Memory, family string) Blocks {
 	return b
 }
 
-// DSPs and memories of the depthwise unit and of curves are yosys' own, of runs of depthwise and post alone.
+// DSPs and memories of the depthwise unit and of curves equal yosys', from runs of depthwise and post alone.
 func TestOptionsAreExact(t *testing.T) {
 	for _, c := range []struct {
 		family       string
 		d            configs.Design
 		dsp          int
 		bram         float64
-		unit, curves int // LUTs that are memory
+		unit, curves int // LUTs used as memory
 	}{
 		{boards.Series7, configs.Design{TP: 7, TC: 128, NAXI: 4, AXIBytes: 8, MaxBurst: 16, Drain: 16, CMax: 2048}, 48, 12, 1920, 16 * 68},
 		{boards.Series7, configs.Design{TP: 7, TC: 128, NAXI: 4, AXIBytes: 8, MaxBurst: 16, Drain: 16, CMax: 2048, Type: configs.TypeInt8}, 48, 6, 1712, 16 * 68},
@@ -128,8 +128,8 @@ func TestOptionsAreExact(t *testing.T) {
 	}
 }
 
-// DSPs of int8 designs are their arrays' alone, what their chains add is what yosys counted of mac_packed alone, and two
-// designs are as yosys synthesised them: DSPs and memories exactly, the rest nearly.
+// DSPs of int8 designs equal those of their arrays alone, and the LUTs and registers of their chains equal yosys' for
+// mac_packed alone. For two designs that yosys synthesised, DSPs and memories are exact and the rest is close.
 func TestInt8(t *testing.T) {
 	for _, c := range []struct {
 		d   configs.Design
@@ -160,7 +160,7 @@ func TestInt8(t *testing.T) {
 		lut, ff := eight(c.family, d)
 		d.TC = 2
 		one, oneFF := eight(c.family, d)
-		lut, ff = (lut-one)/2, (ff-oneFF)/2 // of a chain's half
+		lut, ff = (lut-one)/2, (ff-oneFF)/2 // for half of a chain
 		if math.Abs(lut/float64(c.lut)-1) > 0.015 || math.Abs(ff/float64(c.ff)-1) > 0.015 {
 			t.Errorf("%s, %d DSPs: %g LUTs and %g registers, yosys %d and %d", c.family, c.len, lut, ff, c.lut, c.ff)
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/resource"
 )
 
-// A register is attributed by its name, a LUT by what it drives, through other LUTs and carries.
+// A register is attributed by its name, a LUT by the cells that it drives, through other LUTs and carries.
 func TestUnits(t *testing.T) {
 	const netlist = `module npu_top(clk_i, m_o);
   INV _01_ (

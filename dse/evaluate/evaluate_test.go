@@ -21,7 +21,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// A distance is a number whatever the logits are: JSON has no other.
+// A distance is a finite number for any logits, because JSON has no other numbers.
 func TestApart(t *testing.T) {
 	for _, c := range []struct {
 		got, want []float32
@@ -37,7 +37,7 @@ func TestApart(t *testing.T) {
 	}
 }
 
-// What the calibration has not seen saturates, and is counted by layer; the images of the calibration do not saturate.
+// Values beyond the calibrated ones saturate and are counted by layer; the calibration images do not saturate.
 func TestSaturated(t *testing.T) {
 	dir := t.TempDir()
 	if err := recipetest.Home(dir); err != nil {
@@ -116,8 +116,8 @@ func TestSaturated(t *testing.T) {
 	}
 }
 
-// What saturates in front of a function counts where its result is another one for it: a wide tanh ends at the limit of 16
-// bits, and is flat beyond it.
+// Saturation before a function is counted if it changes the function's result: a wide tanh ends at the limit of 16 bits
+// and is flat beyond it.
 func TestSaturatedFunction(t *testing.T) {
 	inf := float32(math.Inf(1))
 	for _, c := range []struct {
@@ -158,7 +158,7 @@ func TestSaturatedFunction(t *testing.T) {
 	}
 }
 
-// What is computed counts where it saturates; a max pool only passes it on.
+// Saturation is counted for operators that compute; a max pool only copies values.
 func TestSaturatedOperators(t *testing.T) {
 	slot := []byte{0xff, 0x7f, 1, 0, 0x00, 0x80}
 	for _, op := range abi.Ops() {
@@ -177,7 +177,7 @@ func TestSaturatedOperators(t *testing.T) {
 	}
 }
 
-// One output says yes from 0 on; more say which is the largest.
+// A single output means yes from 0 on; several outputs mean the largest.
 func TestTop(t *testing.T) {
 	for _, c := range []struct {
 		logits []float32
@@ -189,8 +189,7 @@ func TestTop(t *testing.T) {
 	}
 }
 
-// What a file makes of its logits, onnxruntime's outputs have and ours do not: it counts neither as distance nor for
-// another class.
+// onnxruntime's outputs include the file's last activation, ours do not. This affects neither distance nor class.
 func TestActivation(t *testing.T) {
 	probability := func(v float64) float32 { return float32(1 / (1 + math.Exp(-v))) }
 	e, both := float32(math.E), float32(1+math.E)
@@ -227,8 +226,8 @@ func TestActivation(t *testing.T) {
 	}
 }
 
-// A bound on how many images change their class decides how many layers stay in int16: none where all may, and as many as
-// it takes where none may. Layers of 16 bits lose less.
+// A bound on the number of images that change their class decides how many layers stay in int16: none if all images may
+// change, and as many as necessary if none may. Layers of 16 bits have a smaller loss.
 func TestMixed(t *testing.T) {
 	g, err := zoo.Load("tiny", 1)
 	if err != nil {
@@ -279,7 +278,7 @@ func TestMixed(t *testing.T) {
 	}
 }
 
-// Classes that int16 does not tell apart either are said, and a bound is refused where no exit has a class.
+// If int16 does not separate the classes either, this is reported, and a bound is rejected if no exit has a class.
 func TestMixedBounds(t *testing.T) {
 	for _, class := range []bool{true, false} {
 		n := graph.Node{

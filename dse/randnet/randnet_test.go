@@ -130,14 +130,14 @@ func TestWant(t *testing.T) {
 	}
 }
 
-// A draw whose products leave the range of fractions is drawn again: this seed's first one does.
+// A draw is repeated if its products leave the range of fractions, as this seed's first draw does.
 func TestFractionsStayInRange(t *testing.T) {
 	if _, err := New(369844289544, design(t, "v13x"), Built()); err != nil {
 		t.Error(err)
 	}
 }
 
-// Some inputs consist of the ends of the design's type and what is next to 0.
+// Some inputs consist of the limits of the design's type and values next to 0.
 func TestInputOfExtremes(t *testing.T) {
 	for name, ends := range map[string][]int16{"run": {math.MinInt16, math.MaxInt16}, "run-int8": {math.MinInt8, math.MaxInt8}} {
 		net, err := New(1, design(t, name), All())

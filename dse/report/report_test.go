@@ -207,7 +207,7 @@ type seen struct {
 	Roofline8              []string
 }
 
-// A board without published designs, and a search without ablation, still give the page's script lists.
+// A board without published designs, and a search without ablation, still provide lists to the page's script.
 func TestEmptyLists(t *testing.T) {
 	d := sample(t)
 	d.Ranks, d.Ablation = nil, nil
@@ -270,7 +270,7 @@ document.addEventListener('securitypolicyviolation', (e) => window.problems.push
 	check(strings.Contains(s.Ranks, "<it> does not fit"), "the ranks say %q", s.Ranks)
 }
 
-// Every text of a picture lies within it, as a browser draws it.
+// Every text of a picture is inside it, as drawn by a browser.
 func TestTextsAreWithin(t *testing.T) {
 	files, err := SVGs(sample(t))
 	if err != nil {

@@ -46,7 +46,7 @@ func file(t testing.TB, b *bundle.Bundle) []byte {
 	return w.Bytes()
 }
 
-// rehash gives a changed file the hash of its content.
+// rehash stores the correct hash in a changed file.
 func rehash(data []byte) []byte {
 	if len(data) < sha256.Size {
 		return data

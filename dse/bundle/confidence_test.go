@@ -34,7 +34,7 @@ func TestConfidence(t *testing.T) {
 	}
 }
 
-// The bits of a few confidences, written down once: they must be the same on every platform.
+// The bits of a few confidences, stored as constants: they must be the same on every platform.
 func TestConfidenceBits(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	hash := uint64(14695981039346656037)
@@ -51,7 +51,7 @@ func TestConfidenceBits(t *testing.T) {
 	}
 }
 
-// Every measure against its definition in float64.
+// Every measure compared with its definition in float64.
 func TestConfidenceAt(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for range 2000 {
@@ -99,7 +99,7 @@ func TestConfidenceAt(t *testing.T) {
 			}
 		}
 	}
-	for _, by := range []string{"", graph.Sigmoid, graph.NoClass} { // of one logit, and of none
+	for _, by := range []string{"", graph.Sigmoid, graph.NoClass} { // for one logit, and for none
 		wantClass, want := 1, float32(0.95257413)
 		if by == graph.NoClass {
 			wantClass, want = -1, 0

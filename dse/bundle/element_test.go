@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/bundle"
 )
 
-// TestElements: a value becomes the nearest element, halves away from zero, by math.Round.
+// TestElements: a value becomes the nearest element, halves away from zero, as by math.Round.
 func TestElements(t *testing.T) {
 	random := rand.New(rand.NewPCG(20261127, 1))
 	for i := range 200_000 {

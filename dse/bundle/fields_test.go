@@ -50,7 +50,7 @@ func FuzzFields(f *testing.F) {
 	})
 }
 
-// use does what drivers and simulators do with a bundle.
+// use reads a bundle as drivers and simulators do.
 func use(t *testing.T, b *bundle.Bundle) {
 	t.Helper()
 	if _, err := b.Summarize(); err != nil {
@@ -73,7 +73,7 @@ func use(t *testing.T, b *bundle.Bundle) {
 	}
 	for l := range b.Layers {
 		if _, err := b.LayerWeights(l, -1); err != nil && b.Layers[l].Op == abi.OpGEMM {
-			continue // padding that is not zero: golden and the driver's user detect that
+			continue // non-zero padding: golden and the driver's user detect it
 		}
 	}
 	p, err := golden.New(b)
@@ -103,7 +103,7 @@ func use(t *testing.T, b *bundle.Bundle) {
 	}
 }
 
-// Sums of places near the largest integer do not wrap.
+// Sums of offsets near the largest integer do not wrap.
 func TestPlacesNearTheLargestNumber(t *testing.T) {
 	for _, at := range []int{math.MaxInt - 1, math.MaxInt - 63, math.MaxInt/2 + 1, bundle.MaxSlot, -2} {
 		for name, edit := range map[string]func(b *bundle.Bundle){

@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// inInt8 is the bundle of the smallest network in int8.
+// inInt8 returns the bundle of the smallest network in int8.
 func inInt8(t testing.TB) *bundle.Bundle {
 	t.Helper()
 	d, err := configs.Load("run-int8")
@@ -44,7 +44,7 @@ func inInt8(t testing.TB) *bundle.Bundle {
 	return b
 }
 
-// What hardware of int8 could not obey is refused, with what is wrong.
+// Bundles that int8 hardware could not execute are rejected, with the reason.
 func TestInt8Refused(t *testing.T) {
 	word := func(b *bundle.Bundle, i int, v uint32) {
 		at := int(b.Layers[0].BiasOffset) + 4*i
@@ -81,7 +81,7 @@ func TestInt8Refused(t *testing.T) {
 	}
 }
 
-// Pairs of channels alternate: what is a channel's word in int16 is one byte of each of two.
+// Pairs of channels alternate: a channel's int16 word becomes one byte of each channel of a pair.
 func TestPackInt8(t *testing.T) {
 	d := configs.Design{TP: 2, TC: 4, Type: configs.TypeInt8}
 	w := []int16{1, 2, 3, -1, -2, -3, 11, 12, 13, 21, 22, 23, 31, 32, 33} // 5 channels of 3 elements

@@ -98,7 +98,7 @@ func TestPackUnpack(t *testing.T) {
 	})
 }
 
-// overlaps against a map of bytes.
+// overlaps compared with a map of bytes.
 func TestOverlaps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		bundle := Bundle{Design: configs.Design{Type: rapid.SampledFrom([]string{"", configs.TypeInt8}).Draw(t, "type")}}
@@ -129,7 +129,7 @@ func TestOverlaps(t *testing.T) {
 		if shared && !got {
 			t.Fatalf("%+v and %+v share bytes", a, b)
 		}
-		// The converse holds only for parts of one tensor: elsewhere overlaps may report too much.
+		// The converse holds only for parts of one tensor; otherwise overlaps may report too much.
 		if !shared && got && a.pix == b.pix && a.row == b.row && a.h == b.h && max(a.off, b.off)-min(a.off, b.off)+int64(elem*max(a.c, b.c)) <= int64(elem*a.pix) {
 			t.Fatalf("%+v and %+v share nothing", a, b)
 		}

@@ -11,7 +11,7 @@ import (
 )
 
 // Class folders are numbered as in torchvision's ImageFolder: sorted(names), for any names; folders without pictures
-// count, hidden ones do not.
+// are included, hidden ones are not.
 func TestFolderOrder(t *testing.T) {
 	count := func(from, to int) (all []string) {
 		for i := from; i < to; i++ {

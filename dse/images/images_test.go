@@ -367,7 +367,7 @@ func TestBad(t *testing.T) {
 	}
 }
 
-// A folder or an array among other files is rejected with the hint to give it alone.
+// A folder or an array among other files is rejected, with the hint to open it alone.
 func TestOpenFilesAlone(t *testing.T) {
 	dir := t.TempDir()
 	picture := write(t, filepath.Join(dir, "a.png"), encode(t, flat(2, 2, color.White), false))
@@ -382,7 +382,7 @@ func TestOpenFilesAlone(t *testing.T) {
 	}
 }
 
-// Files are untrusted: any content gives an error or images of the network's shape.
+// Files are untrusted: any content yields an error or images of the network's shape.
 func FuzzRead(f *testing.F) {
 	f.Add(byte(0), npyFile("<f4", "1, 3, 2, 2", make([]float32, 12)))
 	f.Add(byte(0), npyFile("|u1", "2, 2, 2", make([]byte, 8)))
@@ -429,8 +429,8 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// A smaller number of images is drawn from all parts of the list, with their classes, and not at a fixed stride: where two
-// kinds take turns, both are among them. The others are what is left.
+// A smaller number of images is drawn from all parts of the list, with their classes, and not at a fixed stride: of two
+// alternating kinds, both are drawn. Left has the others.
 func TestSpread(t *testing.T) {
 	const have = 1000
 	inputs, labels := make([][]float32, have), make([]int, have)

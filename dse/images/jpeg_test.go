@@ -8,12 +8,12 @@ import (
 	"testing"
 )
 
-// jpegSegment is a marker with its content.
+// jpegSegment returns a marker with its content.
 func jpegSegment(marker byte, content ...byte) []byte {
 	return append(binary.BigEndian.AppendUint16([]byte{0xff, marker}, uint16(len(content)+2)), content...)
 }
 
-// The size that is checked is the one of the frame that is read: a size within a segment that is skipped does not count.
+// The checked size is that of the decoded frame. A size within a skipped segment is ignored.
 func TestJPEGSize(t *testing.T) {
 	small, huge := jpegSegment(0xc0, 8, 0, 1, 0, 1, 1, 1, 0x11, 0), jpegSegment(0xc2, 8, 0xff, 0xff, 0xff, 0xff, 1, 1, 0x11, 0)
 	for says, parts := range map[string][][]byte{
@@ -29,7 +29,7 @@ func TestJPEGSize(t *testing.T) {
 	}
 }
 
-// A scan of a few bytes goes through all pixels.
+// A scan of a few bytes processes all pixels.
 func TestJPEGScans(t *testing.T) {
 	parts := [][]byte{
 		{0xff, 0xd8},

@@ -67,7 +67,7 @@ func first(t *testing.T, path string, in Shape, p Preprocess) []float32 {
 	return x
 }
 
-// A rotated picture gives a note, whether it is turned upright or not.
+// A rotated picture yields a note, whether it is turned upright or not.
 func TestTurnedIsSaid(t *testing.T) {
 	for _, c := range []struct{ file, exif, says string }{
 		{"orientation-1.jpg", "", ""},
@@ -91,7 +91,7 @@ func TestTurnedIsSaid(t *testing.T) {
 	}
 }
 
-// A format that cannot be read is rejected by its name.
+// A format that cannot be read is rejected, and the error has its name.
 func TestRefusedByName(t *testing.T) {
 	dir := t.TempDir()
 	for file, content := range map[string]string{
@@ -138,7 +138,8 @@ func TestIndexBeyondThePalette(t *testing.T) {
 	}
 }
 
-// An orientation counts wherever PIL's exif_transpose finds it: as a long, in XMP, as ImageMagick writes EXIF to a PNG.
+// An orientation is used wherever PIL's exif_transpose finds it: as a long, in XMP, and in EXIF as written to PNG by
+// ImageMagick.
 func TestOrientationIsFound(t *testing.T) {
 	join := func(parts ...string) []byte { return []byte(strings.Join(parts, "")) }
 	jpeg := func(segments ...string) []byte {

@@ -183,8 +183,8 @@ func TestOperators(t *testing.T) {
 	}
 }
 
-// A network of more layers than a bundle holds on any shipped configuration is told by dse operators, with both numbers,
-// and dse compile refuses it; one layer less is supported.
+// For a network with more layers than a bundle holds on any shipped configuration, dse operators prints both numbers
+// and dse compile rejects it. With one layer less it is supported.
 func TestTooManyLayers(t *testing.T) {
 	d := mustLoad(t)
 	path := filepath.Join(t.TempDir(), "deep.onnx")
@@ -209,7 +209,7 @@ func TestTooManyLayers(t *testing.T) {
 	}
 }
 
-// deep is a model of convolutions in a row, each with its Relu.
+// deep returns a model of consecutive convolutions, each with its Relu.
 func deep(t *testing.T, layers int) []byte {
 	t.Helper()
 	info := func(name string) *onnxpb.ValueInfoProto {

@@ -58,8 +58,8 @@ func make1(t *testing.T, r recipe.Recipe) (*bundle.Bundle, uint64) {
 	return b, h
 }
 
-// The same network and images give the same hash, wherever the files are and however their path is given; another
-// image, mean or crop gives another hash.
+// The same network and images yield the same hash, wherever the files are and for any form of their path; another
+// image, mean or crop yields another hash.
 func TestHash(t *testing.T) {
 	a, b := home(t), home(t)
 	base, want := make1(t, own(a))
@@ -231,7 +231,7 @@ func TestEvaluate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What is lost is measured on images that calibration left out, where it did.
+	// The loss is measured on images that calibration left out, if there are any.
 	r.Images = 5
 	few, err := r.Calibration(g)
 	if err != nil {
@@ -245,7 +245,7 @@ func TestEvaluate(t *testing.T) {
 			t.Errorf("measured on %d images, %d unseen; expected %d, %d: %v", loss.Images, loss.Unseen, c.images, c.unseen, err)
 		}
 	}
-	// Copies of what calibration saw are not unseen.
+	// Copies of calibration images are not unseen.
 	r.Images, r.Calibrate = 3, t.TempDir()
 	photos, err := filepath.Glob(filepath.Join(dir, "photos", "*", "*"))
 	if err != nil {
@@ -265,7 +265,8 @@ func TestEvaluate(t *testing.T) {
 	} else if loss, err := same.Measure(q); err != nil || loss.Images != 1 || loss.Unseen != 0 {
 		t.Errorf("copies of one image: measured on %d, %d unseen: %v", loss.Images, loss.Unseen, err)
 	}
-	// Of what calibration left out, what cannot be read is skipped and told, whichever it is; its own images are not.
+	// Unreadable images among those that calibration left out are skipped with a note; unreadable calibration images
+	// are not.
 	for i := range 8 {
 		broken := filepath.Join(r.Calibrate, fmt.Sprint(i)+filepath.Ext(photos[0]))
 		if err := os.WriteFile(broken, content[:len(content)/2], 0o600); err != nil {
@@ -327,8 +328,8 @@ func TestEvaluate(t *testing.T) {
 	}
 }
 
-// Calibration with one image, or with the same image repeated, gives a note; so does a single output, which is taken
-// for a yes-or-no question.
+// Calibration with one image, or with the same image repeated, yields a note. A single output also does, because it is
+// treated as a yes-or-no question.
 func TestNotes(t *testing.T) {
 	dir := home(t)
 	alike := filepath.Join(dir, "alike")
@@ -426,7 +427,8 @@ func TestNotes(t *testing.T) {
 	}
 }
 
-// An exit whose values are no logits, and exits of several questions, are named, whatever confidence says but that it is none.
+// Exits with values that are not logits, and exits of several questions, yield a note, for any confidence measure
+// except none.
 func TestNotesOfValues(t *testing.T) {
 	one := &recipe.Calibration{Set: images.Of("none", nil, nil), Info: recipe.Info{Missing: true}}
 	sigmoid := &graph.Function{Name: "Sigmoid"}
@@ -459,7 +461,7 @@ func TestNotesOfValues(t *testing.T) {
 	}
 }
 
-// A bundle remembers that its network's input are bytes, and refuses floats wherever it is run.
+// A bundle records that its network's input is bytes, and rejects floats at every use.
 func TestBytesAreRemembered(t *testing.T) {
 	r := own(home(t))
 	r.Mean, r.Std = nil, nil

@@ -43,11 +43,11 @@ var full = flag.Bool("full", false, "every exported network at its own size, and
 type exported struct {
 	name   string
 	side   int  // side of the input in the short test
-	large  bool // without -full only its shapes, and only one exporter
+	large  bool // without -full only its shapes are tested, with one exporter
 	oracle bool // compared with onnxruntime in the short test too
-	again  bool // with -full only: another has all its layers
+	again  bool // with -full only: another network has all its layers
 
-	on string // design that it is compiled for, else zc706; a sweep says the bundle's cycles on it and the other designs
+	on string // design to compile for, default zc706; a sweep must yield the bundle's cycles on it and on the other designs
 }
 
 var designs = []string{"run", "mid", "kv260"}
@@ -75,9 +75,9 @@ var networks = []exported{
 
 var exporters = []string{"script", "dynamo"}
 
-// TestExports takes torchvision's networks, as written by both of PyTorch's exporters, to a bundle for the ZC706. For
-// the smaller ones it also compares logits with onnxruntime's: float32 and the golden executor's. Their weights are
-// in a file beside the model, as PyTorch writes them.
+// TestExports compiles torchvision's networks, as written by both of PyTorch's exporters, to a bundle for the ZC706.
+// For the smaller ones it also compares logits with onnxruntime's: float32 and the golden executor's. Their weights are
+// in a file beside the model, as written by PyTorch.
 func TestExports(t *testing.T) {
 	files, err := filepath.Glob("testdata/exports/*.onnx.gz")
 	if err != nil || len(files) != len(networks)*len(exporters) {
@@ -107,7 +107,7 @@ func TestExports(t *testing.T) {
 	}
 }
 
-// check returns the resulting layers; only with numbers it makes a bundle of them.
+// check returns the resulting layers; only with numbers it also compiles them to a bundle.
 func (n exported) check(t *testing.T, exporter string, d configs.Design, numbers bool) (layers []cost.Geom) {
 	side := n.side
 	if *full {
@@ -197,7 +197,7 @@ func (n exported) check(t *testing.T, exporter string, d configs.Design, numbers
 	return layers
 }
 
-// design is a configuration, or one of those that a sweep makes for the kv260.
+// design returns a configuration, or one of the designs of a sweep for the kv260.
 func design(t *testing.T, name string) configs.Design {
 	t.Helper()
 	if name != "kv260" {
@@ -224,7 +224,7 @@ func design(t *testing.T, name string) configs.Design {
 	return d
 }
 
-// swept fails unless what a sweep says of a design are the cycles of the bundle, of every segment and batch.
+// swept fails if a sweep's cycles of a design differ from those of the bundle, for any segment and batch.
 func swept(t *testing.T, g *graph.Graph, d configs.Design, b *bundle.Bundle) {
 	t.Helper()
 	w, err := search.NewWorkload(g)
@@ -262,7 +262,7 @@ func (n exported) lower(t *testing.T, exporter string, d configs.Design) {
 	}
 }
 
-// lowered is the layers that a network becomes on a design.
+// lowered returns a network's layers on a design.
 func lowered(t *testing.T, g *graph.Graph, d configs.Design) (geoms []cost.Geom) {
 	t.Helper()
 	w, err := search.NewWorkload(g)
@@ -306,7 +306,7 @@ func load(t *testing.T, name, exporter string) *onnxpb.ModelProto {
 	return model
 }
 
-// shrink changes the network's input size; the reader computes the shapes that follow.
+// shrink changes the network's input size; the reader computes the other shapes.
 func shrink(model *onnxpb.ModelProto, side int) {
 	dims := model.Graph.Input[0].GetType().GetTensorType().GetShape().Dim
 	for _, d := range dims[2:] {
@@ -315,7 +315,7 @@ func shrink(model *onnxpb.ModelProto, side int) {
 }
 
 // fill draws the weights that the fixture does not contain, and writes the model as PyTorch does: weights in a file
-// beside it, one after the other.
+// beside it, in sequence.
 func fill(t *testing.T, model *onnxpb.ModelProto, file string) {
 	t.Helper()
 	type use struct {
@@ -439,7 +439,7 @@ func softmax(x []float32) {
 	}
 }
 
-// apart is the largest distance, as a share of the largest value of want.
+// apart returns the largest distance, as a share of the largest value of want.
 func apart(got, want []float32) float64 {
 	if len(got) != len(want) {
 		return math.Inf(1)

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// thirty.md states how many networks were tried, on how many photographs and at which size, which are off, and how
-// many are known by their operators alone; the README how many agree.
+// thirty.md states the number of networks tried, the number and size of photographs, which networks deviate, and how
+// many are known by their operators alone; the README states how many agree.
 func TestThirty(t *testing.T) {
 	content, err := os.ReadFile("thirty.json")
 	if err != nil {
@@ -21,8 +21,8 @@ func TestThirty(t *testing.T) {
 			Images int     `json:"images"`
 			Side   int     `json:"side"` // zero: the network's own
 			Worst  float64 `json:"worst"`
-			Half   float64 `json:"float16"` // what float in 16 bits costs; zero: not asked
-			Why    string  `json:"why"`     // it is refused
+			Half   float64 `json:"float16"` // error of float16; zero: not measured
+			Why    string  `json:"why"`     // reason for rejection
 		} `json:"agree"`
 		Survey map[string]struct {
 			Needs []any `json:"needs"`

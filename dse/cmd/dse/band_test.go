@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-npu/sluice/dse/counted"
 )
 
-// The band that is printed is that of what is printed: of fashion on zc706 at 8 bytes a cycle that of its starts counted there, and
-// the cycles beside it are within it of what was counted.
+// The printed band matches what is printed: fashion on zc706 at 8 bytes per cycle has the band of its starts counted
+// there, and the printed cycles are within the band of the counted ones.
 func TestPrintedBand(t *testing.T) {
 	text, err := os.ReadFile("../../../hw/configs/zc706.yaml")
 	if err != nil {

@@ -126,7 +126,7 @@ func TestBoards(t *testing.T) {
 	}
 }
 
-// compile, explain and compare reject a design at which the RTL would stop, and name the error.
+// compile, explain and compare reject a design that the RTL would reject, and name the error.
 func TestUnbuildable(t *testing.T) {
 	text, err := os.ReadFile("../../../hw/configs/run.yaml")
 	if err != nil {

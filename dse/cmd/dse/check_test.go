@@ -53,8 +53,8 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// A mean is judged only as precisely as its layers allow. Twenty layers that are off by 2.82 % on average, with an
-// uncertainty of 1.2 %, do not show whether the law is within 2.4 %; more layers do.
+// The verdict on a mean depends on its uncertainty. Twenty layers with a mean error of 2.82 % and an uncertainty of 1.2
+// % do not show whether the law is within 2.4 %; more layers do.
 func TestMeanVerdict(t *testing.T) {
 	some := func(n int, off ...int64) (all []counted.Layer) {
 		for i := range n {
@@ -69,7 +69,7 @@ func TestMeanVerdict(t *testing.T) {
 		{some(20, 40, -90, 20, 978), undecided}, // 2.82 %
 		{some(400, 40, -90, 20, 978), outside},
 		{some(20, 40, -90, 20, 700), inside},
-		{some(20, 300), outside}, // all alike
+		{some(20, 300), outside}, // all equal
 		{some(1, 300), undecided},
 		{some(1, -200), inside},
 	} {

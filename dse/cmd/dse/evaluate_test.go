@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/evaluate"
 )
 
-// int8 and int16 have a row each beside float and onnxruntime, and each warning says which of the two it is about.
+// int8 and int16 each have a row with their comparison with float and onnxruntime, and each warning names the type.
 func TestPrintEvaluation(t *testing.T) {
 	of := func(v float64) *float64 { return &v }
 	r := &evaluate.Report{

@@ -19,7 +19,7 @@ import (
 
 var update = flag.Bool("update", false, "write hw/frames.json from build/frames, and the table of hw/README.md")
 
-// The table of hw/README is made of the rows of hw/frames.json, and the machine says the same of one of them today.
+// The table of hw/README is generated from the rows of hw/frames.json, and the machine still yields one of them.
 func TestFrames(t *testing.T) {
 	const stored, readme, head = "../../../hw/frames.json", "../../../hw/README.md", "| design | "
 	var rows []npuRow
@@ -69,7 +69,7 @@ func TestFrames(t *testing.T) {
 	}
 }
 
-// framesCounted are the rows that hw/frames.sh left.
+// framesCounted returns the rows that hw/frames.sh wrote.
 func framesCounted(t *testing.T) (rows []npuRow) {
 	files, err := filepath.Glob("../../../build/frames/*/summary.json")
 	if err != nil || len(files) == 0 {
@@ -97,7 +97,7 @@ func framesPath(config string) string {
 	return config
 }
 
-// framesTable is a line for each design and memory; ResNet-50's frames/s also by DSPs and clock.
+// framesTable returns a line for each design and memory; ResNet-50's frames/s also per DSP and clock.
 func framesTable(t *testing.T, rows []npuRow) (lines []string) {
 	slices.SortStableFunc(rows, func(a, b npuRow) int { return a.Batch - b.Batch })
 	type place struct {

@@ -103,7 +103,8 @@ func TestCompile(t *testing.T) {
 	}
 }
 
-// A bundle of int8 is of the configuration with that type, and is evaluated beside int16, its exits held to the network's.
+// A bundle of int8 is for the configuration of that type. It is evaluated in int16 too, and its exits are compared with
+// the network's.
 func TestCompileInt8(t *testing.T) {
 	dir := t.TempDir()
 	out, images := filepath.Join(dir, "tiny.sluice"), filepath.Join(dir, "images")
@@ -137,7 +138,7 @@ func TestCompileInt8(t *testing.T) {
 			t.Errorf("%q is missing in\n%s", want, stdout)
 		}
 	}
-	// the same design as a configuration: what the law answers it answers, and what is not built is refused
+	// the same design as a configuration: commands that the law supports work, and unbuilt parts are rejected
 	text, err := os.ReadFile("../../../hw/configs/run.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -149,7 +150,7 @@ func TestCompileInt8(t *testing.T) {
 	if code, stdout, stderr := call("evaluate", "--network", "tiny", "--config", config, "--images", "8", "--evaluate", images, "--onnxruntime", "no"); code != cli.OK || !strings.Contains(stdout, " int8 ") {
 		t.Errorf("exit code %d, expected rows of int8: %s%s", code, stdout, stderr)
 	}
-	long := filepath.Join("..", "..", "..", "hw", "configs", "int8", "v30-int8.yaml") // a chain longer than any of int16
+	long := filepath.Join("..", "..", "..", "hw", "configs", "int8", "v30-int8.yaml") // a chain longer than any in int16
 	if code, stdout, stderr := call("compile", "--network", "tiny", "--config", long, "--out", out, "--images", "8", "--evaluate", images, "--onnxruntime", "no"); code != cli.OK || !strings.Contains(stdout, " int16 ") {
 		t.Errorf("exit code %d, expected rows of int16: %s%s", code, stdout, stderr)
 	}
@@ -229,8 +230,9 @@ func TestBenchAtAClock(t *testing.T) {
 	}
 }
 
-// bench-npu --machine needs no build either, has its cycles beside the law's and never as counted ones, and frames/s are of them; tiny has no
-// exit heads within its segments, so explain --machine says the same of the backbone's starts.
+// bench-npu --machine needs no build either. It prints the machine's cycles next to the law's and never as counted, and
+// computes frames/s from them. tiny has no exit heads within its segments, so explain --machine has the same cycles for
+// the backbone's starts.
 func TestBenchByMachine(t *testing.T) {
 	t.Setenv("SLUICE_COSIM", "nowhere")
 	for _, config := range []string{"run", "run-int8"} {
@@ -253,7 +255,7 @@ func TestBenchByMachine(t *testing.T) {
 	}
 }
 
-// A file that cannot be read does not stop the others from being examined; the exit status is that of the error.
+// A file that cannot be read does not prevent the others from being examined; the exit code is that of the error.
 func TestOperatorsGoesOn(t *testing.T) {
 	dir := t.TempDir()
 	if err := recipetest.Home(dir); err != nil {
@@ -290,7 +292,7 @@ func TestOperatorsOfAFolder(t *testing.T) {
 	if code != cli.OK || !strings.Contains(stdout, filepath.Join(deep, "own.onnx")+": all of its") || !strings.Contains(stdout, "2 of 2 networks") {
 		t.Errorf("exit code %d: %s%s", code, stdout, stderr)
 	}
-	// what would have to be added, by how many networks need it
+	// missing operators, by the number of networks that need them
 	for i, ops := range [][]string{{"Sin"}, {"Sin", "Cos"}, {"Cos", "Sin"}, {"Lone", "Flatten"}} {
 		var nodes []*onnxpb.NodeProto
 		in := "x"
@@ -309,7 +311,8 @@ func TestOperatorsOfAFolder(t *testing.T) {
 	}
 }
 
-// A file of a folder that leaves its input's size open is looked through at one that is told; alone it is refused.
+// A folder's file with an input of open size is examined at a default size, which is printed; given alone it is
+// rejected.
 func TestOperatorsOfOpenSize(t *testing.T) {
 	model := ownModel(t, []int64{0, 3, 0, 0}, nil, ownNode("GlobalAveragePool", "mean", []string{"x"}, nil, nil), ownNode("Flatten", "y", []string{"mean"}, nil, nil))
 	code, stdout, stderr := call("operators", filepath.Dir(model))
@@ -325,7 +328,7 @@ func TestOperatorsOfOpenSize(t *testing.T) {
 	}
 }
 
-// No input file is overwritten, whatever path it is given by.
+// No input file is overwritten, for any form of its path.
 func TestCompileKeepsItsInputs(t *testing.T) {
 	dir := t.TempDir()
 	if err := recipetest.Home(dir); err != nil {
@@ -380,7 +383,7 @@ func TestExplain(t *testing.T) {
 			t.Errorf("layers[].%s is missing", key)
 		}
 	}
-	// the machine on the bundle, and on what a search makes of the design
+	// the machine on the bundle, and on a search's result for the design
 	d, err := configs.Load("zc706")
 	if err != nil {
 		t.Fatal(err)
@@ -395,8 +398,8 @@ func TestExplain(t *testing.T) {
 	if code, stdout, _ = call("explain", "--network", "tiny", "--config", "run", "--images", "8"); code != cli.OK || !strings.Contains(stdout, "of peak, array busy ") {
 		t.Errorf("exit code %d, text %q", code, stdout)
 	}
-	// The share of peak counts the network's own MACs, as compare does for the same design. The zeros of a depthwise
-	// layer keep the array busy but do not count.
+	// The share of the peak includes the network's own MACs only, as in compare for the same design. The zeros of a
+	// depthwise layer keep the array busy but are not included.
 	own := depthwise(t)
 	code, stdout, stderr = call("explain", "--network", own, "--config", "zc706", "--batch", "4", "--json")
 	if code != cli.OK {

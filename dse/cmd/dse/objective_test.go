@@ -30,7 +30,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// all <T_R, T_P, T_C> of the test's grid
+// every returns all <T_R, T_P, T_C> of the test's grid.
 var every = func() (out [][3]int) {
 	for _, tr := range []int{64, 128} {
 		for _, tp := range []int{3, 4, 5} {
@@ -45,7 +45,7 @@ var every = func() (out [][3]int) {
 // quantised holds the networks that cyclesOf has compiled, by name.
 var quantised = map[string]*quant.Network{}
 
-// cyclesOf returns the cycles of a design for compiled bundles: it compiles the networks and does not use the search.
+// cyclesOf returns the cycles of a design for compiled bundles, without the search.
 func cyclesOf(t *testing.T, w *search.Workload, d configs.Design) search.Cycles {
 	t.Helper()
 	var out search.Cycles
@@ -253,7 +253,7 @@ func TestObjectivesByBruteForce(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		flags []string
-		// value of a design, the higher the better; NaN: it must not be chosen
+		// value of a design, higher is better; NaN: it must not be chosen
 		value func(f *found, s *capacity.Service) float64
 		axes  func(g *search.Grid) []search.Grid
 		small bool   // fewer designs
@@ -552,7 +552,7 @@ func TestObjectivesByBruteForce(t *testing.T) {
 	}
 }
 
-// holding is the negative cost of designs at which the limit holds.
+// holding returns the negative cost if the limit holds on the design.
 func holding(t *testing.T, s *capacity.Service, served *search.Served, ns search.Cycles, cost float64) float64 {
 	t.Helper()
 	v, err := s.At(context.Background(), 20000, ns)
@@ -566,8 +566,8 @@ func holding(t *testing.T, s *capacity.Service, served *search.Served, ns search
 	return -cost
 }
 
-// A rate holds if the device keeps up with it and enough requests have shown that. Requests that arrive within less
-// time than their deadline show nothing, and reaching the highest rate tried is not a result.
+// A rate holds if the device sustains it and enough requests have shown this. Requests that arrive within less time
+// than their deadline show nothing, and the highest rate tried is not a result.
 func TestRateIsSustained(t *testing.T) {
 	sweep := func(more ...string) (int, string, string) {
 		return call(append([]string{"sweep", "--json", "--network", "tiny", "--board", "zc706", "--tp", "4", "--tc", "16", "--tr", "64", "--exit-rate", "0.6,0.4"}, more...)...)
@@ -582,8 +582,8 @@ func TestRateIsSustained(t *testing.T) {
 	}
 }
 
-// Each option that changes the question is named if a file with another question is to be resumed; the same question
-// gives the same answer.
+// If a file with another question is resumed, the error names each option that changes the question; the same question
+// yields the same result.
 func TestResumeNamesWhatChanged(t *testing.T) {
 	dir := t.TempDir()
 	ask := func(file string, more ...string) (int, string, string) {

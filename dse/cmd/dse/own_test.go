@@ -22,7 +22,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// ownModel writes a model with one input "x" and one output, the last node's; a dimension of 0 is open.
+// ownModel writes a model with one input "x" and one output, that of the last node; a dimension of 0 is open.
 func ownModel(t *testing.T, dims []int64, weights []*onnxpb.TensorProto, nodes ...*onnxpb.NodeProto) string {
 	t.Helper()
 	value := func(name string, dims []int64) *onnxpb.ValueInfoProto {
@@ -95,8 +95,8 @@ func evaluateOwn(t *testing.T, model, images string) string {
 	return stderr
 }
 
-// Vectors as the input, a Reshape that says the open batch is 1, and a channel whose weights are far below the others':
-// the first two are no reason to stop, the third is one to say so.
+// Vectors as input, a Reshape with a fixed batch of 1, and a channel with much smaller weights than the others. The
+// first two are no errors, the third yields a note.
 func TestEvaluateVectors(t *testing.T) {
 	shape := &onnxpb.TensorProto{Name: proto.String("one"), DataType: proto.Int32(7), Dims: []int64{2}, Int64Data: []int64{1, -1}}
 	model := func(small float32) string {
@@ -115,7 +115,7 @@ func TestEvaluateVectors(t *testing.T) {
 	}
 }
 
-// newer makes a model one of a set of operators that no onnxruntime has.
+// newer sets a model's operator set to one that no onnxruntime supports.
 func newer(t *testing.T, path string) {
 	t.Helper()
 	content, err := os.ReadFile(path)
@@ -135,7 +135,7 @@ func newer(t *testing.T, path string) {
 	}
 }
 
-// A model whose input are bytes normalises them itself: by a Cast, or by a DequantizeLinear.
+// A model with bytes as input normalises them itself: by a Cast, or by a DequantizeLinear.
 func TestEvaluateBytes(t *testing.T) {
 	photos := t.TempDir()
 	for i := range 6 {
@@ -203,8 +203,7 @@ func TestEvaluateBytes(t *testing.T) {
 	}
 }
 
-// A model of float16 is fed float16, one of doubles floats, one of bytes bytes, and one whose input is channels last is
-// fed so.
+// onnxruntime gets inputs in the file's type and layout: float16, doubles from floats, bytes, and channels last.
 func TestEvaluateAsTheFileTakesIt(t *testing.T) {
 	images := ownImages(t, 4, 5, 4, 2)
 	weights := ownWeights("w", []float32{1, 2, 3, 4, 5, 6}, 3, 2, 1, 1)
@@ -247,7 +246,7 @@ func TestEvaluateAsTheFileTakesIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	evaluateOwn(t, half, images)
-	// where onnxruntime cannot run it there is no bundle, and no answer either
+	// if onnxruntime cannot run the model, there is neither a bundle nor a document
 	newer(t, half)
 	out := filepath.Join(t.TempDir(), "own.sluice")
 	code, _, stderr := call("compile", "--network", half, "--config", "tiny", "--calibrate", images, "--evaluate", images, "--onnxruntime=yes", "--out", out)
@@ -261,8 +260,8 @@ func TestEvaluateAsTheFileTakesIt(t *testing.T) {
 	}
 }
 
-// A file of one size, compiled for another: onnxruntime is asked at that size, weights outside the file too; where
-// it refuses, it is said what does without.
+// A file of one size is compiled for another: onnxruntime runs at this size, also with weights in another file. If it
+// fails, the message names a command that works without it.
 func TestEvaluateAtAnotherSize(t *testing.T) {
 	weights := ownWeights("w", []float32{1, 2, 3, 4, 5, 6}, 3, 2, 1, 1)
 	head := []*onnxpb.NodeProto{ownNode("Conv", "c", []string{"x", "w"}, nil, nil), ownNode("GlobalAveragePool", "g", []string{"c"}, nil, nil)}
@@ -300,7 +299,7 @@ func TestEvaluateAtAnotherSize(t *testing.T) {
 	}
 }
 
-// Names that would move a terminal's cursor are shown escaped, wherever they come from; onnxruntime is asked all the same.
+// Names that would move a terminal's cursor are escaped wherever they come from; onnxruntime still runs.
 func TestUnprintableNames(t *testing.T) {
 	const evil = "\n\x1b[31mred\u202e"
 	head := ownNode("Flatten", evil+"e", []string{evil + "g"}, nil, nil)
@@ -341,7 +340,7 @@ func TestUnprintableNames(t *testing.T) {
 	}
 }
 
-// Where onnxruntime divides otherwise, the node is named.
+// If onnxruntime uses another divisor, the node is named.
 func TestEvaluateOverhanging(t *testing.T) {
 	for ceil, named := range []bool{false, true} {
 		model := ownModel(
@@ -357,7 +356,7 @@ func TestEvaluateOverhanging(t *testing.T) {
 	}
 }
 
-// Windows that lie in a convolution's padding altogether are compiled, and logits are onnxruntime's.
+// Convolutions with windows entirely in the padding are compiled, and logits equal onnxruntime's.
 func TestEvaluatePadding(t *testing.T) {
 	w := make([]float32, 3*2*2*3)
 	for i := range w {
@@ -386,7 +385,7 @@ func TestEvaluatePadding(t *testing.T) {
 	}
 }
 
-// What is counted, and how far the law was from random layers, is said of a network of one's own.
+// For a user's own network, the output states that nothing was counted, and the law's error on random layers.
 func TestOwnBand(t *testing.T) {
 	model := ownModel(t, []int64{1, 4}, []*onnxpb.TensorProto{ownWeights("w", make([]float32, 12), 3, 4)},
 		ownNode("Gemm", "e", []string{"x", "w"}, nil, map[string]int64{"transB": 1}))
@@ -417,7 +416,7 @@ func TestOwnBand(t *testing.T) {
 	}
 }
 
-// Floats are no input of bytes, whether they calibrate or evaluate.
+// Floats are rejected for an input of bytes, for calibration and evaluation.
 func TestBytesFromFloats(t *testing.T) {
 	path := ownModel(t, []int64{1, 1, 4, 4}, []*onnxpb.TensorProto{ownWeights("w", make([]float32, 48), 16, 3)},
 		ownNode("Cast", "c", []string{"x"}, nil, map[string]int64{"to": 1}), ownNode("Flatten", "f", []string{"c"}, nil, nil), ownNode("MatMul", "y", []string{"f", "w"}, nil, nil))
@@ -444,8 +443,8 @@ func TestBytesFromFloats(t *testing.T) {
 	}
 }
 
-// A copy of a configuration with other parameters needs a name of its own: builds and devices of the two go by it. A mere
-// copy is the same design.
+// A copy of a configuration with other parameters needs another name, because builds and devices are found by it. An
+// unchanged copy is the same design.
 func TestCompileOwnName(t *testing.T) {
 	d, err := configs.Load("tiny")
 	if err != nil {

@@ -60,7 +60,7 @@ func TestReportOfEveryBoard(t *testing.T) {
 	}
 }
 
-// A board without published designs has a margin by default; one with published designs is ranked on all its
+// A board without published designs has a margin by default; one with published designs is ranked with all its
 // resources.
 func TestDefaultMargin(t *testing.T) {
 	for _, c := range []struct {

@@ -152,7 +152,7 @@ func TestAblateCompare(t *testing.T) {
 	}
 }
 
-// Invalid input ends with the exit code of its kind and a message.
+// Invalid input yields the exit code of its kind and a message.
 func TestSearchRefuses(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, text string) string {
@@ -302,7 +302,8 @@ func TestFlagsThatNothingReads(t *testing.T) {
 	}
 }
 
-// 64 shards of a space with a board of one's own are what one process finds, but for what was left out on the way.
+// 64 shards of a space, on a user's own board, yield the result of a single process, except for the number of skipped
+// designs.
 func TestShardsOfSweep(t *testing.T) {
 	dir := t.TempDir()
 	board, shards := filepath.Join(dir, "my.yaml"), filepath.Join(dir, "shards")
@@ -346,7 +347,7 @@ func TestShardsOfSweep(t *testing.T) {
 	}
 }
 
-// Layers that two processes time, and segments, are one process's, to the byte.
+// Layers, or segments, timed by two processes equal those of one process byte for byte.
 func TestShardsOfValidate(t *testing.T) {
 	for _, more := range [][]string{{"--n", "8"}, {"--starts", "--random", "18"}} {
 		dir := t.TempDir()

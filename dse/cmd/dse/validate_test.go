@@ -13,8 +13,8 @@ import (
 	"github.com/sluice-npu/sluice/host/cli"
 )
 
-// Layers and starts that were counted on a configuration of one's own, here tinyx and run by another name: --config is its
-// file, and the machine's figures are fields of the one document, in --out too.
+// Layers and starts counted on a user's own configuration, here tinyx and run under another name: --config is its file,
+// and the machine's figures are fields of the one document, also in --out.
 func TestValidateOwnConfig(t *testing.T) {
 	dir := t.TempDir()
 	own := filepath.Join(dir, "own.yaml")

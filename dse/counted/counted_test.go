@@ -117,8 +117,8 @@ func isOfHere(t testing.TB, name, rtl string, eight bool) {
 }
 
 // Errors of the law on whole starts, by network. The test fails if a change of the law increases them; after an
-// improvement these limits are lowered. Errors of the small chains were half of the cycles before the law included the
-// wait for descriptors. The machine's cycles of the same starts are exact (dse/machine, TestStarts).
+// improvement these limits are lowered. Before the law included the wait for descriptors, its cycles for the small
+// chains were half of the counted ones. The machine's cycles of the same starts are exact (dse/machine, TestStarts).
 func TestNetworks(t *testing.T) {
 	by := map[string][]Layer{}
 	for _, x := range typed {

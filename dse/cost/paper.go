@@ -25,7 +25,7 @@ import (
 //   - Stackable PEs: <floor(T_R/2), floor(k T_P), floor(T_C/k)>, k in {1/2, 2}.
 //   - DRAM (roofline): the Toeplitz matrix is off chip (section II-C), so each C tile reads R x P
 //     inputs. Weights are read once per row tile, results written once. With Formed, windows are
-//     formed after the DRAM from inputs that each C tile reads once.
+//     formed between DRAM and array, from inputs that each C tile reads once.
 //   - Pools, fills and drains cost nothing.
 
 // PaperPoint is <T_R, T_P, T_C>.
@@ -71,7 +71,7 @@ type PaperMapping struct {
 	K       K
 	BR      int  // samples along R
 	Literal bool // the other samples along P, as equation 1 is written
-	Formed  bool // windows are formed after the DRAM
+	Formed  bool // windows are formed between DRAM and array
 }
 
 // PaperTime is the time of a layer under the paper's law, in cycles.

@@ -1,7 +1,7 @@
 // Package cost holds the only cycle model (the law). It computes a layer's cycles on a design from its descriptor's
 // geometry, the batch and its FBCB entry. Sums over segments fill long latency tables (dse/machine fills short ones).
-// Search, mapping, compiler, soft device and reports all use it. Counters of the RTL measure its error (`dse
-// validate`).
+// Search, mapping, compiler, soft device and reports all use it. Counters of the RTL measure its error
+// (`dse validate`).
 //
 // # The model
 //

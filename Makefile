@@ -317,7 +317,7 @@ bench-npu: setup build ## cycles of ResNet-50's backbone on the reference arrays
 # make nightly PARTS="lockstep cocotb" runs only those. Each part says its CPU time, and its stamp keeps it.
 # Nightly is what two cores do in about an hour (80 minutes of CPU): all that CI checks, then the parts below, two at a time. What takes a
 # core longer than ten minutes is weekly's, which has nightly's with other numbers too.
-NIGHTLY := arm64 bench readme own-boards check-export race soak configs cocotb lockstep faults timing 386 gpu-killed strait jellyfish operators gpu fuzz perf-analyzer fleet oci
+NIGHTLY := arm64 bench readme own-boards check-export race soak configs cocotb lockstep faults timing 386 gpu-killed strait jellyfish operators gpu fuzz perf-analyzer fleet oci slurm
 WEEKLY := commands mutants hls timing-all overheads route resource-fresh lockstep-long coverage-int8 netlist-int8 configs-long gpu-long gpu-killed-long mobilenetv2 resnet50 inceptionv3 validate bench-npu-full exports cross arm images gpu-kills gpu-calls gpu-breaks bench-gpu strait-long jellyfish-long fuzz-long
 .PHONY: nightly nightly-parts weekly $(NIGHTLY:%=nightly/%) $(WEEKLY:%=weekly/%)
 nightly: setup build ## the longer checks: everything CI checks, benches, soak, faults, lockstep, every fuzz target (about an hour on 2 cores)
@@ -382,6 +382,8 @@ nightly/perf-analyzer:
 	@.ci/once perf-analyzer make --no-print-directory perf-analyzer
 nightly/fleet:
 	@.ci/once fleet make --no-print-directory fleet
+nightly/slurm:
+	@.ci/once slurm make --no-print-directory slurm
 nightly/oci:
 	@.ci/once oci bash -euc 'make --no-print-directory oci OCI_ARCH=amd64; SLUICE_OCI=$$PWD/build/oci/sluice-amd64.tar go test ./host/serve -count 1 -run ^TestImage$$'
 

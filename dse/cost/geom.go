@@ -1,6 +1,7 @@
 package cost
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/bits"
@@ -328,18 +329,15 @@ func packed(d configs.Design, n int, elements int64) int64 {
 // ErrGeom is wrapped by errors about impossible geometry.
 var ErrGeom = errors.New("impossible layer geometry")
 
-// Limits of fields and of the units that read them.
-const (
-	maxField16 = 65535
-	maxStride  = abi.StrideMax
-	maxOutH    = abi.OutHMax
-)
+const maxField16 = 65535
 
 // MaxRowBytes: the bytes from one row of a tensor in DRAM to the next are below it.
 const MaxRowBytes = abi.RowBytesMax + 1
 
 // Check returns an error for geometry that no descriptor can hold or no build can run.
-func (g Geom) Check() error {
+func (g Geom) Check() error { return cmp.Or(g.checkSizes(), g.checkOperator()) }
+
+func (g *Geom) checkSizes() error {
 	for _, f := range []struct {
 		name string
 		v    int
@@ -348,15 +346,15 @@ func (g Geom) Check() error {
 		{"IN_H", g.InH, maxField16},
 		{"IN_W", g.InW, maxField16},
 		{"IN_C", g.InC, maxField16},
-		{"OUT_H", g.OutH, maxField16},
+		{"OUT_H", g.OutH, abi.OutHMax},
 		{"OUT_W", g.OutW, maxField16},
 		{"OUT_C", g.OutC, maxField16},
 		{"IN_PIX", g.InPix, maxField16},
 		{"OUT_PIX", g.OutPix, maxField16},
 		{"K_H", g.KH, 255},
 		{"K_W", g.KW, 255},
-		{"S_H", g.SH, maxStride},
-		{"S_W", g.SW, maxStride},
+		{"S_H", g.SH, abi.StrideMax},
+		{"S_W", g.SW, abi.StrideMax},
 	} {
 		if f.v < 1 || f.v > f.max {
 			return fmt.Errorf("%w: %s is %d, must be 1..%d", ErrGeom, f.name, f.v, f.max)
@@ -376,16 +374,24 @@ func (g Geom) Check() error {
 			return fmt.Errorf("%w: %s is %d, must be below 2^24", ErrGeom, f.name, f.v)
 		}
 	}
+	in, out, res := g.elemBytes()*g.InW*g.InPix, g.elemBytes()*g.OutW*g.OutPix, g.elemBytes()*g.OutW*g.ResPix
 	switch {
 	case g.PadT < 0 || g.PadT > 255 || g.PadL < 0 || g.PadL > 255:
 		return fmt.Errorf("%w: padding %d, %d, must be 0..255", ErrGeom, g.PadT, g.PadL)
-	case g.OutH > maxOutH:
-		return fmt.Errorf("%w: OUT_H is %d, at most %d", ErrGeom, g.OutH, maxOutH)
-	case g.elemBytes()*g.InW*g.InPix >= MaxRowBytes || g.elemBytes()*g.OutW*g.OutPix >= MaxRowBytes || g.Residual && g.elemBytes()*g.OutW*g.ResPix >= MaxRowBytes:
-		return fmt.Errorf("%w: a row has %d, %d, %d bytes (input, output, residual), must be below 2^25", ErrGeom, g.elemBytes()*g.InW*g.InPix, g.elemBytes()*g.OutW*g.OutPix, g.elemBytes()*g.OutW*g.ResPix)
+	case max(in, out) >= MaxRowBytes || g.Residual && res >= MaxRowBytes:
+		return fmt.Errorf("%w: a row has %d, %d, %d bytes (input, output, residual), must be below 2^25", ErrGeom, in, out, res)
 	case g.InPix < g.InC || g.OutPix < g.OutC:
 		return fmt.Errorf("%w: a pixel stride (%d, %d) is below its channels (%d, %d)", ErrGeom, g.InPix, g.OutPix, g.InC, g.OutC)
-	case g.Residual && !g.Drained() || g.Curve && !g.Drained():
+	case (g.OutH-1)*g.SH >= g.InH+g.PadT || (g.OutW-1)*g.SW >= g.InW+g.PadL:
+		return fmt.Errorf("%w: the last window of %d x %d begins behind the input of %d x %d (padding as large as the kernel has no build)", ErrGeom, g.OutH, g.OutW, g.InH, g.InW)
+	}
+	return nil
+}
+
+// checkOperator checks what depends on the operator and on what it is combined with.
+func (g *Geom) checkOperator() error {
+	switch {
+	case !g.Drained() && (g.Residual || g.Curve):
 		return fmt.Errorf("%w: a pool with a residual or a curve", ErrGeom)
 	case g.Product && (!g.Residual || g.Curve):
 		return fmt.Errorf("%w: a product without a factor, or with a curve", ErrGeom)
@@ -397,8 +403,6 @@ func (g Geom) Check() error {
 		return fmt.Errorf("%w: an average with a table of %d entries, at most %d", ErrGeom, g.BiasCount, abi.AvgTable)
 	case !g.GEMM() && g.InC != g.OutC:
 		return fmt.Errorf("%w: a %v from %d to %d channels", ErrGeom, g.Op, g.InC, g.OutC)
-	case (g.OutH-1)*g.SH >= g.InH+g.PadT || (g.OutW-1)*g.SW >= g.InW+g.PadL:
-		return fmt.Errorf("%w: the last window of %d x %d begins behind the input of %d x %d (padding as large as the kernel has no build)", ErrGeom, g.OutH, g.OutW, g.InH, g.InW)
 	}
 	return nil
 }

@@ -137,41 +137,66 @@ type output struct {
 }
 
 func (x *output) step(m *machine) {
-	wide, push := m.beat, max(m.d.Drain, m.beat)
-	room := x.fill <= push+wide
-	cnt := 0
-	if x.words.n > 0 {
-		cnt = *x.words.front()
-	}
-	took := cnt > 0 && (x.local && x.keep > 0 || !x.local && x.state == body && room)
-	ends := took && !x.local && x.left == cnt
-	free := x.state == idle || ends && x.tail == 0 || x.state == tail && room
-	var r run
-	taken := false
-	if x.runs.s.n > 0 && !x.closing {
-		r = *x.runs.s.front()
-		taken = r.local && (x.keep == 0 || took && x.keep == cnt) || !r.local && free && m.write.ready
-	}
+	room := x.fill <= max(m.d.Drain, m.beat)+m.beat
+	n := x.arrives(room)
+	taken := x.takes(m, n, room)
 	if x.closing && x.state == idle && x.fill == 0 && x.keep == 0 && m.write.idle {
 		x.closing = false
 		m.ended++
 		m.written(m.now + 1)
 	}
-	m.write.word = x.fill >= wide
+	m.write.word = x.fill >= m.beat
 	if m.write.word && m.write.room {
-		x.fill -= wide
+		x.fill -= m.beat
 	}
-	if took {
+	if n > 0 {
 		x.words.pop()
-		x.keep = max(0, x.keep-cnt)
+		x.keep = max(0, x.keep-n)
 	}
+	x.advance(n, room)
+	if taken {
+		x.take(m, x.runs.s.front())
+	}
+	if x.in > 0 {
+		x.words.push(x.in)
+		x.in = 0
+	}
+	x.runs.step(m, unitRuns, taken)
+}
+
+// arrives returns the number of words that out_writer, with room or not, or keep_writer accepts in this cycle.
+func (x *output) arrives(room bool) int {
+	accepts := x.state == body && room
+	if x.local {
+		accepts = x.keep > 0
+	}
+	if !accepts || x.words.n == 0 {
+		return 0
+	}
+	return *x.words.front()
+}
+
+// takes reports whether the next run is taken in a cycle in which n words arrive: its writer is free, or becomes free.
+func (x *output) takes(m *machine, n int, room bool) bool {
+	if x.closing || x.runs.s.n == 0 {
+		return false
+	}
+	if x.runs.s.front().local {
+		return x.keep <= n
+	}
+	free := x.state == idle || x.state == body && x.left == n && x.tail == 0 || x.state == tail && room
+	return free && m.write.ready
+}
+
+// advance is out_writer's state machine.
+func (x *output) advance(n int, room bool) {
 	switch {
 	case x.state == head && room:
 		x.fill += x.head
 		x.state = body
-	case x.state == body && took:
-		x.fill += cnt
-		if x.left -= cnt; ends {
+	case x.state == body:
+		x.fill += n
+		if x.left -= n; x.left == 0 {
 			x.state = idle
 			if x.tail > 0 {
 				x.state = tail
@@ -181,14 +206,6 @@ func (x *output) step(m *machine) {
 		x.fill += x.tail
 		x.state = idle
 	}
-	if taken {
-		x.take(m, &r)
-	}
-	if x.in > 0 {
-		x.words.push(x.in)
-		x.in = 0
-	}
-	x.runs.step(m, unitRuns, taken)
 }
 
 // take starts a run.
@@ -220,6 +237,7 @@ type residual struct {
 	free  int // free beats of its queue
 	fits  bool
 	asked int // chunks in flight
+	most  int // words of the largest chunk
 
 	chunks           queue[chunk]
 	head             bool
@@ -233,31 +251,36 @@ type residual struct {
 type chunk struct{ skip, words int }
 
 func (x *residual) step(m *machine) {
-	if x.runs.state == idle && x.runs.s.n == 0 && !x.runs.a && !x.busy && x.asked == 0 {
-		x.fill -= x.pop // the drain may still read the layer's last words
-		x.pop = 0
-		x.runs.step(m, unitResidual, false)
-		return
+	taken := x.runs.s.n > 0 && !x.busy && m.ended == x.layer
+	if x.runs.state != idle || x.runs.s.n > 0 || x.runs.a || x.busy || x.asked > 0 {
+		asks := x.busy && x.fits && x.asked < rtl.ResChunks
+		x.deliver(m)
+		if asks {
+			x.request(m)
+		}
+		if taken {
+			x.take(m, x.runs.s.front())
+		}
+		x.fits = x.free >= ceil(min(x.words, x.most), m.beat)
 	}
-	most := min(rtl.ChunkBeats, rtl.ChunkBytes/m.wide) * m.beat
-	var r run
-	taken := false
-	if x.runs.s.n > 0 && !x.busy && m.ended == x.layer {
-		r, taken = *x.runs.s.front(), true
+	x.fill -= x.pop // the drain may still read a layer's last words when all else is idle
+	x.pop = 0
+	x.runs.step(m, unitResidual, taken)
+	if x.runs.skipped {
+		x.layer++
 	}
-	came := m.read.answered(clientResidual)
-	// beats to words
+}
+
+// deliver turns a beat into words.
+func (x *residual) deliver(m *machine) {
 	push := x.there && x.head && x.fill <= m.beat+m.d.Drain
 	fetch := x.written != x.fetched && (!x.there || push)
 	ends := push && x.now.words <= m.beat
-	asked := x.asked
 	if push {
 		x.free++
 		x.fill += min(x.now.words, m.beat) - x.now.skip
 		x.now = chunk{0, x.now.words - m.beat}
 	}
-	x.fill -= x.pop
-	x.pop = 0
 	if ends {
 		x.asked--
 	}
@@ -270,28 +293,33 @@ func (x *residual) step(m *machine) {
 	if fetch {
 		x.fetched++
 	}
-	if came {
+	if m.read.answered(clientResidual) {
 		x.written++
 	}
-	// request the next chunk
-	n := min(x.words, most)
-	if beats := ceil(n, m.beat); x.busy && x.fits && asked < rtl.ResChunks && m.read.request(clientResidual, x.at, beats) {
-		x.chunks.push(chunk{x.skip, n})
-		x.free -= beats
-		x.asked++
-		x.at += beats
-		x.words -= n
-		x.skip, x.busy = 0, x.words > 0
+}
+
+// request requests the next chunk.
+func (x *residual) request(m *machine) {
+	n := min(x.words, x.most)
+	beats := ceil(n, m.beat)
+	if !m.read.request(clientResidual, x.at, beats) {
+		return
 	}
-	if taken {
-		x.busy = true
-		x.at, _ = r.beats(m)
-		x.skip = r.addr % m.wide / m.elem
-		x.words = r.elems + x.skip
-	}
-	x.fits = x.free >= ceil(min(x.words, most), m.beat)
-	x.runs.step(m, unitResidual, taken)
-	if x.runs.skipped || taken && r.last {
+	x.chunks.push(chunk{x.skip, n})
+	x.free -= beats
+	x.asked++
+	x.at += beats
+	x.words -= n
+	x.skip, x.busy = 0, x.words > 0
+}
+
+// take starts a run.
+func (x *residual) take(m *machine, r *run) {
+	x.busy = true
+	x.at, _ = r.beats(m)
+	x.skip = r.addr % m.wide / m.elem
+	x.words = r.elems + x.skip
+	if r.last {
 		x.layer++
 	}
 }

@@ -215,6 +215,7 @@ func newMachine(d configs.Design, layers []Layer, bact int) *machine {
 	m.dram.reset(d)
 	m.weight.reset(m)
 	m.res.free, m.res.runs.residual, m.pool.room = rtl.ResBeats, true, rtl.PoolRoom
+	m.res.most, m.feed.most = m.weight.chunk*m.beat, max(d.WLoad*d.TP, 8)
 	m.pool.pipe.stages, m.drain.pipe.stages = cost.WordStages(&d, false), cost.WordStages(&d, true)
 	return m
 }

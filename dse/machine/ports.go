@@ -123,14 +123,14 @@ func (x *readPorts) request(client, at, n int) bool {
 	return true
 }
 
-// fairest returns the client with the highest level among those for which has is true; among equals, the first from
-// turn on.
-func (x *readPorts) fairest(turn int, has func(c int) bool) (best int) {
+// fairest returns the client with the highest level among those with a pending request; among equals, the first from
+// ptr on.
+func (x *readPorts) fairest() (best int) {
 	most := -1
-	best = turn
+	best = x.ptr
 	for i := range clients {
-		c := (turn + i) % clients
-		if has(c) && x.level[c] > most {
+		c := (x.ptr + i) % clients
+		if x.cuts[c].one && x.level[c] > most {
 			most, best = x.level[c], c
 		}
 	}
@@ -151,7 +151,7 @@ func (x *readPorts) decide(m *machine) {
 	}
 	p := &x.ports[0]
 	if len(x.ports) == 1 {
-		x.one = x.fairest(x.ptr, func(c int) bool { return x.cuts[c].one })
+		x.one = x.fairest()
 		c := &x.cuts[x.one]
 		x.grant = c.one && p.free()
 		for i := range x.ready {
@@ -203,19 +203,56 @@ func (x *readPorts) step(m *machine) {
 		x.ptr, x.turn, x.one, x.ask, x.ready = 0, 0, 0, 0, [clients]bool{true, true, true, true}
 		return
 	}
-	if len(x.ports) == 1 {
-		x.single(m, idle)
-		return
-	}
 	n, last := x.cuts[x.one].piece(x.unit, x.most)
 	if !x.grant {
 		n = 0
 	}
 	one, ask := x.one, x.ask
-	// send the oldest stripe's wide beats to its client
+	if x.deliver(m); idle {
+		x.ptr, x.turn = 0, 0
+	}
+	if x.grant {
+		x.ptr, x.turn = (one+1)%clients, (ask+1)%len(x.ports)
+		x.order.push(ordered{one, ask, n, last})
+	}
+	for i := range x.cuts {
+		gone := 0
+		if i == one {
+			gone = n
+		}
+		x.cuts[i].step(gone)
+	}
+	if len(x.ports) == 1 {
+		x.ports[0].given = n // with a single port the cut is the request's register
+		x.ports[0].step(m, 0, 0)
+		return
+	}
+	x.one = x.fairest()
+	x.collect(m, n)
+	x.ask = x.turn
+	for i := range x.ports {
+		if p := (x.turn + i) % len(x.ports); x.ports[p].room > x.ports[x.ask].room {
+			x.ask = p
+		}
+	}
+}
+
+// deliver sends a wide beat of the oldest burst to its client.
+func (x *readPorts) deliver(m *machine) {
+	x.client = clients
+	if len(x.ports) == 1 {
+		if b := &m.dram.ports[0]; b.rvalid {
+			o := x.order.front()
+			x.client, x.last = o.client, b.rlast && o.last
+			if b.rlast {
+				x.order.pop()
+			}
+		}
+		return
+	}
 	take := x.any && x.ports[x.oldest.port].take
 	ends := take && x.done+1 == x.oldest.n
-	x.client, x.last = clients, ends && x.oldest.last
+	x.last = ends && x.oldest.last
 	if take {
 		x.client = x.oldest.client
 		if x.done++; ends {
@@ -227,29 +264,15 @@ func (x *readPorts) step(m *machine) {
 			x.oldest = x.order.pop()
 		}
 	}
-	// choose the next client and port
-	if idle {
-		x.ptr, x.turn = 0, 0
-	}
-	if x.grant {
-		x.ptr, x.turn = (one+1)%clients, (ask+1)%len(x.ports)
-		x.order.push(ordered{one, ask, n, last})
-	}
-	x.one = x.fairest(x.ptr, func(c int) bool {
-		k := &x.cuts[c]
-		return k.one && !(c == one && x.grant && last) || k.waits || k.asks
-	})
-	for i := range x.cuts {
-		if i == one {
-			x.cuts[i].step(n)
-		} else {
-			x.cuts[i].step(0)
-		}
-	}
+}
+
+// collect is one clock edge of several ports, which collect beats into wide beats; one of them receives a stripe of n
+// wide beats.
+func (x *readPorts) collect(m *machine, n int) {
 	for i := range x.ports {
 		p := &x.ports[i]
 		given := 0
-		if i == ask {
+		if i == x.ask {
 			p.room -= n
 			given = n * m.lanes
 		}
@@ -266,13 +289,6 @@ func (x *readPorts) step(m *machine) {
 		p.take = x.any && x.oldest.port == i && p.have > 0
 		p.step(m, i, given)
 	}
-	best := x.turn
-	for i := range x.ports {
-		if p := (x.turn + i) % len(x.ports); x.ports[p].room > x.ports[best].room {
-			best = p
-		}
-	}
-	x.ask = best
 }
 
 // step is one clock edge of a port that receives a burst of given beats.
@@ -296,44 +312,6 @@ func (p *readPort) step(m *machine, i, given int) {
 	}
 	if given > 0 {
 		p.given = given
-	}
-}
-
-// single is one clock edge of a single port, which serves the clients directly.
-func (x *readPorts) single(m *machine, idle bool) {
-	p, b := &x.ports[0], &m.dram.ports[0]
-	if idle {
-		x.ptr = 0
-	}
-	x.client = clients
-	if b.rvalid {
-		o := x.order.front()
-		x.client, x.last = o.client, b.rlast && o.last
-		if b.rlast {
-			x.order.pop()
-			p.owed--
-		}
-	}
-	if p.out.n > 0 {
-		if b.arready {
-			m.dram.read(0, p.out.pop())
-		} else {
-			m.Stalls.Read++
-		}
-	}
-	n, last := x.cuts[x.one].piece(x.unit, x.most)
-	if x.grant {
-		x.order.push(ordered{x.one, 0, n, last})
-		p.out.push(n)
-		p.owed++
-		x.ptr = (x.one + 1) % clients
-	}
-	for i := range x.cuts {
-		if i == x.one && x.grant {
-			x.cuts[i].step(n)
-		} else {
-			x.cuts[i].step(0)
-		}
 	}
 }
 

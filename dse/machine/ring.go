@@ -193,6 +193,7 @@ type feeder struct {
 	passes  int // passes of the C tile that are left
 	left    int // wide beats of the C tile not yet read
 	fill    int // words in the gearbox
+	most    int // words of the largest load
 	need    int // words of the next load
 	vectors int // vectors of the pass in the next load and later ones
 	final   bool
@@ -204,46 +205,58 @@ type feeder struct {
 }
 
 func (x *feeder) step(m *machine) {
-	words := max(m.d.WLoad*m.d.TP, 8)
 	if x.l == nil {
 		x.commit = true
-		if x.l = m.fetch.take(m, unitFeed); x.l != nil {
-			x.state, x.item = pass, 0
-		}
+		x.take(m)
 		return
 	}
-	l := x.l
-	i := &l.items[x.item]
-	nch := i.nch
-	if m.d.Int8() {
-		nch = ceil(nch, 2) // a pair of int8 channels is handled like one int16 channel
-	}
-	dw, replay := x.state == depthwise, !l.depthw && m.weight.replay(l)
 	pop := x.state == load && x.wait == 0 && x.fill >= x.need || x.state == padding && x.fill > 0
 	done := x.state == padding && x.left == 0 && x.fill == 0
-	x.ready = x.left > 0 && (dw && !m.pool.full || !dw && x.fill <= m.wide/rtl.WordBytes+words)
-	x.commit, x.rewind = !replay || i.lastTile, done && replay && !i.lastTile && (l.Order || i.lastC)
-	x.push = m.ring.out && x.ready && !x.rewind
+	x.handshake(m, done)
 	gone, final := min(x.need, x.fill), x.final
 	if x.state == full || x.fresh || x.state == load && pop {
-		x.begin(&m.d, nch)
+		x.begin(&m.d)
 	}
 	x.fresh = x.state == tiles
 	x.wait = max(0, x.wait-1)
 	if x.push {
 		x.left--
-		if !dw {
+		if x.state != depthwise {
 			x.fill += m.wide / rtl.WordBytes
 		}
 	}
 	if pop {
 		x.fill -= gone
 	}
+	x.advance(m, pop && final, done)
+	x.swap = false
+}
+
+// handshake computes the signals to the ring; done says that all words of a C tile are used up.
+func (x *feeder) handshake(m *machine, done bool) {
+	l, i := x.l, &x.l.items[x.item]
+	room := x.fill <= m.wide/rtl.WordBytes+x.most
+	if x.state == depthwise {
+		room = !m.pool.full
+	}
+	replay := !l.depthw && m.weight.replay(l)
+	x.ready = x.left > 0 && room
+	x.commit, x.rewind = !replay || i.lastTile, done && replay && !i.lastTile && (l.Order || i.lastC)
+	x.push = m.ring.out && x.ready && !x.rewind
+}
+
+func (x *feeder) take(m *machine) {
+	if l := m.fetch.take(m, unitFeed); l != nil {
+		x.l, x.state, x.item = l, pass, 0
+	}
+}
+
+// advance is the state machine; final says that the last load of a pass leaves, done that a C tile's words are used up.
+func (x *feeder) advance(m *machine, final, done bool) {
+	l := x.l
 	switch x.state {
 	case idle:
-		if n := m.fetch.take(m, unitFeed); n != nil {
-			x.l, x.state, x.item = n, pass, 0
-		}
+		x.take(m)
 	case pass:
 		switch x.state = idle; {
 		case l.GEMM():
@@ -253,39 +266,47 @@ func (x *feeder) step(m *machine) {
 		}
 	case tiles:
 		x.passes = l.passes
-		x.left = min(l.tile, l.bytes-i.c0/l.tc*l.tile) / m.wide
-		x.need, x.state = words, load
+		x.left = min(l.tile, l.bytes-l.items[x.item].c0/l.tc*l.tile) / m.wide
+		x.need, x.state = x.most, load
 	case load:
-		if pop && final {
+		if final {
 			x.state = full
 		}
 	case full:
 		if x.swap {
 			x.wait, x.state = l.chain, load
 			if x.passes--; x.passes == 0 {
-				x.need, x.state = words, padding
+				x.need, x.state = x.most, padding
 			}
 		}
 	case padding:
 		if done {
-			x.state = tiles
-			if !l.Order && i.lastC {
-				x.state = pass
-			}
-			if x.item++; x.item == len(l.items) {
-				x.item, x.state = 0, idle
-			}
+			x.next()
 		}
 	case depthwise:
 		if x.push && x.left == 0 {
 			x.state, m.pool.full = idle, true
 		}
 	}
-	x.swap = false
 }
 
-// begin computes the next load, for a C tile of nch channels.
-func (x *feeder) begin(d *configs.Design, nch int) {
+// next moves on to the next C tile, from the layer's first one again or to the next layer.
+func (x *feeder) next() {
+	x.state = tiles
+	if !x.l.Order && x.l.items[x.item].lastC {
+		x.state = pass
+	}
+	if x.item++; x.item == len(x.l.items) {
+		x.item, x.state = 0, idle
+	}
+}
+
+// begin computes the next load.
+func (x *feeder) begin(d *configs.Design) {
+	nch := x.l.items[x.item].nch
+	if d.Int8() {
+		nch = ceil(nch, 2) // a pair of int8 channels is handled like one int16 channel
+	}
 	at := d.WLoad
 	if x.l.two {
 		at /= 2

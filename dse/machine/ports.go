@@ -229,12 +229,13 @@ func (x *readPorts) step(m *machine) {
 	}
 	x.one = x.fairest()
 	x.collect(m, n)
-	x.ask = x.turn
+	best := x.turn
 	for i := range x.ports {
-		if p := (x.turn + i) % len(x.ports); x.ports[p].room > x.ports[x.ask].room {
-			x.ask = p
+		if p := (x.turn + i) % len(x.ports); x.ports[p].room > x.ports[best].room {
+			best = p
 		}
 	}
+	x.ask = best
 }
 
 // deliver sends a wide beat of the oldest burst to its client.

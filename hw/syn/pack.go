@@ -60,7 +60,7 @@ type packCell struct {
 	Model       string                     `json:"model,omitempty"`
 	Parameters  map[string]json.RawMessage `json:"parameters"`
 	Attributes  json.RawMessage            `json:"attributes"`
-	Directions  json.RawMessage            `json:"port_directions"`
+	Directions  map[string]string          `json:"port_directions"`
 	Connections map[string]wires           `json:"connections"`
 }
 
@@ -184,6 +184,10 @@ func (c *packCell) pack(o output, cells map[string]*packCell, uses map[int32]int
 		return false
 	}
 	c.Connections[o.enable] = with.Connections["CE"]
+	if c.Directions == nil {
+		c.Directions = map[string]string{}
+	}
+	c.Directions[o.enable] = "input" // yosys leaves out a port that nothing drives
 	for _, p := range o.set {
 		c.Parameters[p] = o.on
 	}

@@ -32,6 +32,7 @@ func TestPackOutputs(t *testing.T) {
 		{"as wide as both ports", "RAMB36E1", `"RAM_MODE": "SDP"`, sdp, moves, moves, `"REGCEAREGCE":[3]`},
 		{"so in UltraScale+", "RAMB36E2", `"READ_WIDTH_A": "1001000"`, strings.NewReplacer("DOADO", "DOUTADOUT", "DOBDO", "DOUTBDOUT").Replace(sdp), moves, moves, `"DOUTBDOUT":[9]`},
 		{"URAM", "URAM288", `"OREG_A": "FALSE"`, `"CLK": [2], "DOUT_A": [4, 5]`, moves, moves, `"OREG_A":"TRUE"`},
+		{"its enable, which yosys leaves out", "URAM288", `"OREG_A": "FALSE"`, `"CLK": [2], "DOUT_A": [4, 5]`, moves, moves, `"port_directions":{"OREG_CE_A":"input"}`},
 		{"another enable", "RAMB36E1", `"RAM_MODE": "TDP"`, tdp, moves, `"C": [2], "CE": ["1"], "R": ["0"]`, ""},
 		{"another clock", "RAMB36E1", `"RAM_MODE": "TDP"`, tdp, moves, `"C": [7], "CE": [3], "R": ["0"]`, ""},
 		{"a reset", "RAMB36E1", `"RAM_MODE": "TDP"`, tdp, moves, `"C": [2], "CE": [3], "R": [7]`, ""},

@@ -19,7 +19,7 @@ import (
 const module = "github.com/sluice-npu/sluice/"
 
 // leaves may be imported by all packages: they define what hardware and software share.
-var leaves = []string{"hw/abi", "hw/configs", "boards", "bitstreams", "sim/vectors", "dse/files", "dse/plaintext", "host/names", "host/cli", "host/shard"}
+var leaves = []string{"hw/abi", "hw/configs", "boards", "bitstreams", "sim/vectors", "dse/files", "dse/plaintext", "host/names", "host/cli", "host/shard", "dse/rtl"}
 
 // rules: a package (or with a trailing slash, everything below it) and what it may import besides the leaves and its
 // own subtree. The longest matching rule applies.
@@ -61,8 +61,8 @@ var rules = map[string][]string{
 	"host/bandwidth":             {},
 	"host/links":                 {},
 	"host/names":                 {},
-	"host/cli":                   {"hw"}, // a question has the RTL's hash
-	"host/shard":                 {},
+	"host/cli":                   {"hw"},       // a question has the RTL's hash
+	"host/shard":                 {"dse/onnx"}, // in it: the files with the weights of an ONNX file, which travel with it
 	"host/ingest":                {"host/bandwidth", "host/sched", "host/device", "dse/bundle", "dse/graph"},
 	"host/jellyfish":             {"host/sched", "host/device", "host/bandwidth", "dse/bundle", "dse/graph"},
 	"host/jellyfish/exact":       {"host/jellyfish"},

@@ -22,7 +22,7 @@ import (
 
 // paced is the time of a kernel by the fake's clock, by call: so long that budgets end parts, and few kernels are
 // launched, and so short that each part has runs in one of the calls.
-var paced = map[string]time.Duration{"first": 55 * time.Millisecond, "kills": 300 * time.Millisecond, "padding": 150 * time.Millisecond, "disb": 90 * time.Millisecond}
+var paced = map[string]time.Duration{"first": 55 * time.Millisecond, "kills": 150 * time.Millisecond, "padding": 150 * time.Millisecond, "disb": 90 * time.Millisecond}
 
 // runbook is the calls of RUNBOOK.md, with some of the figures that it promises, by folder.
 func runbook(t *testing.T) (calls [][]string, figures map[string][]string) {

@@ -161,7 +161,7 @@ SYN_INPUTS := $(sort $(wildcard hw/rtl/*.sv hw/xilinx/*.sv)) hw/configs/small.ya
 # yosys for xc7, longest paths, and the netlist on the vectors that the RTL passes
 test-netlist: build $(BUILD)/.venv
 	@.ci/cache run "syn-small-$$(cat $(SYN_INPUTS) | sha256sum | cut -d' ' -f1)" $(BUILD)/syn/small-xc7 hw/syn/synth.sh small
-	@.ci/cache once "syn-check-$$($(call files,$(wildcard hw/syn/*.sh hw/syn/*.go) hw/syn/testdata hw/syn/cmd/synreport hw/configs hw/rtl/ram_fold.sv boards yosys))" hw/syn/check.sh
+	@.ci/cache once "syn-check-$$($(call files,$(wildcard hw/syn/*.sh hw/syn/*.go) hw/syn/testdata hw/syn/cmd/synreport hw/syn/timing hw/configs hw/rtl/ram_fold.sv boards yosys))" hw/syn/check.sh
 	@.ci/cache once "cells-check-$$($(call files,sim/cells verilator))" sim/cells/check.sh
 	@.ci/cache run "netlist-units-$$(cat $(SYN_INPUTS) sim/cells/* sim/netlist/units.sh sim/bench/{mac_chain,act_buffer,weight_ring}/*_tb.cpp | sha256sum | cut -d' ' -f1)" \
 	  $(BUILD)/netlist/units sim/netlist/units.sh --seed $(SEED)

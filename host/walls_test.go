@@ -61,8 +61,8 @@ var rules = map[string][]string{
 	"host/bandwidth":             {},
 	"host/links":                 {},
 	"host/names":                 {},
-	"host/cli":                   {"hw"},       // a question has the RTL's hash
-	"host/shard":                 {"dse/onnx"}, // in it: the files with the weights of an ONNX file, which travel with it
+	"host/cli":                   {"hw"}, // a question has the RTL's hash
+	"host/shard":                 {},
 	"host/ingest":                {"host/bandwidth", "host/sched", "host/device", "dse/bundle", "dse/graph"},
 	"host/jellyfish":             {"host/sched", "host/device", "host/bandwidth", "dse/bundle", "dse/graph"},
 	"host/jellyfish/exact":       {"host/jellyfish"},

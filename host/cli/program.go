@@ -80,6 +80,7 @@ type Env struct {
 	Given          []*kong.Flag // flags given on the command line
 
 	program string
+	weights func(file string) ([]string, error)
 	args    []string     // the command line
 	flags   []*kong.Flag // of the command
 	merged  *merging     // nil: this command does not merge results of shards
@@ -227,6 +228,8 @@ type Program struct {
 	Vars        kong.Vars       // variables of the help texts
 	Setup       func(*Env)      // called before the command runs
 	Code        func(error) int // exit code for an error without one; 0: Input
+	// Weights lists the files with the weights of an ONNX file, relative to its folder; they travel with its shards.
+	Weights func(file string) ([]string, error)
 }
 
 // Main parses the command line, runs the command and prints its error. It returns the exit code.
@@ -258,7 +261,7 @@ func (p Program) Main(ctx context.Context, args []string, stdout, stderr io.Writ
 	if err != nil {
 		return out.Fail(Usage, err, "("+p.Name+" --help tells more)")
 	}
-	e := &Env{Ctx: ctx, Stdout: out.Stdout, Stderr: stderr, program: p.Name}
+	e := &Env{Ctx: ctx, Stdout: out.Stdout, Stderr: stderr, program: p.Name, weights: p.Weights}
 	e.begin(k, args)
 	p.Setup(e)
 	e.again = func(args []string, m *merging) error {

@@ -109,7 +109,7 @@ func (e *Env) question(dir string, shards int) (q shard.Question, err error) {
 		}
 		text := "--" + cmp.Or(map[bool]string{true: name}[strings.HasPrefix(name, "no-")], f.Name)
 		if has {
-			if value, err = inputs(dir, value); err != nil {
+			if value, err = e.inputs(dir, value); err != nil {
 				return q, Errorf(Input, "--%s: %w", f.Name, err)
 			}
 			text += "=" + value
@@ -124,9 +124,9 @@ func (e *Env) question(dir string, shards int) (q shard.Question, err error) {
 }
 
 // inputs replaces the files in a flag's list of values by references to their content.
-func inputs(dir, value string) (string, error) {
+func (e *Env) inputs(dir, value string) (string, error) {
 	if info, err := os.Stat(value); err == nil && info.Mode().IsRegular() && strings.ContainsAny(value, ",=") {
-		return shard.Input(dir, value) // refuses the name
+		return shard.Input(dir, value, e.weights) // refuses the name
 	}
 	parts := strings.Split(value, ",")
 	for i, part := range parts {
@@ -145,7 +145,7 @@ func inputs(dir, value string) (string, error) {
 		case !info.Mode().IsRegular():
 			return "", fmt.Errorf("%s: expected a file: a folder does not go with --shard", name)
 		}
-		ref, err := shard.Input(dir, strings.TrimSpace(name))
+		ref, err := shard.Input(dir, strings.TrimSpace(name), e.weights)
 		if err != nil {
 			return "", err
 		}

@@ -83,17 +83,17 @@ func TestInputs(t *testing.T) {
 		if err := os.WriteFile(path, []byte(name), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		got, err := inputs("", path)
+		got, err := new(Env).inputs("", path)
 		if (err == nil) != (want != "") || !strings.HasPrefix(got, want) {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}
 		if want == "" || strings.Contains(name, ",") {
 			continue
 		}
-		if got, err := inputs("", "azure-llm:"+path); err != nil || !strings.HasPrefix(got, "azure-llm:input:") || !strings.HasSuffix(got, "/"+name) {
+		if got, err := new(Env).inputs("", "azure-llm:"+path); err != nil || !strings.HasPrefix(got, "azure-llm:input:") || !strings.HasSuffix(got, "/"+name) {
 			t.Errorf("%s after its format: %q, %v", name, got, err)
 		}
-		if got, err = inputs("", "mid,"+path+"=0.5"); err != nil || !strings.HasPrefix(got, "mid,input:") || !strings.HasSuffix(got, "/"+name+"=0.5") {
+		if got, err = new(Env).inputs("", "mid,"+path+"=0.5"); err != nil || !strings.HasPrefix(got, "mid,input:") || !strings.HasSuffix(got, "/"+name+"=0.5") {
 			t.Errorf("%s in a list: %q, %v", name, got, err)
 		}
 	}

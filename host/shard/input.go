@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/sluice-npu/sluice/dse/files"
-	"github.com/sluice-npu/sluice/dse/onnx"
 )
 
 // MaxInput is the size of the largest input in bytes.
@@ -53,12 +52,12 @@ func Parts(ref string, list []byte) (parts []Part, err error) {
 }
 
 // Input returns a reference to a file: the hash of its list, and its name. If dir is not "", it keeps copies there for merge and
-// for other machines.
-func Input(dir, path string) (ref string, err error) {
+// for other machines. weights lists the files with the weights of an ONNX file, relative to its folder; nil: there are none.
+func Input(dir, path string, weights func(file string) ([]string, error)) (ref string, err error) {
 	paths := map[string]string{filepath.Base(path): path}
 	names := []string{filepath.Base(path)}
-	if strings.HasSuffix(path, ".onnx") {
-		more, err := onnx.Outside(path)
+	if weights != nil && strings.HasSuffix(path, ".onnx") {
+		more, err := weights(path)
 		if err != nil {
 			return "", err
 		}

@@ -294,7 +294,7 @@ func TestInput(t *testing.T) {
 	write("weights/one.bin", []byte("x"))
 	write("two", []byte("y"))
 	path := model("weights/one.bin", "./two", "two")
-	ref, err := Input(dir, path)
+	ref, err := Input(dir, path, onnx.Outside)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -313,15 +313,15 @@ func TestInput(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, parts[i], err)
 		}
 	}
-	if again, err := Input(t.TempDir(), At(dir, ref)); err != nil || again != ref {
+	if again, err := Input(t.TempDir(), At(dir, ref), onnx.Outside); err != nil || again != ref {
 		t.Errorf("the copy is %s, %v", again, err)
 	}
 	write("two", []byte("z"))
-	if again, err := Input("", path); err != nil || again == ref {
+	if again, err := Input("", path, onnx.Outside); err != nil || again == ref {
 		t.Errorf("other weights: %s, %v", again, err)
 	}
 	for _, bad := range []string{"none", "../a", "/etc/passwd"} {
-		if ref, err := Input(t.TempDir(), model(bad)); !errors.Is(err, onnx.ErrExternal) {
+		if ref, err := Input(t.TempDir(), model(bad), onnx.Outside); !errors.Is(err, onnx.ErrExternal) {
 			t.Errorf("weights in %s: %s, %v", bad, ref, err)
 		}
 	}
@@ -338,7 +338,7 @@ func TestInput(t *testing.T) {
 		if err := os.WriteFile(path, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if ref, err := Input("", path); err == nil {
+		if ref, err := Input("", path, onnx.Outside); err == nil {
 			t.Errorf("%s is %s", bad, ref)
 		}
 	}

@@ -520,7 +520,7 @@ func TestInputs(t *testing.T) {
 	if err := os.WriteFile(file, []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	ref, err := shard.Input(dir, file)
+	ref, err := shard.Input(dir, file, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -65,7 +65,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		Name: "dse", About: "Design space exploration and compilation for the Sluice NPU.",
 		Commands: &c, Vars: kong.Vars{"boards": strings.Join(boards.Names(), ", ")},
 		Setup: func(e *cli.Env) { e.JSON = c.JSON },
-		Code:  code,
+		Code:  code, Weights: onnx.Outside,
 	}.Main(context.Background(), args, stdout, stderr)
 }
 

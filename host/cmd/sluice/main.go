@@ -17,6 +17,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/sluice-npu/sluice/dse/onnx"
 	"github.com/sluice-npu/sluice/host/cli"
 	edge "github.com/sluice-npu/sluice/host/experiments/jellyfish"
 	"github.com/sluice-npu/sluice/host/experiments/reef"
@@ -77,7 +78,7 @@ func realMain(args []string, stdout, stderr io.Writer) int {
 	return cli.Program{
 		Name:     "sluice",
 		About:    "Serves early-exit networks on a 16-bit fixed-point GEMM NPU, and networks of many kernels on simulated and real GPUs.",
-		Commands: &c, Vars: policyNames(),
+		Commands: &c, Vars: policyNames(), Weights: onnx.Outside,
 		Setup: func(e *cli.Env) {
 			level := slog.LevelInfo
 			if c.Verbose {

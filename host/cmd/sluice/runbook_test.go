@@ -20,9 +20,10 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda/fake"
 )
 
-// paced is the time of a kernel by the fake's clock, by call: so long that budgets end parts, and few kernels are
-// launched, and so short that each part has runs in one of the calls.
-var paced = map[string]time.Duration{"first": 55 * time.Millisecond, "kills": 150 * time.Millisecond, "padding": 150 * time.Millisecond, "disb": 90 * time.Millisecond}
+// paced is the time of a kernel by the fake's clock, by call. It is so long that budgets end parts, and so short that
+// what cannot be stopped takes less than the fiftieth of a budget that is reserved for it: a request of DISB launches
+// 162 kernels, a run of kills up to 88, one of first 202.
+var paced = map[string]time.Duration{"first": 20 * time.Millisecond, "kills": 75 * time.Millisecond, "padding": 150 * time.Millisecond, "disb": 50 * time.Millisecond}
 
 // runbook is the calls of RUNBOOK.md, with some of the figures that it promises, by folder.
 func runbook(t *testing.T) (calls [][]string, figures map[string][]string) {

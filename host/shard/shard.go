@@ -238,7 +238,7 @@ func Merge(dir string, q Question) (*Run, error) {
 	for _, name := range names {
 		r, err := Read(dir, name, &q)
 		if err != nil {
-			errs = append(errs, err)
+			errs = append(errs, fmt.Errorf("%w; delete the file", err))
 			continue
 		}
 		if other := m.from[r.Shard-1]; other != "" {
@@ -358,22 +358,24 @@ func NewQuestion(program, version string) Question {
 	return Question{Schema: questionSchema, Program: program, Version: version}
 }
 
-// Lacks returns the shards of a question that have no valid result in a folder.
-func Lacks(dir string, q *Question) (map[int]bool, error) {
+// Lacks returns the shards of a question that have no valid result in a folder, and why Merge refuses files of the folder.
+func Lacks(dir string, q *Question) (out map[int]bool, refused []error, err error) {
 	names, err := list(dir)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	out := make(map[int]bool, q.Shards)
+	out = make(map[int]bool, q.Shards)
 	for i := range q.Shards {
 		out[i+1] = true
 	}
 	for _, name := range names {
 		if r, err := Read(dir, name, q); err == nil {
 			delete(out, r.Shard)
+		} else {
+			refused = append(refused, fmt.Errorf("%w; delete the file", err))
 		}
 	}
-	return out, nil
+	return out, refused, nil
 }
 
 // Find returns the name and content of a shard's valid result in a folder.

@@ -107,7 +107,7 @@ func left(t *testing.T, dir string) map[int]bool {
 		q, err = shard.Asked(dir)
 		return err == nil
 	})
-	missing, err := shard.Lacks(dir, q)
+	missing, _, err := shard.Lacks(dir, q)
 	if err != nil {
 		t.Fatal(err)
 	}

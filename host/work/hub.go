@@ -60,6 +60,7 @@ type worker struct {
 	shard        int // 0: none
 	since, heard time.Time
 	done         int
+	unable       string // why it does no shard
 }
 
 // ErrFailed means that some shards have no result.
@@ -92,9 +93,12 @@ func (h *Hub) Run(ctx context.Context, nc *nats.Conn) error {
 	if err != nil {
 		return err
 	}
-	missing, err := shard.Lacks(h.Dir, q)
+	missing, refused, err := shard.Lacks(h.Dir, q)
 	if err != nil {
 		return err
+	}
+	for _, err := range refused {
+		h.Log.Warn("merge will refuse this folder", "why", err)
 	}
 	h.begin(q, missing)
 	if h.queue, err = create(ctx, nc, short(q)); err != nil {

@@ -33,8 +33,12 @@ type Worker struct {
 	nc     *nats.Conn
 	queue  *queue            // of the question at hand
 	queues map[string]*queue // by consumer
-	unable map[string]bool   // questions, by consumer
+	unable map[string]string // questions, by consumer, with why
+	failed int               // number of shards that failed without one between that did not
 }
+
+// mostPause is the longest time for which a worker whose shards fail takes none.
+const mostPause = time.Minute
 
 // errOver ends the work on a shard whose result the hub has, from another worker.
 var errOver = errors.New("another worker was first")
@@ -45,25 +49,33 @@ var ErrUnable = errors.New("this worker cannot do it")
 // Join computes shards until the context ends, or until the worker has had no work for Idle. It returns an error if the
 // hub refuses the worker's credentials.
 func (w *Worker) Join(ctx context.Context, nc *nats.Conn) error {
-	w.nc, w.unable, w.queues = nc, map[string]bool{}, map[string]*queue{}
-	worked := time.Now()
+	w.nc, w.unable, w.queues = nc, map[string]string{}, map[string]*queue{}
+	worked, reached := time.Now(), false
 	for ctx.Err() == nil {
+		reached = reached || nc.IsConnected()
 		some, err := w.round(ctx)
 		if err != nil && ctx.Err() == nil {
 			w.Log.Debug("no work", "error", err)
 		}
+		pause := time.Duration(0)
 		switch {
 		case some:
 			worked = time.Now()
+			if w.failed > 0 { // others take the shards meanwhile: the cause may be this machine
+				pause = min(time.Second<<min(w.failed-1, 10), mostPause)
+			}
+		case w.Idle > 0 && time.Since(worked) > w.Idle && !reached:
+			return errors.New("no hub was reached")
 		case w.Idle > 0 && time.Since(worked) > w.Idle:
 			return nil
 		case err != nil && (nc.IsClosed() || errors.Is(nc.LastError(), nats.ErrAuthorization)):
 			return fmt.Errorf("the hub refuses this worker: %w", nc.LastError())
-		case err != nil: // the hub cannot be reached
-			select {
-			case <-ctx.Done():
-			case <-time.After(500 * time.Millisecond):
-			}
+		default: // no hub, or no question for this worker
+			pause = 500 * time.Millisecond
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
 		}
 	}
 	return nil
@@ -78,7 +90,9 @@ func (w *Worker) round(ctx context.Context) (some bool, err error) {
 	}
 	all := w.queue.stream.ListConsumers(ctx)
 	for info := range all.Info() {
-		if w.unable[info.Name] {
+		if why := w.unable[info.Name]; why != "" {
+			text, _ := json.Marshal(beat{Worker: w.Name, Unable: why}) // two strings
+			_ = w.nc.Publish(beats+info.Name, text)                    // again in the next round
 			continue
 		}
 		c, err := campaignOf(info.Config.Metadata)
@@ -92,7 +106,7 @@ func (w *Worker) round(ctx context.Context) (some bool, err error) {
 			err = w.able(ctx, &c)
 		}
 		if errors.Is(err, ErrUnable) {
-			w.unable[info.Name] = true
+			w.unable[info.Name] = err.Error()
 			w.Log.Warn("question left to others", "question", info.Name, "why", err)
 		}
 		if err != nil {
@@ -102,6 +116,9 @@ func (w *Worker) round(ctx context.Context) (some bool, err error) {
 		some = some || did
 		if err != nil {
 			w.Log.Warn("shard not done", "question", info.Name, "error", err)
+			w.failed++
+		} else if did {
+			w.failed = 0
 		}
 	}
 	return some, all.Err()
@@ -126,7 +143,7 @@ func (w *Worker) dir(q *shard.Question) string { return filepath.Join(w.Dir, sho
 // able prepares the folder of a question, once.
 func (w *Worker) able(ctx context.Context, c *campaign) error {
 	if !w.Has.Meets(c.Needs) {
-		return fmt.Errorf("%w: it needs %+v, this worker has %+v", ErrUnable, c.Needs, w.Has)
+		return fmt.Errorf("%w: it needs %s; this worker has %s", ErrUnable, c.Needs, w.Has)
 	}
 	dir := w.dir(&c.Question)
 	if _, err := os.Stat(filepath.Join(dir, ".able")); err == nil {
@@ -238,7 +255,7 @@ func (w *Worker) do(ctx context.Context, m jetstream.Msg, c *campaign, wait time
 	}
 	if err != nil {
 		if errors.Is(err, ErrUnable) { // no try: others get it as if it were new
-			w.unable[short(&c.Question)] = true
+			w.unable[short(&c.Question)] = err.Error()
 			if _, told := w.queue.js.Publish(ctx, m.Subject(), nil); told == nil {
 				return errors.Join(err, m.TermWithReason(err.Error()))
 			}
@@ -255,7 +272,7 @@ func (w *Worker) do(ctx context.Context, m jetstream.Msg, c *campaign, wait time
 
 // wanted tells the hub that this worker has a shard, and returns false if its result is there or its question was withdrawn.
 func (w *Worker) wanted(ctx context.Context, q *shard.Question, i int) bool {
-	text, _ := json.Marshal(beat{w.Name, i}) // a string and a number
+	text, _ := json.Marshal(beat{Worker: w.Name, Shard: i}) // a string and a number
 	once, stop := context.WithTimeout(ctx, 2*time.Second)
 	defer stop()
 	if m, err := w.nc.RequestWithContext(once, beats+short(q), text); err == nil {

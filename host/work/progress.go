@@ -30,7 +30,7 @@ func (h *Hub) begin(q *shard.Question, missing map[int]bool) {
 // beat notes that a worker has a shard, and answers if that has a result.
 func (h *Hub) beat(m *nats.Msg) {
 	var b beat
-	if err := json.Unmarshal(m.Data, &b); err != nil || len(b.Worker) > 200 || b.Shard < 1 || b.Shard > h.q.Shards {
+	if err := json.Unmarshal(m.Data, &b); err != nil || len(b.Worker) > 200 || b.Shard < 1 && b.Unable == "" || b.Shard > h.q.Shards {
 		return
 	}
 	h.mu.Lock()
@@ -41,7 +41,13 @@ func (h *Hub) beat(m *nats.Msg) {
 		w = &worker{}
 		h.workers[b.Worker] = w
 	}
-	if !h.missing[b.Shard] {
+	if b.Unable != "" {
+		if w != nil && w.unable == "" {
+			w.unable = fmt.Sprintf("%.1000s", b.Unable)
+			h.Log.Warn("a worker leaves the question to others", "worker", b.Worker, "why", w.unable)
+		}
+		b.Shard = 0
+	} else if !h.missing[b.Shard] {
 		answer, b.Shard = over, 0
 	}
 	if w != nil {
@@ -148,6 +154,7 @@ type WorkerStatus struct {
 	Seconds float64 `json:"seconds"` // with it
 	Heard   float64 `json:"heard_s"` // how long ago
 	Done    int     `json:"done"`
+	Unable  string  `json:"unable,omitempty"` // why it does no shard
 }
 
 // Status returns where the hub stands.
@@ -166,7 +173,7 @@ func (h *Hub) Status() *Status {
 		s.Refused += n
 	}
 	for name, w := range h.workers {
-		x := WorkerStatus{Name: name, Shard: w.shard, Heard: now.Sub(w.heard).Seconds(), Done: w.done}
+		x := WorkerStatus{Name: name, Shard: w.shard, Heard: now.Sub(w.heard).Seconds(), Done: w.done, Unable: w.unable}
 		if w.shard != 0 {
 			x.Seconds = now.Sub(w.since).Seconds()
 		}
@@ -208,7 +215,7 @@ var page = template.Must(template.New("page").Parse(`<!doctype html>
 </table>{{end}}
 <h2>{{len .Workers}} workers</h2>
 <table><tr><th>worker<th>done<th>has shard<th>for<th>heard</tr>{{range .Workers}}
-<tr><td>{{.Name}}<td>{{.Done}}<td>{{if .Shard}}{{.Shard}}<td>{{printf "%.0f" .Seconds}} s{{else}}<td>{{end}}<td>{{printf "%.0f" .Heard}} s ago</tr>{{end}}
+<tr><td>{{.Name}}<td>{{.Done}}<td>{{if .Shard}}{{.Shard}}<td>{{printf "%.0f" .Seconds}} s{{else}}{{.Unable}}<td>{{end}}<td>{{printf "%.0f" .Heard}} s ago</tr>{{end}}
 </table>
 <p><a href="status.json">the same as JSON</a></p>
 `))

@@ -71,6 +71,9 @@ func (s *Script) Kubernetes() (string, error) {
 		"spec": object{
 			"completionMode": "Indexed", "completions": s.Question.Shards, "parallelism": min(s.Question.Shards, mostTasks),
 			"backoffLimitPerIndex": s.Retries, "maxFailedIndexes": s.Question.Shards,
+			"podFailurePolicy": object{"rules": []object{{ // usage, input or a missing tool: no better the next time
+				"action": "FailIndex", "onExitCodes": object{"operator": "In", "values": []int{2, 3, 5}},
+			}}},
 			"template": object{"spec": object{
 				"restartPolicy": "Never",
 				"containers": []object{{

@@ -111,9 +111,13 @@ func TestKubernetes(t *testing.T) {
 	}
 	j := object(job, "apiVersion kind metadata spec", "apiVersion:string kind:string metadata spec")
 	object(j["metadata"], "name", "name:string")
-	spec := object(j["spec"], "template", "completionMode:string completions:int parallelism:int backoffLimitPerIndex:int maxFailedIndexes:int template")
+	spec := object(j["spec"], "template", "completionMode:string completions:int parallelism:int backoffLimitPerIndex:int maxFailedIndexes:int podFailurePolicy template")
 	if spec["completionMode"] != "Indexed" || spec["completions"] != 64 || spec["maxFailedIndexes"].(int) > 64 {
 		t.Errorf("%v", spec)
+	}
+	rule := object(one(object(spec["podFailurePolicy"], "rules", "rules")["rules"]), "action", "action:string onExitCodes")
+	if on := object(rule["onExitCodes"], "operator values", "operator:string values"); rule["action"] != "FailIndex" || on["operator"] != "In" {
+		t.Errorf("%v", rule)
 	}
 	pod := object(object(spec["template"], "", "spec")["spec"], "containers", "restartPolicy:string containers volumes")
 	if pod["restartPolicy"] != "Never" { // backoffLimitPerIndex asks for that

@@ -29,6 +29,10 @@ func Serve(listen, token, dir string) (*Server, error) {
 	}
 	if port == 0 {
 		port = server.RANDOM_PORT
+	} else if l, err := net.Listen("tcp", listen); err != nil { // the server itself tries it again and again, without a word
+		return nil, err
+	} else if err := l.Close(); err != nil {
+		return nil, err
 	}
 	s, err := server.NewServer(&server.Options{
 		Host: host, Port: port, JetStream: true, StoreDir: dir, Authorization: token, NoSigs: true, NoLog: true, SyncAlways: true,

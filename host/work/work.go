@@ -3,6 +3,7 @@
 package work
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -33,10 +34,11 @@ const (
 // over is the answer to a worker whose shard has a result.
 const over = "over"
 
-// beat is a worker's message that it works on a shard.
+// beat is a worker's message that it works on a shard, or why it does none of a question.
 type beat struct {
 	Worker string `json:"worker"`
-	Shard  int    `json:"shard"`
+	Shard  int    `json:"shard,omitempty"`
+	Unable string `json:"unable,omitempty"`
 }
 
 // short is an abbreviated id of a question, for names of limited length.
@@ -57,6 +59,11 @@ func (has Needs) Meets(n Needs) bool {
 		}
 	}
 	return has.Cores >= n.Cores && has.Memory >= n.Memory
+}
+
+// String lists what it has.
+func (has Needs) String() string {
+	return fmt.Sprintf("%s, %d cores, %d GiB", cmp.Or(strings.Join(has.Tools, ", "), "no tools"), has.Cores, has.Memory)
 }
 
 // campaign is a question with its needs, as stored in the metadata of its consumer.

@@ -138,7 +138,7 @@ func have(t *testing.T, dir string, n int) {
 	t.Helper()
 	q := asked()
 	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
-		missing, err := shard.Lacks(dir, &q)
+		missing, _, err := shard.Lacks(dir, &q)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -187,7 +187,7 @@ func TestKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = first.Wait() // the error says that it was killed
-	if missing, err := shard.Lacks(dir, ptr(asked())); err != nil || len(missing) == 0 {
+	if missing, _, err := shard.Lacks(dir, ptr(asked())); err != nil || len(missing) == 0 {
 		t.Fatalf("%d shards are missing, %v: the hub was killed too late", len(missing), err)
 	}
 	again := start(t, "hub", addr, dir)
@@ -386,7 +386,12 @@ func TestFails(t *testing.T) {
 		}
 		return square(ctx, dir, q, i)
 	})
-	h := &Hub{Dir: dir, Needs: yosys, Retries: 2, Ack: 2 * time.Second, Log: log, Progress: func(int) {}}
+	stray := filepath.Join(dir, "notes.txt") // merge refuses it, so the hub says so
+	if err := os.WriteFile(stray, nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	var said strings.Builder
+	h := &Hub{Dir: dir, Needs: yosys, Retries: 2, Ack: 2 * time.Second, Log: slog.New(slog.NewTextHandler(&said, nil)), Progress: func(int) {}}
 	err := h.Run(t.Context(), nc)
 	if !errors.Is(err, ErrFailed) || !strings.Contains(err.Error(), "1 of 64:\n  shard 7: given out 2 times; good: no more memory") {
 		t.Errorf("%v", err)
@@ -395,6 +400,18 @@ func TestFails(t *testing.T) {
 	left.Wait()
 	if tries != 2 {
 		t.Errorf("the shard was tried %d times", tries)
+	}
+	if text := said.String(); !strings.Contains(text, "notes.txt") || !strings.Contains(text, "delete the file") {
+		t.Errorf("the hub says nothing of a file that merge refuses: %s", text)
+	}
+	why := map[string]string{}
+	for _, w := range h.Status().Workers {
+		why[w.Name] = w.Unable
+	}
+	for name, want := range map[string]string{"plain": "it needs yosys, 2 cores, 0 GiB; this worker has no tools, 8 cores", "other version": "another question", "good": ""} {
+		if got, ok := why[name]; !ok || !strings.Contains(got, want) || want == "" && got != "" {
+			t.Errorf("%s leaves the question to others since %q, expected %q", name, got, want)
+		}
 	}
 }
 

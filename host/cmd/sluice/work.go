@@ -8,14 +8,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -46,7 +49,12 @@ func (a *asked) settle(e *cli.Env) (*shard.Question, error) {
 		c = c[1:]
 	}
 	if len(c) < 2 || c[0] != "dse" && c[0] != "sluice" {
-		return nil, cli.Errorf(cli.Usage, "%q: expected dse or sluice and a command", c)
+		return nil, cli.Errorf(cli.Usage, "%q: expected dse or sluice, without a folder, and a command", c)
+	}
+	for _, word := range c {
+		if name, _, _ := strings.Cut(word, "="); name == "--shard" || name == "--resume" || name == "--out" {
+			return nil, cli.Errorf(cli.Usage, "%s in the command: expected none; --shards and --resume come before it, and merge has --out", name)
+		}
 	}
 	if slices.Contains(c, "--help") {
 		return nil, runProgram(e.Ctx, e.Stdout, c[0], c[1:])
@@ -67,7 +75,14 @@ type connection struct {
 	CA    string `name:"tls-ca" placeholder:"FILE.pem" help:"Certificate that signed the server's."`
 }
 
-func (c *connection) options() (o []nats.Option) {
+func (c *connection) options(log *slog.Logger) []nats.Option {
+	said := ""
+	o := []nats.Option{nats.ReconnectErrHandler(func(_ *nats.Conn, err error) {
+		if text := err.Error(); text != said { // it is tried once a second
+			log.Warn("no connection to the NATS server; tried again", "error", err)
+			said = text
+		}
+	})}
 	if c.Token != "" {
 		o = append(o, nats.Token(c.Token))
 	}
@@ -118,7 +133,7 @@ func (c *workHubCmd) Run(e *cli.Env) error {
 		return cli.Coded(cli.Usage, err)
 	}
 	defer lock.Close()
-	url, o := c.URL, c.options()
+	url, o := c.URL, c.options(e.Log)
 	if url == "" {
 		s, err := work.Serve(c.Listen, c.Token, filepath.Join(c.Resume, ".hub"))
 		if err != nil {
@@ -131,7 +146,7 @@ func (c *workHubCmd) Run(e *cli.Env) error {
 			return err
 		}
 		if c.Token != "" {
-			at += " --token TOKEN"
+			at += ", with the token in $SLUICE_WORK_TOKEN"
 		}
 		fmt.Fprintf(e.Stderr, "workers: sluice work join %s\n", at)
 	}
@@ -190,7 +205,7 @@ func (*workJoinCmd) Help() string {
 left to others. It runs sluice and dse alone, and only questions of --shard.
 
 Example:
-  sluice work join nats://lab7:4222 --token SECRET --has simulator --memory 16`
+  SLUICE_WORK_TOKEN=SECRET sluice work join nats://lab7:4222 --has simulator --memory 16`
 }
 
 func (c *workJoinCmd) Run(e *cli.Env) error {
@@ -199,12 +214,19 @@ func (c *workJoinCmd) Run(e *cli.Env) error {
 		return err
 	}
 	name = fmt.Sprintf("%s/%d", name, os.Getpid())
+	for at := range strings.SplitSeq(c.URL, ",") {
+		if u, err := url.Parse(at); err == nil && u.Port() != "" {
+			if _, err := strconv.ParseUint(u.Port(), 10, 16); err != nil {
+				return cli.Errorf(cli.Usage, "%s: expected a port up to 65535", at)
+			}
+		}
+	}
 	for _, tool := range c.Has {
 		if err := found(tool); err != nil {
 			return cli.Errorf(cli.Tool, "--has %s: %w", tool, err)
 		}
 	}
-	nc, err := work.Connect(c.URL, name, c.options()...)
+	nc, err := work.Connect(c.URL, name, c.options(e.Log)...)
 	if err != nil {
 		return cli.Coded(cli.Device, err)
 	}
@@ -265,7 +287,7 @@ func runProgram(ctx context.Context, stdout io.Writer, name string, args []strin
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
 		text := strings.TrimSpace(said.String())
-		return cli.Errorf(exit.ExitCode(), "%s %s: %w: %s", name, strings.Join(args, " "), err, text[max(0, len(text)-2000):])
+		return cli.Errorf(exit.ExitCode(), "%s %s: %w: %s", name, args[0], err, text[max(0, len(text)-2000):])
 	}
 	return err
 }
@@ -284,10 +306,12 @@ type workScriptCmd struct {
 func (*workScriptCmd) Help() string {
 	return `Prints a job that does each shard of a command in a folder that all nodes see by the path of --resume.
 The files on the command line are copied there. A job that is submitted again does what has no result
-yet; merge then puts the results together.
+yet; merge then puts the results together. The image of --kubernetes has to hold the programs that print the
+job: print and merge in that image. With LSF, untested, a command with --shard $LSB_JOBINDEX/64 is enough.
 
 Example:
-  sluice work script --slurm --resume /shared/shards --shards 64 -- dse sweep --network resnet50 --board zc706 | sbatch`
+  sluice work script --slurm --resume /shared/shards --shards 64 -- dse sweep --network resnet50 --board zc706 | sbatch
+  bsub -J 's[1-64]' 'dse sweep --network resnet50 --board zc706 --shard $LSB_JOBINDEX/64 --resume /shared/shards'`
 }
 
 func (c *workScriptCmd) Run(e *cli.Env) error {

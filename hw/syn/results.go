@@ -94,7 +94,11 @@ var variants = []string{"-nofluid", "-nostack", "-plain"}
 // Current reports whether a result is of the RTL and the configuration at root. A configuration that does not exist
 // there is a user's own, and counts as current.
 func (r Run) Current(root string) (bool, error) {
-	hash, err := SourcesIn(root, r.Top)
+	of := SourcesIn
+	if r.Design.Int8() {
+		of = SourcesInt8
+	}
+	hash, err := of(root, r.Top)
 	if err != nil {
 		return false, err
 	}
@@ -103,7 +107,11 @@ func (r Run) Current(root string) (bool, error) {
 	for _, v := range variants {
 		base = strings.TrimSuffix(base, v)
 	}
-	if slices.Contains(configs.Names(), base) {
+	file := filepath.Join(root, "hw", "configs", "int8", base+".yaml")
+	if _, none := os.Stat(file); none == nil {
+		base = file
+	}
+	if base == file || slices.Contains(configs.Names(), base) {
 		if d, err = configs.Load(base); err != nil {
 			return false, err
 		}

@@ -50,12 +50,15 @@ func TestDevice(t *testing.T) {
 func TestCheckRegisters(t *testing.T) {
 	good := Register{Cell: "RAMB36E1", Register: "OUT", Have: 253, Of: 263, Without: map[string]int{"u_core.u_res.u_beats.rdata_o.A": 9, "u_fbcb.rdata_o.B": 1}}
 	r := run(t, "zc706", "xc7", "npu_top", true, true, 0)
-	r.Registers = []Register{{Cell: "DSP48E1", Register: "AREG", Have: 900, Of: 900}, good}
+	const multiplier = `$flatten\u_core.\u_pool.$mul$hw/rtl/pool.sv:200[*]`
+	r.Registers = []Register{{Cell: "DSP48E1", Register: "AREG", Have: 900, Of: 900}, good, {Cell: "DSP48E2", Register: "MREG", Have: 896, Of: 900, Without: map[string]int{multiplier: 4}}}
 	if err := r.CheckRegisters(); err != nil {
 		t.Error(err)
 	}
+	r.Registers = r.Registers[:2]
 	for want, bad := range map[string]Register{
 		"1 of 900 DSP48E1 lack AREG: u_core.gen_lane[*].rest": {Cell: "DSP48E1", Register: "AREG", Have: 899, Of: 900, Without: map[string]int{"u_core.gen_lane[*].rest": 1}},
+		"4 of 900 DSP48E1 lack MREG: " + multiplier:           {Cell: "DSP48E1", Register: "MREG", Have: 896, Of: 900, Without: map[string]int{multiplier: 4}}, // yosys packs it there
 		"2 of 4 RAMB18E1 lack OUT: u_ring.word_q.B":           {Cell: "RAMB18E1", Register: "OUT", Have: 2, Of: 4, Without: map[string]int{"u_ring.word_q.B": 2}},
 		"3 of 4, but 0 are without":                           {Cell: "RAMB18E1", Register: "OUT", Have: 3, Of: 4},
 	} {

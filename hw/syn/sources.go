@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -80,6 +81,34 @@ func sources(tree fs.FS, files []string, top string) (used []string, hash string
 
 // SourcesIn is Sources for the RTL of the repository at root.
 func SourcesIn(root, top string) (string, error) { return inTree(os.DirFS(root), top) }
+
+// SourcesInt8 is SourcesIn for int8's RTL, which hw/rtl/int8/files.sh makes.
+func SourcesInt8(root, top string) (string, error) {
+	dir, err := os.MkdirTemp("", "rtl-int8")
+	if err != nil {
+		return "", fmt.Errorf("sources of int8: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	cmd := exec.Command("hw/rtl/int8/files.sh", dir)
+	var stderr strings.Builder
+	cmd.Dir, cmd.Stderr = root, &stderr
+	list, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("sources of int8: hw/rtl/int8/files.sh: %w: %s", err, stderr.String())
+	}
+	files, err := filepath.Glob(filepath.Join(root, "hw", "xilinx", "*.sv"))
+	if err != nil {
+		return "", fmt.Errorf("sources of int8: %w", err)
+	}
+	for _, f := range strings.Fields(string(list)) {
+		if !filepath.IsAbs(f) {
+			f = filepath.Join(root, f)
+		}
+		files = append(files, f)
+	}
+	_, hash, err := Sources(files, top)
+	return hash, err
+}
 
 // Built is Sources for the RTL that this program was built with.
 func Built(top string) (string, error) { return inTree(hw.RTL, top) }

@@ -116,7 +116,8 @@ func report(r syn.Run, dir, store string, stdout, stderr io.Writer) error {
 	return err
 }
 
-var index = regexp.MustCompile(`\[\d+\]`)
+// index is what tells equal places apart: an index, or the number that yosys gives a cell.
+var index = regexp.MustCompile(`\[\d+\]|\$\d+$`)
 
 // registers counts those of a netlist's DSPs and memories.
 func registers(netlist []byte, top string) ([]syn.Register, error) {

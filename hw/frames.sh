@@ -8,7 +8,7 @@ bench() {
 }
 n=0
 rm -rf build/frames
-for network in resnet50 inceptionv3; do
+for network in resnet50 inceptionv3 mobilenetv2; do
   bench "$network" --config zc706,hw/configs/int8/zc706-26x64-int8.yaml --bandwidth 15.3,24
   bench "$network" --config zcu104,hw/configs/int8/zcu104-25x128-int8.yaml,zcu104-three
 done

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluice-npu/sluice/boards"
 	"github.com/sluice-npu/sluice/hw/configs"
+	"github.com/sluice-npu/sluice/hw/syn"
 )
 
 func runs(t *testing.T) []Run {
@@ -239,6 +240,41 @@ func TestBudget(t *testing.T) {
 	}
 	if d, err = FillABuf(z104, d, 0); err != nil || d.ABufWords != 16384 || Of(z104, d).URAM != 64+4 {
 		t.Errorf("zcu104: %d words, %v", d.ABufWords, err)
+	}
+}
+
+// Below each whole design's row, hw/syn/README.md has the law beside it.
+func TestReadme(t *testing.T) {
+	results, err := syn.Results("../../hw/syn/results")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile("../../hw/syn/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.ReplaceAll(string(text), ",", ""), "\n")
+	for _, r := range results {
+		b, err := boards.Load(r.Design.Board)
+		if r.Top != topWhole || err != nil {
+			continue
+		}
+		e := Of(b, r.Design)
+		age, uram := "", ""
+		if e.LUT.Stale {
+			age = " of older RTL"
+		}
+		if e.URAM > 0 {
+			uram = fmt.Sprintf(" %d", e.URAM)
+		}
+		want := fmt.Sprintf("| | by the law%s | | %d | %g |%s | %d: %+.1f %% | | %d: %+.1f %% |", age, e.DSP, e.BRAM36, uram, e.LUT.Value, 100*off(float64(e.LUT.Value), r.Resources.LUTs()),
+			e.FF.Value, 100*off(float64(e.FF.Value), r.Resources.FF))
+		i := slices.IndexFunc(lines, func(l string) bool {
+			return strings.HasPrefix(l, "| `"+r.Config+"`") && strings.Contains(l, "| `"+topWhole+"` |")
+		})
+		if i < 0 || lines[i+1] != want {
+			t.Errorf("hw/syn/README.md: behind the row of %s: expected %s", r.Config, want)
+		}
 	}
 }
 

@@ -9,29 +9,39 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// groupPEs is the PEs of a pe_group, each with a copy of what all read.
-const groupPEs = 16
-
-// LevelBits is the flip-flops of level in int16's top: the two levels before the array have operands, swaps, weights with their
-// loads, and tokens, once in pe_array and once in each group; of npu_top the drain's token and the turn of a window too.
-func LevelBits(d configs.Design, top string) int {
+// LevelBits is the flip-flops of level in a top: the two levels before the array have operands, swaps, weights with their
+// loads, and tokens, once in the array and once in each of its groups; of npu_top the drain's token and the turn of a window too.
+func LevelBits(d configs.Design, family, top string) int {
+	row := bits.Len(uint(d.TR-1)) + 1 // of a token: enable, bank, row of a half
+	copied, chains, group, words := 2*d.TP*17+d.WLoad*d.TP*16+4*row+8, d.TC, 16, d.CMax/d.Drain
 	loads := func(from, to int) int { return (to-1)/d.WLoad - from/d.WLoad + 1 }
-	copied := 2*d.TP*17 + d.WLoad*d.TP*16 + 4*(bits.Len(uint(d.TR-1))+1) + 8
-	n := copied + loads(0, d.TC)
-	for p := 0; p < d.TC; p += groupPEs {
-		n += copied + loads(p, min(d.TC, p+groupPEs))
+	each := loads
+	if !d.Stack {
+		copied-- // k is never 1/2
+	}
+	if d.Int8() {
+		packed := 25
+		if family == "xcup" {
+			packed = 26
+		}
+		copied, chains, group, words = 2*d.TP*9+d.WLoad*d.TP*packed+3*row+5, d.TC/2, 8, words+1
+		each = func(from, to int) int { return to - from }
+	}
+	n := copied + loads(0, chains)
+	for c := 0; c < chains; c += group {
+		n += copied + each(c, min(chains, c+group))
 	}
 	if top != "npu_top" {
 		return n
 	}
-	token := 6 + bits.Len(uint(d.Drain)) + bits.Len(uint(2*(d.CMax/d.Drain)-1))
+	token := 6 + bits.Len(uint(d.Drain)) + bits.Len(uint(2*words-1))
 	return n + token + bits.Len(uint(d.NB()-1)) + 1
 }
 
 // CheckLevels returns an error where the netlist (yosys' JSON) has another number of them than the design, as where equal
 // copies were made one.
-func CheckLevels(d configs.Design, top string, netlist []byte) error {
-	if d.Int8() || !ExpectFor(d, top).Known {
+func CheckLevels(d configs.Design, family, top string, netlist []byte) error {
+	if !ExpectFor(d, top).Known {
 		return nil
 	}
 	var file struct {
@@ -51,7 +61,7 @@ func CheckLevels(d configs.Design, top string, netlist []byte) error {
 			n++
 		}
 	}
-	if want := LevelBits(d, top); n != want {
+	if want := LevelBits(d, family, top); n != want {
 		return fmt.Errorf("%d flip-flops in level.sv, expected %d: copies were merged, or went into shift registers", n, want)
 	}
 	return nil

@@ -96,7 +96,7 @@ func report(r syn.Run, dir, store string, stdout, stderr io.Writer) error {
 	if _, ok := syn.DeviceOf(r.Design.Board); !ok && r.Design.Board != "" {
 		fmt.Fprintf(stderr, "synreport: board %s is not among boards: fit not checked\n", r.Design.Board)
 	}
-	if err := errors.Join(append(bad, r.Check(), syn.CheckLevels(r.Design, r.Top, netlist))...); err != nil {
+	if err := errors.Join(append(bad, r.Check(), syn.CheckLevels(r.Design, r.Family, r.Top, netlist))...); err != nil {
 		return cli.Errorf(cli.Check, "the netlist of %s is refused:\n%w", r.Config, err)
 	}
 	text, err := json.MarshalIndent(r, "", "  ")

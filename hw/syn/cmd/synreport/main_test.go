@@ -22,7 +22,7 @@ func folder(t *testing.T, change map[string]string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	levels := make([]string, syn.LevelBits(small, "npu_top"))
+	levels := make([]string, syn.LevelBits(small, "xc7", "npu_top"))
 	for i := range levels {
 		levels[i] = fmt.Sprintf(`"%d":{"type":"FDRE","attributes":{"src":"hw/rtl/level.sv:14.13-14.46"}}`, i)
 	}

@@ -248,7 +248,7 @@ func Merge(dir string, q Question) (*Run, error) {
 		m.from[r.Shard-1] = name
 		for what, hash := range r.Made {
 			if have, ok := made[what]; ok && have != hash {
-				errs = append(errs, fmt.Errorf("%s: %w: its simulator of %s is %s, that of %s is %s", name, ErrQuestion, what, hash, by[what], have))
+				errs = append(errs, fmt.Errorf("%s: %w: its %s is %s, that of %s is %s", name, ErrQuestion, what, hash, by[what], have))
 			}
 			made[what], by[what] = hash, name
 		}

@@ -137,7 +137,7 @@ func TestRefused(t *testing.T) {
 		"another version": {func(dir string) string {
 			return other(t, dir, func(r *Result) { r.Question.Version = "2" })
 		}, ErrQuestion, `version "2", expected "1"`},
-		"another simulator": {func(dir string) string { return other(t, dir, func(r *Result) { r.Made["sim"] = "two" }) }, ErrQuestion, "simulator of sim is"},
+		"another simulator": {func(dir string) string { return other(t, dir, func(r *Result) { r.Made["sim"] = "two" }) }, ErrQuestion, "its sim is "},
 		"duplicate": {func(dir string) string {
 			return other(t, dir, func(r *Result) { r.Units[0].Result = []byte("7") })
 		}, ErrResult, "two of one shard"},

@@ -338,8 +338,8 @@ type Run struct {
 	PackedDSP  int            `json:"packed_dsp"` // DSPs that also contain the register of their sum
 	Registers  []Register     `json:"registers,omitempty"`
 	Memories   []Memory       `json:"memories,omitempty"`
-	CPUSeconds float64        `json:"cpu_seconds"` // of yosys
-	PeakMB     float64        `json:"peak_mb"`     // of yosys
+	CPUSeconds float64        `json:"cpu_seconds,omitempty"` // of yosys
+	PeakMB     float64        `json:"peak_mb,omitempty"`     // of yosys
 }
 
 // URAMs is the number of URAMs of the run's memories at a fixed width of 72 bits, as other tools than yosys count:

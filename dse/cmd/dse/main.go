@@ -32,11 +32,12 @@ type commands struct {
 	Evaluate evaluateCmd  `cmd:"" help:"Say what a network loses in integers, without writing a bundle. Example: dse evaluate --network my.onnx --config run --calibrate photos --evaluate held-out --type int8"`
 	Vectors  vectorsCmd   `cmd:"" help:"Write random networks as test vectors. Example: dse vectors --config small --n 4 --out out/vectors"`
 	Sweep    sweepCmd     `cmd:"" help:"Search the whole design space of a board for a network. Example: dse sweep --network resnet50 --board zc706"`
-	Merge    cli.MergeCmd `cmd:"" help:"Put the results of shards together (--shard of sweep and validate). Example: dse merge shards --out best.json"`
+	Merge    cli.MergeCmd `cmd:"" help:"Put the results of shards together (--shard of sweep, validate and synth). Example: dse merge shards --out best.json"`
 	Ablate   ablateCmd    `cmd:"" help:"GOP/s of every way to batch, by batch size and subnet. Example: dse ablate --network resnet50 --board zc706"`
 	Compare  compareCmd   `cmd:"" help:"Two designs or mappings side by side. Example: dse compare --network resnet50 --a zc706 --b mid --batch 4"`
 	Export   exportCmd    `cmd:"" help:"Write the files of a design from which simulation and bitstream are built. Example: dse export --board zc706 --point 1024,14,64 --out out/export"`
 	Check    checkCmd     `cmd:"" help:"Build an exported design with Verilator and yosys, and check the estimates against them. Example: dse check out/export"`
+	Synth    synthCmd     `cmd:"" help:"Synthesise modules with yosys and estimate their clock. Example: dse synth --config small --module fbcb,run_gen"`
 	Report   reportCmd    `cmd:"" help:"Draw the design space as one HTML page and SVG files. Example: dse report --network resnet50 --board zc706 --out out/report"`
 	BenchNPU benchNPUCmd  `cmd:"" name:"bench-npu" help:"Count a network's cycles on the reference arrays beside roofline and goal. Example: dse bench-npu --config zc706 --batch 1"`
 	Explain  explainCmd   `cmd:"" help:"Show where each layer's time goes. Example: dse explain --network fashion --config run --batch 8"`

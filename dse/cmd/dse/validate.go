@@ -512,7 +512,7 @@ func nameOf(d configs.Design) string {
 
 // simulator starts a simulator for a unit, which is recorded in the unit's result.
 func (c *validateCmd) simulator(ctx context.Context, shards *shard.Run, d configs.Design) (*npu.Driver, error) {
-	shards.Made(build(d, c.Full), func() string {
+	shards.Made("simulator of "+build(d, c.Full), func() string {
 		bin, err := npu.FindCosim(build(d, c.Full), c.Config...)
 		if err != nil {
 			return err.Error() // opening it reports the error

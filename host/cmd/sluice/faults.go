@@ -155,7 +155,7 @@ func openRig(ctx context.Context, shards *shard.Run, d configs.Design, kind, lis
 
 // made records the simulator of a build in the results.
 func made(shards *shard.Run, kind, list string) {
-	shards.Made(kind, func() string {
+	shards.Made("simulator of "+kind, func() string {
 		path, err := npu.FindCosim(kind, splitList(list)...)
 		if err != nil {
 			return err.Error() // the caller that opens the simulator reports this error

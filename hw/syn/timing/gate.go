@@ -10,8 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-
-	"golang.org/x/sys/unix"
 )
 
 // MostLevels is the deepest allowed path, in LUTs and wide multiplexers.
@@ -176,36 +174,6 @@ func (s *Summary) Report(path string) error {
 		gated.Rows[i].GateNS = gated.Rows[i].Most()
 	}
 	return gated.Write(path)
-}
-
-// Store merges rows into the file, also under concurrent calls: each adds to what the one before left. It locks the
-// folder, so that no lock file remains.
-func Store(path string, rows ...Row) error {
-	dir := filepath.Dir(path)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("timing figures: %w", err)
-	}
-	lock, err := os.Open(dir)
-	if err != nil {
-		return fmt.Errorf("timing figures: %w", err)
-	}
-	defer lock.Close()
-	for {
-		if err = unix.Flock(int(lock.Fd()), unix.LOCK_EX); !errors.Is(err, unix.EINTR) {
-			break
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("timing figures: %s: lock: %w", dir, err)
-	}
-	s, err := LoadFile(path)
-	if err != nil {
-		return err
-	}
-	for _, r := range rows {
-		s.Put(r)
-	}
-	return s.Write(path)
 }
 
 // Gate returns an error if a row exceeds the limit or MostLevels, is longer than the stored row, or lost a tenth of

@@ -1,6 +1,8 @@
 package timing
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"math/bits"
 
@@ -22,6 +24,14 @@ func Flags(set []string) []string {
 		args = append(args, "--set", s)
 	}
 	return args
+}
+
+// Flow is a hash of the script and of the parameters that a module is synthesised with.
+func Flow(script []byte, family, module string, d configs.Design, set []string) string {
+	h := sha256.New()
+	fmt.Fprintln(h, family, module, d.VerilatorParams(), set)
+	h.Write(script)
+	return hex.EncodeToString(h.Sum(nil))
 }
 
 // Top is npu_top's parameters on a board, in addition to the configuration's, as in hw/vivado/ip.

@@ -11,8 +11,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"flag"
 	"fmt"
@@ -418,10 +416,7 @@ func jobs(o *options, stderr io.Writer) ([]*job, error) {
 			return nil, err
 		}
 		j.limit = 1000 / d.ClockMHz
-		h := sha256.New()
-		fmt.Fprintln(h, j.family, j.module, d.VerilatorParams(), j.set)
-		h.Write(flow)
-		j.flow = hex.EncodeToString(h.Sum(nil))
+		j.flow = timing.Flow(flow, j.family, j.module, d, j.set)
 	}
 	return list, nil
 }

@@ -61,10 +61,19 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	case "hub":
 		err = hub(ctx, addr, dir, log)
-	case "worker":
+	case "worker", "stuck":
+		run := square
+		if role == "stuck" {
+			run = func(_ context.Context, _ string, _ *shard.Question, i int) error {
+				for i > 0 { // for a shard
+					time.Sleep(time.Hour)
+				}
+				return nil
+			}
+		}
 		var nc *nats.Conn
 		if nc, err = Connect("nats://"+addr, "w"); err == nil {
-			err = (&Worker{Name: "w", Dir: dir, Log: log, Run: square}).Join(ctx, nc)
+			err = (&Worker{Name: "w", Dir: dir, Log: log, Run: run}).Join(ctx, nc)
 		}
 	}
 	if err != nil {
@@ -110,6 +119,39 @@ func TestToken(t *testing.T) {
 	}
 }
 
+// What a command has started ends with the command: nobody writes to its output any more.
+func TestWhole(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	cmd := exec.CommandContext(ctx, "sh", "-c", "sleep 1000 & echo started; wait")
+	Whole(cmd)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(out, make([]byte, len("started\n"))); err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := io.ReadAll(out)
+		ended <- err
+	}()
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(time.Minute):
+		t.Error("a process of the command goes on")
+	}
+	_ = cmd.Wait() // it was killed
+}
+
 // free is a port that nobody listens at.
 func free(t *testing.T) string {
 	t.Helper()
@@ -121,7 +163,7 @@ func free(t *testing.T) string {
 	return l.Addr().String()
 }
 
-func start(t *testing.T, role, addr, dir string) *exec.Cmd {
+func start(t testing.TB, role, addr, dir string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), "WORK_ROLE="+role, "WORK_ADDR="+addr, "WORK_DIR="+dir)
@@ -639,6 +681,65 @@ func BenchmarkShards(b *testing.B) {
 	if n := len(at); n > 5 {
 		b.ReportMetric((at[n-1]-at[n-5])/(0.4*float64(b.N)), "KiB-heap/op")
 	}
+}
+
+// BenchmarkKill is the time from the kill of a worker in the middle of a shard until another one, which waits, begins it. The
+// workers are killed at moments spread over the time between two reports.
+func BenchmarkKill(b *testing.B) {
+	const ack = 3 * time.Second
+	s, err := Serve("127.0.0.1:0", "", b.TempDir())
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { s.Shutdown(); s.WaitForShutdown() }()
+	nc, err := Connect(s.ClientURL(), "bench")
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer nc.Close()
+	var most time.Duration
+	for i := range b.N {
+		dir, q := b.TempDir(), asked()
+		q.Args, q.Shards = append(q.Args, strconv.Itoa(i)), 1
+		if err := shard.Settle(dir, q); err != nil {
+			b.Fatal(err)
+		}
+		log := slog.New(slog.DiscardHandler)
+		h := &Hub{Dir: dir, Retries: 3, Ack: ack, Log: log, Progress: func(int) {}}
+		done, begun := make(chan error), make(chan time.Time, 1)
+		go func() { done <- h.Run(b.Context(), nc) }()
+		stuck := start(b, "stuck", strings.TrimPrefix(s.ClientURL(), "nats://"), b.TempDir())
+		for len(h.Status().Workers) == 0 || h.Status().Workers[0].Shard == 0 {
+			time.Sleep(10 * time.Millisecond)
+		}
+		ctx, stop := context.WithCancel(b.Context())
+		var joined sync.WaitGroup
+		joined.Go(func() {
+			w := &Worker{Name: "other", Dir: b.TempDir(), Log: log, Run: func(ctx context.Context, dir string, q *shard.Question, i int) error {
+				if i > 0 {
+					begun <- time.Now()
+				}
+				return square(ctx, dir, q, i)
+			}}
+			if err := w.Join(ctx, nc); err != nil {
+				b.Error(err)
+			}
+		})
+		time.Sleep(ack + ack/3*time.Duration(i)/time.Duration(b.N)) // it has reported a few times
+		killed := time.Now()
+		if err := stuck.Process.Kill(); err != nil {
+			b.Fatal(err)
+		}
+		lost := (<-begun).Sub(killed)
+		most = max(most, lost)
+		b.Logf("%.2f s", lost.Seconds())
+		if err := <-done; err != nil {
+			b.Fatal(err)
+		}
+		stop()
+		joined.Wait()
+	}
+	b.ReportMetric(most.Seconds()/ack.Seconds(), "most/ack")
 }
 
 // cpu is the CPU time of this process in seconds.

@@ -39,7 +39,7 @@ type workCmd struct {
 type asked struct {
 	Resume  string   `required:"" placeholder:"DIR" help:"Folder of the results: what is there is not done again."`
 	Shards  int      `required:"" placeholder:"N" help:"Number of shards."`
-	Command []string `arg:"" passthrough:"" placeholder:"dse|sluice COMMAND" help:"The command, with the flags that ask: dse sweep, dse validate, sluice verify, sluice faults or sluice bench."`
+	Command []string `arg:"" passthrough:"" placeholder:"dse|sluice COMMAND" help:"The command, with the flags that ask: dse sweep, validate or synth, sluice verify, sluice faults or sluice bench."`
 }
 
 // settle writes the question of the command to the folder and returns it. It returns nil if the command's help was asked for.
@@ -283,6 +283,7 @@ func runProgram(ctx context.Context, stdout io.Writer, name string, args []strin
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Stdout, cmd.Stderr = stdout, &said
 	cmd.WaitDelay = 5 * time.Second
+	work.Whole(cmd)
 	err = cmd.Run()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {

@@ -152,7 +152,7 @@ test-go: check-gen
 
 test-rtl: $(BUILD)/.apt $(BUILD)/.go $(BUILD)/.venv lint-rtl
 	@sim/mutants.sh --check
-	@.ci/cache run "formal-$$(cat hw/rtl/*.sv sim/formal/* | sha256sum | cut -d' ' -f1)" $(BUILD)/formal sim/formal/run.sh
+	@.ci/cache run "formal-$$($(call files,hw/rtl sim/formal yosys))" $(BUILD)/formal sim/formal/run.sh
 	@.ci/cache once "bench-$(SEED)-$$(g++ -dumpversion)-$$($(call files,hw/rtl hw/xilinx sim verilator))" sim/bench.sh --seed $(SEED)
 	@sim/cocotb/run.sh zc706 tiny --seed $(SEED) --n 4
 

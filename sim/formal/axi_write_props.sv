@@ -5,14 +5,17 @@
 // what it has wholly taken or never; a command has beats and, with CUT = 0, fits a burst; a flush lasts until idle.
 // "Of one, any" is a choice of the solver's.
 module axi_write_props #(
-  parameter int AXI_BYTES = 128,
+  parameter int AXI_BYTES = 8,
   parameter int MAX_BURST = 2,
   parameter int MAX_OUT = 2,
   parameter bit CUT = 1'b1,
   localparam int LB = $clog2(AXI_BYTES),
   localparam int PAGE = 4096 / AXI_BYTES  // beats
 ) (
-  input logic clk, flush, cmd_valid, wb_valid, awready, wready, bvalid, tag, strobe, pick_burst, pick_beat,
+  input logic clk, flush, cmd_valid, wb_valid, awready, wready, bvalid, pick_burst, pick_beat,
+  input logic [LB+2:0] any,
+  input logic [8*AXI_BYTES-1:0] wb_data,
+  input logic [AXI_BYTES-1:0] wb_strb,
   input logic [39:0] cmd_addr,
   input logic [15:0] cmd_beats,
   input logic [1:0] bid, bresp
@@ -29,12 +32,15 @@ module axi_write_props #(
   logic [1:0] awid;
   logic [8*AXI_BYTES-1:0] wdata;
   logic [AXI_BYTES-1:0] wstrb;
-  logic [1:0] strb;  // the first and the last: those between have the same registers
-  assign strb = {wstrb[AXI_BYTES-1], wstrb[0]};
+  logic [LB+2:0] one;  // of a beat's bits, any
+  logic [1:0] bit_in, bit_out;  // it and its byte's strobe
+  assign bit_in = {wb_data[one], wb_strb[one[LB+2:3]]};
+  assign bit_out = {wdata[one], wstrb[one[LB+2:3]]};
+  always_ff @(posedge clk) if (!begun) one <= any;
   axi_write #(.AXI_BYTES(AXI_BYTES), .MAX_BURST(MAX_BURST), .MAX_OUT(MAX_OUT), .CUT(CUT)) u_write (
     .clk_i(clk), .rst_ni(begun), .flush_i(flush), .idle_o(idle),
     .cmd_valid_i(cmd_valid), .cmd_ready_o(cmd_ready), .cmd_addr_i(cmd_addr), .cmd_beats_i(cmd_beats),
-    .wb_valid_i(wb_valid), .wb_ready_o(wb_ready), .wb_data_i({8*AXI_BYTES{tag}}), .wb_strb_i({AXI_BYTES{strobe}}),
+    .wb_valid_i(wb_valid), .wb_ready_o(wb_ready), .wb_data_i(wb_data), .wb_strb_i(wb_strb),
     .err_valid_o(err_valid), .err_decerr_o(err_decerr), .err_addr_o(err_addr),
     .progress_o(progress), .stall_o(stall), .bytes_o(bytes),
     .m_awvalid_o(awvalid), .m_awready_i(awready), .m_awaddr_o(awaddr), .m_awlen_o(awlen), .m_awid_o(awid),
@@ -91,7 +97,8 @@ module axi_write_props #(
   end
 
   // ---- beats given and not yet taken; of one, any, what it was
-  logic held, tag_held, strobe_held;
+  logic held;
+  logic [1:0] bit_held;
   logic [1:0] given, before;
   always_ff @(posedge clk) begin
     given <= begun ? given + 2'(beat) - 2'(wvalid && wready && given != '0) : '0;
@@ -100,7 +107,7 @@ module axi_write_props #(
     end else begin
       held <= beat && pick_beat;
       before <= given - 2'(wvalid && wready && given != '0);
-      {tag_held, strobe_held} <= {tag, strobe};
+      bit_held <= bit_in;
     end
     if (!begun) held <= 1'b0;
   end
@@ -122,11 +129,13 @@ module axi_write_props #(
   // ---- what makes an invariant easy to find: the unit's own counts are those from outside and what waits in its registers
   logic [2:0] inside_a, inside_l;  // addresses, last beats
   logic       full_w, next_last, owed_as_seen;
-  logic [1:0] next_strb;
+  logic [1:0] bit_next;
+  logic [AXI_BYTES-1:0] next_strb;
+  logic [8*AXI_BYTES-1:0] next_data;
   logic [7:0] owed;
   assign full_w = \u_write.u_w.full_q ;
-  assign {next_last, next_strb[1]} = \u_write.u_w.next_q [9*AXI_BYTES:9*AXI_BYTES-1];
-  assign next_strb[0] = \u_write.u_w.next_q [8*AXI_BYTES];
+  assign {next_last, next_strb, next_data} = \u_write.u_w.next_q ;
+  assign bit_next = {next_data[one], next_strb[one[LB+2:3]]};
   assign inside_a = 3'(awvalid) + 3'(\u_write.u_aw.full_q );
   assign inside_l = 3'(\u_write.unsent_q ) + 3'(wvalid && wlast) + 3'(full_w && next_last);
   assign owed = {\u_write.owed_q[3] , \u_write.owed_q[2] , \u_write.owed_q[1] , \u_write.owed_q[0] };
@@ -140,8 +149,8 @@ module axi_write_props #(
     if (begun) begin
       i_owed: assert (owed_as_seen);
       i_open: assert (open + 3'(burst) + 3'(\u_write.u_aw.full_q ) == inside_l);
-      i_given: assert (given <= 2'(wvalid) + 2'(full_w) && (!full_w || given == 2'd2 || (next_strb == '0 && flush)));
-      if (held) i_held: assert (before < given && (before == '0 || {\u_write.u_w.next_q [0], next_strb} == {tag_held, {2{strobe_held}}}));
+      i_given: assert (given <= 2'(wvalid) + 2'(full_w) && (!full_w || given == 2'd2 || (!bit_next[0] && flush)));
+      if (held) i_held: assert (before < given && (before == '0 || bit_next == bit_held));
       if (mine) i_mine: assert (ahead < open && want < 8'(MAX_BURST) && done <= want);
     end
   end
@@ -162,8 +171,8 @@ module axi_write_props #(
         a_last: assert (wlast == (done == want));
         a_id: assert (awid == id);
       end
-      if (wvalid && held && before == '0) a_beat: assert (wdata[0] == tag_held && strb == {2{strobe_held}});
-      if (wvalid && given == '0) a_nothing: assert (strb == '0 && flush);
+      if (wvalid && held && before == '0) a_beat: assert (bit_out == bit_held);
+      if (wvalid && given == '0) a_nothing: assert (!bit_out[0] && flush);
       if (idle) a_idle: assert (left == '0 && open == '0 && given == '0 && addrs[awid] == '0 && lasts[awid] == '0);
     end
   end
@@ -171,7 +180,7 @@ module axi_write_props #(
   always_ff @(posedge clk) if (begun && $past(begun)) begin
     if ($past(flush && !idle)) assume (flush);
     if ($past(awvalid && !awready)) a_aw_stays: assert (awvalid && {awaddr[13:0], awlen, awid} == $past({awaddr[13:0], awlen, awid}));
-    if ($past(wvalid && !wready)) a_w_stays: assert (wvalid && {wdata[0], strb, wlast} == $past({wdata[0], strb, wlast}));
+    if ($past(wvalid && !wready)) a_w_stays: assert (wvalid && {bit_out, wlast} == $past({bit_out, wlast}));
     a_error: assert (err_valid == $past(bvalid && bresp[1] && !flush && !flush_q && old[bid] == '0));
   end
 endmodule

@@ -2,6 +2,7 @@ package mapping
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/sluice-npu/sluice/dse/cost"
 	"github.com/sluice-npu/sluice/hw/abi"
@@ -46,14 +47,23 @@ func CheckLinks(layers []cost.Geom, entries []abi.FBCB) error {
 	return nil
 }
 
-// Join decides what stays on chip between the layers of a start, by dynamic programming over what is kept after each
-// layer. It returns the links with the earliest end, and that end. links[i] describes the tensor between layers i and
-// i+1. cycles returns a layer's cycles for its input and output, zero if impossible. step returns its step for the
-// walk; with zero steps the result is the minimum sum.
-func Join(links []Link, cycles func(i int, in bool, out Link) int64, step func(i int, in, only bool) *cost.Step) (outs []Link, end int64) {
+// Joiner decides what stays on chip between the layers of a start. Its memory can be used again.
+type Joiner struct {
+	at [][Only + 1]front // by number of layers, and by what is kept after them
+}
+
+// Join finds the links with the earliest end by dynamic programming over what is kept after each layer, and returns
+// that end. links[i] describes the tensor between layers i and i+1. cycles returns a layer's cycles for its input and
+// output, zero if impossible. step returns its step for the walk; with zero steps the result is the minimum sum.
+func (j *Joiner) Join(links []Link, cycles func(i int, in bool, out Link) int64, step func(i int, in, only bool) *cost.Step) (end int64) {
 	n := len(links) + 1
-	at := make([][Only + 1]front, n+1) // by number of layers, and by what is kept after them
-	at[0][Apart].add(&way{})
+	j.at = slices.Grow(j.at[:0], n+1)[:n+1]
+	for i := range j.at {
+		for out := range j.at[i] {
+			j.at[i][out].n = 0
+		}
+	}
+	j.at[0][Apart].add(&way{})
 	for i := range n {
 		allowed := Apart
 		if i < n-1 {
@@ -61,7 +71,7 @@ func Join(links []Link, cycles func(i int, in bool, out Link) int64, step func(i
 		}
 		for out := Apart; out <= allowed; out++ {
 			for was := Apart; was <= Only; was++ {
-				from := &at[i][was]
+				from := &j.at[i][was]
 				if from.n == 0 {
 					continue
 				}
@@ -69,26 +79,27 @@ func Join(links []Link, cycles func(i int, in bool, out Link) int64, step func(i
 				if c == 0 {
 					continue
 				}
+				s := step(i, was != Apart, out == Only)
 				for k := range from.n {
-					at[i+1][out].add(&way{from.ways[k].Next(step(i, was != Apart, out == Only), c), was, k})
+					j.at[i+1][out].add(&way{from.ways[k].Next(s, c), was, k})
 				}
 			}
 		}
 	}
-	last := &at[n][Apart]
-	best := 0
-	for k := range last.n {
-		if last.ways[k].End < last.ways[best].End {
-			best = k
-		}
-	}
-	outs = make([]Link, n)
-	for i, state, k := n, Apart, best; i > 0; i-- {
-		outs[i-1] = state
-		w := &at[i][state].ways[k]
+	last := &j.at[n][Apart]
+	return last.ways[last.first()].End
+}
+
+// outs returns the links of the last Join.
+func (j *Joiner) outs() []Link {
+	n := len(j.at) - 1
+	out := make([]Link, n)
+	for i, state, k := n, Apart, j.at[n][Apart].first(); i > 0; i-- {
+		out[i-1] = state
+		w := &j.at[i][state].ways[k]
 		state, k = w.was, w.at
 	}
-	return outs, last.ways[best].End
+	return out
 }
 
 // way is a walk up to a layer, with the link (was) and index (at) of the way that it extends.
@@ -103,6 +114,16 @@ type way struct {
 type front struct {
 	n    int
 	ways [4]way
+}
+
+// first returns the index of the way that ends first.
+func (f *front) first() (best int) {
+	for k := range f.n {
+		if f.ways[k].End < f.ways[best].End {
+			best = k
+		}
+	}
+	return best
 }
 
 func (f *front) add(w *way) {
@@ -135,7 +156,7 @@ func (f *front) add(w *way) {
 }
 
 // Keep changes the entries of a start's layers (cost.InStart) to those with the earliest end if tensors may stay on
-// chip (Join). Entries without gain are unchanged. With Pick, links are chosen at random instead.
+// chip (Joiner). Entries without gain are unchanged. With Pick, links are chosen at random instead.
 func Keep(d configs.Design, layers []cost.Geom, links []Link, bact int, entries []abi.FBCB, o Options) {
 	if o.Spill || len(layers) < 2 {
 		return
@@ -150,7 +171,8 @@ func Keep(d configs.Design, layers []cost.Geom, links []Link, bact int, entries 
 		known  bool
 	}
 	found := make([][2][Only + 1]entry, len(layers))
-	outs, _ := Join(links, func(i int, in bool, out Link) int64 {
+	var j Joiner
+	j.Join(links, func(i int, in bool, out Link) int64 {
 		e := &found[i][index(in)][out]
 		if !e.known {
 			e.FBCB, e.cycles = fastest(d, layers[i], bact, entries[i], in, out, o)
@@ -158,6 +180,7 @@ func Keep(d configs.Design, layers []cost.Geom, links []Link, bact int, entries 
 		}
 		return e.cycles
 	}, Steps(d, layers, bact))
+	outs := j.outs()
 	for i, out := range outs {
 		entries[i] = found[i][index(i > 0 && outs[i-1] != Apart)][out].FBCB
 	}
@@ -183,22 +206,22 @@ func index(b bool) int {
 	return 0
 }
 
-// Whole calls f with each entry of a layer that reads (in) or writes (out) a kept tensor, and with the first and last
-// of the rooms that allow it. Such entries have one sample group and one row tile.
-func Whole(d configs.Design, g cost.Geom, bact int, in bool, out Link, o Options, rooms []Room, f func(e abi.FBCB, first, last int)) {
+// Whole calls f with each entry of a layer that reads (in) or writes (out) a kept tensor and that one of the rooms
+// allows, and with the room that it needs. Such entries have one sample group and one row tile.
+func Whole(d configs.Design, g cost.Geom, bact int, in bool, out Link, o Options, rooms []Room, f func(e abi.FBCB, need Room)) {
 	points, orders := o.lists()
 	for _, p := range points {
 		e := Stay(abi.FBCB{BR: uint8(bact), K: uint8(p.K), TileB: uint8(bact), TileRows: uint16(g.OutH)}, in, out)
 		if p.S != 1 || int(e.TileRows) != g.OutH || kept(&g, bact, &e) != nil {
 			continue
 		}
-		first, last := Span(&g, 1, &e, rooms)
-		if first > last { // most tensors have no room, and placed is slower
+		need, ok := Need(&g, 1, &e)
+		if first, last := need.Span(rooms); !ok || first > last { // most tensors have no room, and placed is slower
 			continue
 		}
 		for _, e.Order = range orders {
 			if placed(&d, &g, p, e.Order) == nil {
-				f(e, first, last)
+				f(e, need)
 			}
 		}
 	}
@@ -211,7 +234,7 @@ func fastest(d configs.Design, g cost.Geom, bact int, plain abi.FBCB, in bool, o
 		return plain, cost.Layer(d, g, bact, plain).Total
 	}
 	var legal []abi.FBCB
-	Whole(d, g, bact, in, out, o, []Room{RoomOf(d)}, func(e abi.FBCB, _, _ int) {
+	Whole(d, g, bact, in, out, o, []Room{RoomOf(d)}, func(e abi.FBCB, _ Room) {
 		legal = append(legal, e)
 		if t := cost.Layer(d, g, bact, e).Total; cycles == 0 || t < cycles {
 			best, cycles = e, t

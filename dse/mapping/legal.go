@@ -65,18 +65,23 @@ func need(g *cost.Geom, s int, e *abi.FBCB) (n Room) {
 	return n
 }
 
-// Span returns the first and last of the rooms that allow an entry's tile; first > last if none does. Rooms ascend in
-// rows and descend in elements.
-func Span(g *cost.Geom, s int, e *abi.FBCB, rooms []Room) (first, last int) {
+// Need returns the room that an entry's tile needs, and whether its numbers fit the hardware's fields. It depends on
+// nothing else of the design.
+func Need(g *cost.Geom, s int, e *abi.FBCB) (n Room, ok bool) {
 	if fields(g, int(e.TileB), int(e.TileRows)) != nil {
-		return 0, -1
+		return n, false
 	}
-	n := need(g, s, e)
+	return need(g, s, e), true
+}
+
+// Span returns the first and last of the rooms that hold r; first > last if none does. Rooms ascend in rows and descend
+// in elements.
+func (r Room) Span(rooms []Room) (first, last int) {
 	last = len(rooms) - 1
-	for first <= last && rooms[first].Rows < n.Rows {
+	for first <= last && rooms[first].Rows < r.Rows {
 		first++
 	}
-	for first <= last && rooms[last].Elems < n.Elems {
+	for first <= last && rooms[last].Elems < r.Elems {
 		last--
 	}
 	return first, last

@@ -72,8 +72,10 @@ func EnumerateIn(d configs.Design, g cost.Geom, bact int, o Options, rooms []Roo
 			for tb := br; tb >= 1; tb-- {
 				for _, tr := range rows {
 					e := abi.FBCB{BR: uint8(br), K: uint8(w.K), Order: order, TileB: uint8(tb), TileRows: uint16(tr)}
-					if first, last := Span(&g, w.S, &e, rooms); first <= last {
-						f(e, first, last)
+					if need, ok := Need(&g, w.S, &e); ok {
+						if first, last := need.Span(rooms); first <= last {
+							f(e, first, last)
+						}
 					}
 				}
 			}

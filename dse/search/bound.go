@@ -8,9 +8,9 @@ import (
 
 // layer holds everything about one geometry that does not depend on the mapping.
 type layer struct {
-	g       cost.Geom
-	heights []int               // TILE_ROWS to try, largest first
-	pools   map[poolEntry]int64 // cycles of a pool by the law, stored when first needed
+	g     cost.Geom
+	sizes [4][]size           // tiles to try by what limits them (limited), largest first, once they are needed
+	pools map[poolEntry]int64 // cycles of a pool by the law, stored when first needed
 }
 
 // poolEntry is everything a pool's cycles depend on: lanes, parameters that the grid's axes change, batch size and
@@ -28,7 +28,7 @@ type poolEntry struct {
 }
 
 func newLayer(g cost.Geom) layer {
-	return layer{g: g, pools: map[poolEntry]int64{}, heights: mapping.Heights(g.OutH)}
+	return layer{g: g, pools: map[poolEntry]int64{}}
 }
 
 // spread is a layer for one <k, s> of a design.

@@ -44,17 +44,14 @@ func (c *candidates) branches(batch int, m *scratch) []branch {
 // scratch is memory that consecutive searches of layers reuse.
 type scratch struct {
 	branches []branch
-	fits     [4][]fit // by what limits a point's tiles: the whole or half of the accumulators and of the buffer
+	fits     [4][]fit // by what limits a point's tiles (limited)
 	fitted   [4]bool  // whether fits holds the branches' tiles
 	tiles    []tile
 }
 
 // fit returns a spread's tiles of br samples. Points with the same limits have the same tiles.
 func (m *scratch) fit(s *spread, br int, rs []mapping.Room) []fit {
-	i := 2*s.p.S - 2
-	if s.p.K == cost.KHalf {
-		i++
-	}
+	i := limited(s.p)
 	if !m.fitted[i] {
 		m.fits[i], m.fitted[i] = s.l.fits(s.p, br, rs, m.fits[i][:0]), true
 	}

@@ -2,6 +2,7 @@ package search
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/sluice-npu/sluice/dse/cost"
 	"github.com/sluice-npu/sluice/dse/lower"
@@ -12,7 +13,7 @@ import (
 
 // After mapping.Choose, dse/compile keeps tensors on chip if a segment then ends earlier. Choose does it for one
 // design, with mapping.Keep. Solvers do it for all designs of a <T_P, T_C> at once; they need no entries, only cycles
-// (chain.sum). Both use the recursion mapping.Join. With lower bounds instead of layers' cycles, and without the waits
+// (solver.sum). Both use the recursion mapping.Joiner. With lower bounds instead of layers' cycles, and without the waits
 // between layers, the sum is a lower bound.
 
 // Choice is a layer's entry at a batch size, and its time by the law.
@@ -74,42 +75,70 @@ func chainOf(layers []lower.Layer, of []int) chain {
 	return out
 }
 
-// stays holds the minimum cycles of a class's layers at a batch size, by whether their input is on chip (0, 1), by the
-// link of their output, and by room. Impossible ones are far; nil if no layer needs them.
-type stays [2][mapping.Only + 1][]int64
+// kept is an entry of a class with a tensor on chip, and the room that it needs. Its cycles are the same on all designs
+// of a group.
+type kept struct {
+	class, in int // in is 1 if its input is on chip
+	out       mapping.Link
+	need      mapping.Room
+	cycles    int64
+}
 
-// stays returns the times of a class on designs with the given rooms.
-func (s *solver) stays(d configs.Design, cl *Class, batch int, rs []mapping.Room) (out stays) {
+// kept returns those of a group at a batch size that one of the rooms allows.
+func (s *solver) kept(d configs.Design, gr *lowered, batch int, rs []mapping.Room) []kept {
+	out := []kept{}
 	if s.o.Spill {
 		return out
 	}
-	g := &cl.Geom
-	for in := range 2 {
-		if in == 1 && !cl.reads {
-			break
+	for i := range gr.classes {
+		cl := &gr.classes[i]
+		var laws [cost.K2 + 1]*cost.Prepared // by k
+		for in := range 2 {
+			if in == 1 && !cl.reads {
+				break
+			}
+			for link := range cl.writes + 1 {
+				if in == 0 && link == mapping.Apart {
+					continue
+				}
+				mapping.Whole(d, cl.Geom, batch, in == 1, link, s.o, rs, func(e abi.FBCB, need mapping.Room) {
+					law := &laws[e.K]
+					if *law == nil {
+						p := cost.Prepare(d, cl.Geom, cost.K(e.K), 1)
+						*law = &p
+					}
+					s.asked++
+					out = append(out, kept{i, in, link, need, (*law).Layer(batch, e).Total})
+				})
+			}
 		}
-		for link := range cl.writes + 1 {
-			if in == 0 && link == mapping.Apart {
-				continue
-			}
-			best := make([]int64, len(rs))
-			for i := range best {
-				best[i] = far
-			}
-			out[in][link] = best
-			var law cost.Prepared
-			var of cost.K
-			prepared := false
-			mapping.Whole(d, *g, batch, in == 1, link, s.o, rs, func(e abi.FBCB, first, last int) {
-				if k := cost.K(e.K); !prepared || of != k {
-					law, of, prepared = cost.Prepare(d, *g, k, 1), k, true
-				}
-				s.asked++
-				c := law.Layer(batch, e).Total
-				for r := first; r <= last; r++ {
-					best[r] = min(best[r], c)
-				}
-			})
+	}
+	return out
+}
+
+// stays holds the minimum cycles of a class's layers at a batch size, by whether their input is on chip (0, 1), by the
+// link of their output, and by room. Impossible ones are far, or nil.
+type stays [2][mapping.Only + 1][]int64
+
+// stays returns the times of a group's classes on designs with the given rooms. The first call has the rooms of all
+// designs.
+func (s *solver) stays(d configs.Design, gr *lowered, batch int, rs []mapping.Room) []stays {
+	all := &gr.kept[batch-1]
+	if *all == nil {
+		*all = s.kept(d, gr, batch, rs)
+	}
+	out := make([]stays, len(gr.classes))
+	for _, k := range *all {
+		first, last := k.need.Span(rs)
+		if first > last {
+			continue
+		}
+		best := &out[k.class][k.in][k.out]
+		if *best == nil {
+			*best = slices.Repeat([]int64{far}, len(rs))
+		}
+		for r := first; r <= last; r++ {
+			(*best)[r] = min((*best)[r], k.cycles)
 		}
 	}
 	return out
@@ -118,16 +147,17 @@ func (s *solver) stays(d configs.Design, cl *Class, batch int, rs []mapping.Room
 // sum sets the cycles of designs at a batch size, with tensors on chip if a segment then needs fewer. plain holds, by
 // class and room, the cycles of layers with tensors in DRAM, kept those with tensors on chip. With floor, layers do not
 // wait for each other.
-func (ch chain) sum(d configs.Design, all []Class, cs []Cycles, batch int, plain [][]int64, kept []stays, floor bool) {
-	geoms := make([]cost.Geom, len(all))
-	for i := range all {
-		geoms[i] = all[i].Geom
+func (s *solver) sum(d configs.Design, gr *lowered, cs []Cycles, batch int, plain [][]int64, kept []stays, floor bool) {
+	geoms := make([]cost.Geom, len(gr.classes))
+	for i := range geoms {
+		geoms[i] = gr.classes[i].Geom
 	}
 	step := mapping.Steps(d, geoms, batch)
 	if floor {
-		step = func(int, bool, bool) *cost.Step { return &cost.Step{} }
+		none := &cost.Step{}
+		step = func(int, bool, bool) *cost.Step { return none }
 	}
-	for len(ch) > 0 {
+	for ch := gr.chain; len(ch) > 0; {
 		n := 1
 		for n < len(ch) && ch[n].segment == ch[0].segment {
 			n++
@@ -137,7 +167,11 @@ func (ch chain) sum(d configs.Design, all []Class, cs []Cycles, batch int, plain
 			links[i] = ch[i].next
 		}
 		for r := range cs {
-			_, cs[r][batch-1][ch[0].segment] = mapping.Join(links, func(i int, in bool, out mapping.Link) int64 {
+			if r > 0 && alike(ch[:n], plain, kept, r) {
+				cs[r][batch-1][ch[0].segment] = cs[r-1][batch-1][ch[0].segment]
+				continue
+			}
+			cs[r][batch-1][ch[0].segment] = s.Join(links, func(i int, in bool, out mapping.Link) int64 {
 				c := ch[i].class
 				if !in && out == mapping.Apart {
 					return plain[c][r]
@@ -154,4 +188,21 @@ func (ch chain) sum(d configs.Design, all []Class, cs []Cycles, batch int, plain
 		}
 		ch = ch[n:]
 	}
+}
+
+// alike reports whether layers have the same times in room r as in the one before.
+func alike(ch chain, plain [][]int64, kept []stays, r int) bool {
+	for _, l := range ch {
+		if t := plain[l.class]; t[r] != t[r-1] {
+			return false
+		}
+		for _, in := range kept[l.class] {
+			for _, t := range in {
+				if t != nil && t[r] != t[r-1] {
+					return false
+				}
+			}
+		}
+	}
+	return true
 }

@@ -485,7 +485,8 @@ func TestWhole(t *testing.T) {
 			for i := range found {
 				found[i] = map[abi.FBCB]bool{}
 			}
-			mapping.Whole(d, g, batch, in, out, mapping.Options{}, rooms(designs), func(e abi.FBCB, first, last int) {
+			mapping.Whole(d, g, batch, in, out, mapping.Options{}, rooms(designs), func(e abi.FBCB, need mapping.Room) {
+				first, last := need.Span(rooms(designs))
 				for i := first; i <= last; i++ {
 					found[i][e] = true
 				}

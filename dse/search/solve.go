@@ -32,6 +32,7 @@ type solver struct {
 	layers map[cost.Geom]*layer // parts that do not depend on the design
 	asked  int64
 	scratch
+	mapping.Joiner
 }
 
 func newSolver(w *Workload, o mapping.Options, prune bool) *solver {
@@ -55,6 +56,7 @@ type lowered struct {
 	at      [][]abi.FBCB // entries with these bounds: for each design, by class and batch size
 	classes []Class
 	chain   chain
+	kept    [abi.BMax][]kept // by batch size
 }
 
 // lower groups a pair's designs by the layers that the network becomes on them. Designs that cannot run the network
@@ -118,7 +120,7 @@ func (s *solver) survey(p *pair, groups []lowered) (total int64, left []lowered)
 					some[i][r] = min(c, far) // of excluded designs
 				}
 			}
-			gr.chain.sum(d, gr.classes, gr.least, b, some, s.kept(d, &gr, b, rs), true)
+			s.sum(d, &gr, gr.least, b, some, s.stays(d, &gr, b, rs), true)
 		}
 		n := 0
 		for i := range rs {
@@ -132,15 +134,6 @@ func (s *solver) survey(p *pair, groups []lowered) (total int64, left []lowered)
 		left = append(left, gr)
 	}
 	return total, left
-}
-
-// kept returns the cycles of a group's classes with tensors on chip.
-func (s *solver) kept(d configs.Design, gr *lowered, batch int, rs []mapping.Room) []stays {
-	out := make([]stays, len(gr.classes))
-	for i := range out {
-		out[i] = s.stays(d, &gr.classes[i], batch, rs)
-	}
-	return out
 }
 
 // reach returns cycles that designs of a group can reach, and the designs' indices in the pair. It applies the law to
@@ -177,7 +170,7 @@ func (s *solver) reach(p *pair, gr *lowered, drop func(design int, c Cycles) boo
 	rs := s.rooms(p, &some)
 	for b := 1; b <= abi.BMax; b++ {
 		s.begin(out, b)
-		gr.chain.sum(d, gr.classes, out, b, plain[b-1], s.kept(d, gr, b, rs), false)
+		s.sum(d, gr, out, b, plain[b-1], s.stays(d, gr, b, rs), false)
 	}
 	return of, out
 }
@@ -240,7 +233,7 @@ func (s *solver) solve(p *pair, groups []lowered, drop func(design int, c Cycles
 				}
 				plain[i] = best
 			}
-			gr.chain.sum(d, gr.classes, gr.least, b, plain, s.kept(d, &gr, b, rs), false)
+			s.sum(d, &gr, gr.least, b, plain, s.stays(d, &gr, b, rs), false)
 			cut()
 		}
 		at, out = append(at, gr.designs...), append(out, gr.least...)

@@ -1,6 +1,7 @@
 package search
 
 import (
+	"github.com/sluice-npu/sluice/dse/cost"
 	"github.com/sluice-npu/sluice/dse/mapping"
 	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
@@ -17,14 +18,41 @@ func rooms(designs []configs.Design) []mapping.Room {
 // fit is a tile and the range first..last of rooms that allow it.
 type fit struct{ tb, tr, first, last int }
 
+// size is a tile and the room that it needs.
+type size struct {
+	tb, tr int
+	need   mapping.Room
+}
+
+// limited returns which room the tiles of a point need: the whole or half of the accumulators and of the buffer.
+func limited(p mapping.Point) int {
+	if p.K == cost.KHalf {
+		return 2*p.S - 1
+	}
+	return 2*p.S - 2
+}
+
 // fits appends every tile of br samples at point p that some room allows.
 func (l *layer) fits(p mapping.Point, br int, rs []mapping.Room, out []fit) []fit {
-	for tb := br; tb >= 1; tb-- {
-		for _, tr := range l.heights {
-			e := abi.FBCB{BR: uint8(br), K: uint8(p.K), TileB: uint8(tb), TileRows: uint16(tr)}
-			if first, last := mapping.Span(&l.g, p.S, &e, rs); first <= last {
-				out = append(out, fit{tb, tr, first, last})
+	sizes := &l.sizes[limited(p)]
+	if *sizes == nil {
+		*sizes = []size{}
+		for tb := abi.BMax; tb >= 1; tb-- {
+			for _, tr := range mapping.Heights(l.g.OutH) {
+				e := abi.FBCB{K: uint8(p.K), TileB: uint8(tb), TileRows: uint16(tr)}
+				if need, ok := mapping.Need(&l.g, p.S, &e); ok {
+					*sizes = append(*sizes, size{tb, tr, need})
+				}
 			}
+		}
+	}
+	for i := range *sizes {
+		t := &(*sizes)[i]
+		if t.tb > br {
+			continue
+		}
+		if first, last := t.need.Span(rs); first <= last {
+			out = append(out, fit{t.tb, t.tr, first, last})
 		}
 	}
 	return out

@@ -11,6 +11,7 @@ import (
 	"io"
 
 	"github.com/sluice-npu/sluice/dse/cost"
+	"github.com/sluice-npu/sluice/dse/counted"
 	"github.com/sluice-npu/sluice/dse/mapping"
 	"github.com/sluice-npu/sluice/dse/resource"
 	"github.com/sluice-npu/sluice/dse/search"
@@ -48,6 +49,7 @@ type Data struct {
 	Used      map[string]float64   `json:"used"`
 	Peak      float64              `json:"peak_gops"`
 	Bandwidth float64              `json:"gb_per_s"`
+	Band      counted.Stated       `json:"cycles_band"` // of the network on Design
 	Layers    []Layer              `json:"layers"`
 	Ablation  []search.AblationRow `json:"ablation"`
 }

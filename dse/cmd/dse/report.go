@@ -12,6 +12,8 @@ import (
 	"syscall"
 
 	"github.com/sluice-npu/sluice/dse/cost"
+	"github.com/sluice-npu/sluice/dse/counted"
+	"github.com/sluice-npu/sluice/dse/recipe"
 	"github.com/sluice-npu/sluice/dse/report"
 	"github.com/sluice-npu/sluice/dse/resource"
 	"github.com/sluice-npu/sluice/dse/search"
@@ -96,6 +98,7 @@ func (c *reportCmd) Run(e *cli.Env) error {
 	for _, f := range doc.Files {
 		fmt.Fprintln(e.Stdout, f)
 	}
+	fmt.Fprintf(e.Stdout, "cycles of the best design: %v\n", d.Band)
 	return nil
 }
 
@@ -137,6 +140,9 @@ func (c *reportCmd) data(in *given, r *search.Result, version string) (*report.D
 		x.Ranks = append(x.Ranks, report.RankRow{Name: name, Text: text})
 	}
 	var err error
+	if x.Band, err = counted.Of(d, c.Network, recipe.Own(c.Network)); err != nil {
+		return nil, err
+	}
 	if x.Layers, err = report.Layers(in.w, d, in.grid.Mapping); err != nil {
 		return nil, err
 	}

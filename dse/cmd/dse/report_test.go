@@ -8,11 +8,14 @@ import (
 	"testing"
 
 	"github.com/sluice-npu/sluice/boards"
+	"github.com/sluice-npu/sluice/dse/counted"
 	"github.com/sluice-npu/sluice/dse/report/reporttest"
 	"github.com/sluice-npu/sluice/host/cli"
+	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// The reports of every board, and of a board that is only a file, open in a browser with all their charts.
+// The reports of every board, and of a board that is only a file, open in a browser with all their charts, and give the
+// band of designs of which nothing was counted.
 func TestReportOfEveryBoard(t *testing.T) {
 	text, err := os.ReadFile("../../../boards/pynq-z2/board.yaml")
 	if err != nil {
@@ -30,6 +33,10 @@ func TestReportOfEveryBoard(t *testing.T) {
 		"FBCB":         regexp.MustCompile(`(?s)<div id="heat"[^>]*><svg.*?<rect class="cell"`),
 		"ablation":     regexp.MustCompile(`(?s)<div id="ab-plot"[^>]*><svg.*?<path class="curve"`),
 		"layer table":  regexp.MustCompile(`(?s)<div id="layer-table"[^>]*><table>.*?<td`),
+	}
+	band, err := counted.Of(configs.Design{}, "tiny", false)
+	if err != nil || band.Counted {
+		t.Fatal(band, err)
 	}
 	for _, board := range append(boards.Names(), own) {
 		t.Run(strings.TrimSuffix(filepath.Base(board), ".yaml"), func(t *testing.T) {
@@ -50,6 +57,9 @@ func TestReportOfEveryBoard(t *testing.T) {
 			dom := reporttest.Open(t, "file://"+filepath.Join(dir, "report.html"))
 			if !hidden.Match(dom) {
 				t.Errorf("the script failed: %s", regexp.MustCompile(`<p id="failed".*?</p>`).Find(dom))
+			}
+			if !strings.Contains(string(dom), band.String()) {
+				t.Errorf("the page has no band: %s", regexp.MustCompile(`<p class="note">.*?</p>`).Find(dom))
 			}
 			for name, mark := range charts {
 				if !mark.Match(dom) {

@@ -1,4 +1,4 @@
-// Package hw embeds the RTL, so that a program can check whether stored results are of the RTL that it was built
+// Package hw embeds the RTL, so that a program can check whether stored results come from the RTL that it was built
 // with.
 package hw
 
@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// What hw/syn/synth.sh synthesises, by path from the repository's root: a list of files, and the vendor's cells.
+// Sources of hw/syn/synth.sh, by path from the repository's root: a list of files, and the vendor's cells.
 const (
 	list  = "hw/rtl/files.f"
 	cells = "hw/xilinx/*.sv"
@@ -20,7 +20,7 @@ const (
 //go:embed rtl/*.sv rtl/files.f xilinx/*.sv
 var folder embed.FS
 
-// RTL is what hw/syn synthesises, by path from the repository's root.
+// RTL holds the files that hw/syn synthesises, by path from the repository's root.
 var RTL fs.FS = rooted{}
 
 type rooted struct{}
@@ -42,8 +42,8 @@ func (rooted) Open(name string) (fs.File, error) {
 	return f, err
 }
 
-// Files returns the files of a tree, RTL or a repository's root: those of the list, packages first, and the vendor's
-// cells. A missing file is an error.
+// Files returns the files to synthesise in a tree (RTL or a repository's root): the listed files, packages first, and
+// the vendor's cells. A missing file is an error.
 func Files(tree fs.FS) ([]string, error) {
 	text, err := fs.ReadFile(tree, list)
 	if err != nil {

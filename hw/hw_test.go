@@ -34,7 +34,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// Paths of the RTL are those of the repository, in errors too.
+// Paths in RTL are those of the repository, also in errors.
 func TestRTL(t *testing.T) {
 	files, err := Files(RTL)
 	if err != nil || len(files) < 10 {

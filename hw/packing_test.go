@@ -2,16 +2,16 @@ package hw
 
 import "testing"
 
-// Two int8 MACs in one DSP, as an int8 array is to do them (INT8.md): two weights of one row share
+// Two int8 MACs in one DSP, as the int8 array computes them (INT8.md). Two weights of one row share
 // a multiplier, (w1 << S) + w2, with one input x, along a chain that begins with 2^(S-1):
 //
 //	P = sum (w1*2^S + w2)*x + 2^(S-1) = 2^S*A + (B + 2^(S-1)),  A = sum w1*x, B = sum w2*x
 //
-// so the fields above and below bit S are A and B + 2^(S-1), exactly where 0 <= B + 2^(S-1) < 2^S: P's upper field is A
-// without a correction, its lower one is B with its sign bit inverted. What remains is which B a chain reaches.
+// so the fields above and below bit S are A and B + 2^(S-1), exactly if 0 <= B + 2^(S-1) < 2^S: P's upper field is A
+// without a correction, its lower field is B with an inverted sign bit. The tests show which values B can have.
 
-// dsp is a slice that packs: the shift, the bits of the multiplier's port for the packed weights, and how many products a
-// segment of the chain holds.
+// dsp describes a DSP slice with packed weights: the shift, the width of the multiplier port for the weights, and the
+// number of products in a segment of the chain.
 type dsp struct {
 	name                  string
 	shift, port, products int
@@ -30,7 +30,7 @@ const (
 
 func (d dsp) packed(w1, w2 int) int64 { return int64(w1)<<d.shift + int64(w2) }
 
-// fields take a segment's P apart.
+// fields splits a segment's P into A and B.
 func (d dsp) fields(p int64) (a, b int64) {
 	low := p & (1<<d.shift - 1)
 	low ^= 1 << (d.shift - 1)                                    // the sign bit, inverted by the chain's constant
@@ -65,8 +65,8 @@ func TestPackedProduct(t *testing.T) {
 	}
 }
 
-// A segment: P depends on A and B alone, and each takes every value that n products of the extremes bound, at most. All
-// B are tried, each with the extremes of A. One product more fails, and so does a weight of -128.
+// A segment: P depends only on A and B, which are at most n products of the extremes. All B are tried, each with the
+// extremes of A. One more product fails, and so does a weight of -128.
 func TestPackedSegment(t *testing.T) {
 	const most = -wMin * -xMin // 16,256: the largest product, of either sign
 	every := func(d dsp, reach int64) bool {
@@ -87,7 +87,7 @@ func TestPackedSegment(t *testing.T) {
 		if every(d, (n+1)*most) {
 			t.Errorf("%s: %d products fit, one more than the chain is cut at", d.name, n+1)
 		}
-		// The first value that is lost is one that products reach: all of them the largest.
+		// Products can reach the first lost value: all of them are the largest.
 		if a, b := d.fields((n+1)*(d.packed(wMin, wMin)*xMin) + 1<<(d.shift-1)); a == (n+1)*most && b == (n+1)*most {
 			t.Errorf("%s: %d of the largest products are %d and %d", d.name, n+1, a, b)
 		}

@@ -7,7 +7,7 @@ import "fmt"
 
 //go:generate go run ./gen -root ../..
 
-// String is the operator's name in abi.yaml.
+// String returns the operator's name in abi.yaml.
 func (o Op) String() string {
 	if int(o) < len(opNames) {
 		return opNames[o]
@@ -18,7 +18,7 @@ func (o Op) String() string {
 // Valid reports whether the hardware supports the operator.
 func (o Op) Valid() bool { return int(o) < len(opNames) }
 
-// String is the code's name in abi.yaml.
+// String returns the code's name in abi.yaml.
 func (e ErrCode) String() string {
 	if int(e) < len(errNames) {
 		return errNames[e]
@@ -26,7 +26,7 @@ func (e ErrCode) String() string {
 	return fmt.Sprintf("ErrCode(%d)", uint8(e))
 }
 
-// Doc describes the code.
+// Doc returns a description of the code.
 func (e ErrCode) Doc() string {
 	if int(e) < len(errDocs) {
 		return errDocs[e]
@@ -34,16 +34,16 @@ func (e ErrCode) Doc() string {
 	return "unknown to this build"
 }
 
-// CounterLo is the offset of the low word of counter i. Reading it latches the high word, 4 bytes further.
+// CounterLo returns the offset of the low word of counter i. Reading it latches the high word, 4 bytes further.
 func CounterLo(i int) uint32 { return CntBase + 8*uint32(i) }
 
-// FBCBAddr is the value of register FBCB_ADDR for the entry of (layer, batch). batch is 1..BMax.
+// FBCBAddr returns the value of register FBCB_ADDR for the entry of (layer, batch). batch is 1..BMax.
 func FBCBAddr(layer, batch int) uint32 {
 	return uint32(layer)<<RegFBCBAddrLayerLSB&RegFBCBAddrLayerMask |
 		uint32(batch-1)<<RegFBCBAddrBatchLSB&RegFBCBAddrBatchMask
 }
 
-// Ops are all operators.
+// Ops returns all operators.
 func Ops() []Op {
 	all := make([]Op, len(opNames))
 	for i := range all {
@@ -52,7 +52,7 @@ func Ops() []Op {
 	return all
 }
 
-// ErrCodes are all error codes, ErrNone first.
+// ErrCodes returns all error codes, ErrNone first.
 func ErrCodes() []ErrCode {
 	all := make([]ErrCode, len(errNames))
 	for i := range all {
@@ -70,7 +70,7 @@ type Register struct {
 	BusyOK             bool // writable while a start runs
 }
 
-// RegisterAt is the register at a byte offset, including words of counters; false if there is none.
+// RegisterAt returns the register at a byte offset, including words of counters; false if there is none.
 func RegisterAt(off uint32) (Register, bool) {
 	if off%4 != 0 {
 		return Register{}, false

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Curve is a function of 16-bit values in CurveSegments straight segments, each 2^Step values wide, the first from Lo
-// on. Beyond them the first and the last segment go on.
+// Curve is a piecewise linear function of 16-bit values. It has CurveSegments segments, each 2^Step values wide; the
+// first begins at Lo. Outside of them the first and the last segment are extended.
 type Curve struct {
 	Lo          int16
 	Step, Shift uint8
@@ -20,7 +20,7 @@ type Segment struct {
 	Slope  int16
 }
 
-// At is the curve's value.
+// At returns the curve's value at x.
 func (c *Curve) At(x int16) int16 {
 	i := (int(x) - int(c.Lo)) >> c.Step
 	s := &c.Segments[min(max(i, 0), CurveSegments-1)]
@@ -31,7 +31,7 @@ func (c *Curve) At(x int16) int16 {
 	return int16(min(max(sum, math.MinInt16), math.MaxInt16))
 }
 
-// Words are the curve's words behind a layer's biases.
+// Words returns the words that follow a layer's biases in memory.
 func (c *Curve) Words() []int32 {
 	words := make([]int32, 0, CurveWords)
 	for _, s := range c.Segments {
@@ -40,10 +40,10 @@ func (c *Curve) Words() []int32 {
 	return words
 }
 
-// ErrSlope refuses the words of a curve.
+// ErrSlope is the error of words that are not a curve.
 var ErrSlope = errors.New("a slope of the curve is wider than 16 bits")
 
-// CurveOf reads the curve of a descriptor whose words are given; false if a slope is wider than 16 bits.
+// CurveOf decodes the words of a descriptor's curve; false if a slope is wider than 16 bits.
 func CurveOf(d *Desc, words []int32) (Curve, bool) {
 	c := Curve{Lo: d.CurveLo, Step: d.CurveStep, Shift: d.CurveShift}
 	for i := range c.Segments {

@@ -2,11 +2,11 @@ package abi
 
 import "fmt"
 
-// What stands behind the biases of a layer of int8 (IN_8, OUT_8), which hw/INT8.md describes.
+// Words after the biases of an int8 layer (IN_8, OUT_8), as hw/INT8.md describes them.
 const (
-	ResWords    = 4  // words of its residual: factors, shift, addend
-	FactorBits  = 17 // of a factor, in the low bits of its word
-	FactorShift = 24 // lowest bit of its shift
+	ResWords    = 4  // words of the residual: two factors, shift, addend
+	FactorBits  = 17 // width of a factor, in the low bits of its word
+	FactorShift = 24 // lowest bit of the shift in that word
 )
 
 // Scaling is a factor Mul / 2^Shift.
@@ -15,10 +15,10 @@ type Scaling struct {
 	Shift uint8 // at most ShiftMax
 }
 
-// Of is x * s, rounded to the nearest, of two to the even.
+// Of returns x * s, rounded to the nearest integer, ties to even.
 func (s Scaling) Of(x int64) int64 { return RoundEven(x*int64(s.Mul), s.Shift) }
 
-// RoundEven is x / 2^n, rounded to the nearest integer, of two to the even one.
+// RoundEven returns x / 2^n, rounded to the nearest integer, ties to even.
 func RoundEven(x int64, n uint8) int64 {
 	if n == 0 {
 		return x
@@ -26,23 +26,24 @@ func RoundEven(x int64, n uint8) int64 {
 	return (x + 1<<(n-1) - 1 + x>>n&1) >> n
 }
 
-// Word is the factor as it stands in the bias memory.
+// Word returns the factor as stored in the bias memory.
 func (s Scaling) Word() int32 { return s.Mul | int32(s.Shift)<<FactorShift }
 
-// ScalingOf is the inverse of Word; false where other bits are set, or the shift is beyond ShiftMax.
+// ScalingOf is the inverse of Word; false if other bits are set or the shift exceeds ShiftMax.
 func ScalingOf(word int32) (Scaling, bool) {
 	s := Scaling{word & (1<<FactorBits - 1), uint8(uint32(word) >> FactorShift)}
 	return s, s.Word() == word && s.Shift <= ShiftMax
 }
 
-// Operand is a layer's residual r: t becomes rnd(t*A + r*B + Add, Shift), or as a factor rnd(t * (r + Add) * A, Shift).
+// Operand applies a layer's residual r to a value t. The result is rnd(t*A + r*B + Add, Shift). For a layer with
+// PRODUCT it is rnd(t * (r + Add) * A, Shift).
 type Operand struct {
-	A, B  int32 // below 2^17; B is 0 of a factor
+	A, B  int32 // below 2^17; B is 0 with PRODUCT
 	Shift uint8
-	Add   int32 // what the residual's code of zero adds
+	Add   int32 // corrects for the residual's zero point
 }
 
-// Of is what t, of 16 bits, becomes.
+// Of returns the result for t, which has 16 bits.
 func (o *Operand) Of(t, r int64, product bool) int64 {
 	if product {
 		return RoundEven(t*(r+int64(o.Add))*int64(o.A), o.Shift)
@@ -50,15 +51,15 @@ func (o *Operand) Of(t, r int64, product bool) int64 {
 	return RoundEven(t*int64(o.A)+r*int64(o.B)+int64(o.Add), o.Shift)
 }
 
-// Post8 is what follows the sums of a layer of int8.
+// Post8 holds the steps after the sums of an int8 layer.
 type Post8 struct {
 	Bias    []int32   // by output channel
 	Scales  []Scaling // by output channel
-	Operand *Operand  // of a layer with RESIDUAL
-	Curve   *Curve    // of one with CURVE
+	Operand *Operand  // nil without RESIDUAL
+	Curve   *Curve    // nil without CURVE
 }
 
-// Words are the words of the layer's bias.
+// Words returns the content of the layer's bias memory.
 func (p *Post8) Words() []int32 {
 	words := make([]int32, 0, 2*len(p.Bias)+ResWords+CurveWords)
 	for c, b := range p.Bias {
@@ -73,7 +74,7 @@ func (p *Post8) Words() []int32 {
 	return words
 }
 
-// Post8Words is how many words a layer of int8 has there.
+// Post8Words returns the number of words in the bias memory of an int8 layer.
 func Post8Words(d *Desc) int {
 	n := 2 * int(d.OutC)
 	if d.Residual {
@@ -85,7 +86,7 @@ func Post8Words(d *Desc) int {
 	return n
 }
 
-// Post8Of is the inverse of Words. It refuses numbers beyond what hardware has.
+// Post8Of is the inverse of Words. It rejects values that do not fit the hardware's fields.
 func Post8Of(d *Desc, words []int32) (*Post8, error) {
 	if want := Post8Words(d); len(words) != want {
 		return nil, fmt.Errorf("%d words of bias, expected %d", len(words), want)

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// limits are those of abi.yaml, by name.
+// limits holds the limits of abi.yaml, by name.
 var limits = map[string]int{
 	"K_ONE": KOne, "K_HALF": KHalf, "K_TWO": KTwo,
 	"SHIFT_MAX": ShiftMax, "STRIDE_MAX": StrideMax, "OUT_H_MAX": OutHMax, "PLACES_MAX": PlacesMax,
@@ -31,7 +31,7 @@ type literal struct {
 
 func next(limit int) int { return limit + 1 }
 
-// width of a limit, which has all bits set
+// bits returns the width of a limit; all of its bits must be set.
 func bits(limit int) int {
 	n := 0
 	for ; limit > 0; limit >>= 1 {

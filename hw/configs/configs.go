@@ -1,6 +1,6 @@
 // Package configs holds the named configurations of the NPU, one embedded YAML file each. A Design has the parameters
-// of npu_top, and the clock and DRAM that it is evaluated with. Hash covers what is in hardware and is the value of
-// the DESIGN_HASH registers.
+// of npu_top, and the clock and DRAM that it is evaluated with. Hash covers the hardware parameters; hardware reports it
+// in the DESIGN_HASH registers.
 package configs
 
 import (
@@ -56,25 +56,25 @@ type Design struct {
 	Fluid bool `yaml:"fluid" json:"fluid"` // sample groups: s = 2
 	Stub  bool `yaml:"stub" json:"stub"`   // no MACs, all control
 
-	Post      bool `yaml:"post" json:"post,omitzero"`           // curves and products behind the shift
+	Post      bool `yaml:"post" json:"post,omitzero"`           // curves and products after the shift
 	Depthwise bool `yaml:"depthwise" json:"depthwise,omitzero"` // the depthwise unit
 
-	Type string `yaml:"type,omitempty" json:"type,omitzero"` // of maps and weights: TypeInt8, or empty: int16
+	Type string `yaml:"type,omitempty" json:"type,omitzero"` // element type of maps and weights: TypeInt8; empty: int16
 
 	ClockMHz float64 `yaml:"clock_mhz" json:"clock_mhz"`
 	DRAM     DRAM    `yaml:"dram" json:"dram"`
 }
 
-// Types of a design's maps and weights: of 8 bits, with two MACs a DSP, or of 16 bits, which a design says by no type.
+// Element types of maps and weights: 8 bits, with two MACs per DSP, or 16 bits. Design.Type is empty for 16 bits.
 const (
 	TypeInt8  = "int8"
 	TypeInt16 = "int16"
 )
 
-// Int8 tells a design of that type.
+// Int8 reports whether maps and weights have 8 bits.
 func (d Design) Int8() bool { return d.Type == TypeInt8 }
 
-// ElemBytes is the bytes of an element of a map or of the weights.
+// ElemBytes returns the size of an element of maps and weights, in bytes.
 func (d Design) ElemBytes() int {
 	if d.Int8() {
 		return 1
@@ -82,7 +82,7 @@ func (d Design) ElemBytes() int {
 	return 2
 }
 
-// Typed is the design with elements of another type, TypeInt16 or TypeInt8, under a name of its own.
+// Typed returns the design with element type TypeInt16 or TypeInt8. If the type changes, so does the name.
 func (d Design) Typed(name string) Design {
 	if name == TypeInt16 {
 		name = ""
@@ -145,8 +145,8 @@ func Names() []string {
 	return names
 }
 
-// Load reads an embedded configuration by name, or a file if the argument contains a slash or ends in .yaml. NAME-int8 is
-// the embedded NAME with that type.
+// Load reads an embedded configuration by name, or a file if the argument contains a slash or ends in .yaml. NAME-int8
+// is the embedded NAME with type int8.
 func Load(nameOrPath string) (Design, error) {
 	if base, ok := strings.CutSuffix(nameOrPath, "-"+TypeInt8); ok && slices.Contains(Names(), base) {
 		d, err := Load(base)
@@ -257,16 +257,16 @@ func (e *FieldError) Error() string {
 
 var nameRE = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
 
-// MaxTP is the longest chain that the RTL supports, MaxTP8 that of int8: two channels share a chain's DSPs, so one almost twice as
-// long makes an array of as many. leastTP8 is the shortest one of int8: pe_array_int8's accumulators are free again no earlier
-// than gemm_seq expects.
+// MaxTP is the longest chain that the RTL supports, MaxTP8 the longest of int8: two channels share a chain's DSPs, so a
+// chain almost twice as long gives an array with as many DSPs. leastTP8 is the shortest chain of int8. In a shorter one
+// pe_array_int8's accumulators would be free later than gemm_seq expects.
 const (
 	MaxTP    = 16
 	MaxTP8   = 30
 	leastTP8 = 4
 )
 
-// Chains are the shortest and the longest chain of the design's type.
+// Chains returns the shortest and the longest chain for the design's type.
 func (d Design) Chains() (least, most int) {
 	if d.Int8() {
 		return leastTP8, MaxTP8
@@ -318,7 +318,7 @@ func (d Design) Elaborates() error {
 	f.want(d.TC%4 == 0, "TC", d.TC, "a multiple of 4: drain is even and divides TC / 2")
 	lanes := d.ElemBytes() * d.NB()
 	f.want(d.AXIBytes <= lanes, "axi_bytes", d.AXIBytes, fmt.Sprintf("at most the %d bytes of the activation buffer's lanes", lanes))
-	// BIAS_COUNT has 16 bits: two words a channel, four of a residual, and a curve
+	// BIAS_COUNT has 16 bits: two words per channel, four for a residual, and a curve
 	channels := (1<<16 - 1 - abi.ResWords - abi.CurveWords) / 2
 	f.want(!d.Int8() || d.CMax <= channels, "c_max", d.CMax, fmt.Sprintf("at most %d with type: int8", channels))
 	f.want(d.WLoad%2 == 0, "w_load", d.WLoad, "an even number: both PEs of a pair load together")
@@ -346,7 +346,7 @@ func (d Design) Folded() error {
 	return errors.Join(f...)
 }
 
-// Built checks that what is estimated, synthesised or made for boards knows the design's type.
+// Built rejects designs of a type that estimates, synthesis and board files do not support.
 func (d Design) Built() error {
 	if d.Int8() {
 		return &FieldError{"type", d.Type, "int16: of int8 there are the soft device, the RTL in simulation and the kernel in HLS, but no board or synthesis yet"}
@@ -403,7 +403,7 @@ func (d Design) Validate() error {
 	return errors.Join(errs...)
 }
 
-// NB is the number of banks of the activation buffer: the power of two >= 2*TP.
+// NB returns the number of banks of the activation buffer: the power of two >= 2*TP.
 func (d Design) NB() int {
 	if d.TP < 1 {
 		return 0
@@ -411,10 +411,10 @@ func (d Design) NB() int {
 	return 1 << bits.Len(uint(2*d.TP-1))
 }
 
-// ABufElems is the capacity of one half of the activation buffer, in elements.
+// ABufElems returns the capacity of one half of the activation buffer, in elements.
 func (d Design) ABufElems() int { return d.NB() * d.ABufWords }
 
-// PerDSP is the array's MACs a DSP: of int8 two channels share one.
+// PerDSP returns the array's MACs per DSP: in int8 two channels share one.
 func (d Design) PerDSP() int {
 	if d.Int8() {
 		return 2
@@ -422,7 +422,7 @@ func (d Design) PerDSP() int {
 	return 1
 }
 
-// PoolMuls is the number of words that the pool unit multiplies in a cycle.
+// PoolMuls returns the number of words that the pool unit multiplies in a cycle.
 func (d Design) PoolMuls() int {
 	if d.Drain >= 20 {
 		return 8
@@ -430,7 +430,8 @@ func (d Design) PoolMuls() int {
 	return 4
 }
 
-// PoolDSPs is the DSPs of the pool unit, in addition to the array's: of int8 its multipliers lie in LUTs, as the drain's do.
+// PoolDSPs returns the number of DSPs of the pool unit, in addition to the array's. In int8 its multipliers are LUTs, as
+// the drain's are.
 func (d Design) PoolDSPs() int {
 	if d.Int8() {
 		return 0
@@ -438,11 +439,11 @@ func (d Design) PoolDSPs() int {
 	return d.PoolMuls()
 }
 
-// DepthwiseMuls is the number of 16 x 16 bit multipliers of the depthwise unit, a DSP each: three a lane.
+// DepthwiseMuls returns the number of 16 x 16 bit multipliers of the depthwise unit: three per lane, one DSP each.
 func (d Design) DepthwiseMuls() int { return 3 * d.NB() }
 
-// WideBytes is what the memory clients take in a cycle, as in npu_core.sv: a beat of every port, at most what the
-// activation buffer takes in a cycle or a burst holds.
+// WideBytes returns the bytes that a memory client receives in a cycle, as in npu_core.sv: a beat of every port, at most
+// what the activation buffer accepts in a cycle or a burst holds.
 func (d Design) WideBytes() int {
 	lanes := 1
 	for lanes < d.NAXI && 2*lanes <= min(d.MaxBurst, 16) && 2*lanes*d.AXIBytes <= d.ElemBytes()*d.NB() {
@@ -451,14 +452,14 @@ func (d Design) WideBytes() int {
 	return lanes * d.AXIBytes
 }
 
-// leastRing is the number of beats of a ring for two weight requests, as weight_fetch.sv requires: of 16 wide beats,
-// or of 256 bytes if a beat is wider than 16 bytes.
+// leastRing returns the beats of a ring for two weight requests, as weight_fetch.sv requires. A request is 16 wide
+// beats, or 256 bytes if a wide beat has more than 16 bytes.
 func (d Design) leastRing() int {
 	wide := d.WideBytes()
 	return 2 * min(16, 256/wide) * (wide / d.AXIBytes)
 }
 
-// MACs is the array's multiplications per cycle.
+// MACs returns the array's multiplications per cycle.
 func (d Design) MACs() int { return d.TP * d.TC }
 
 type param struct {
@@ -466,8 +467,8 @@ type param struct {
 	value int
 }
 
-// params lists npu_top's parameters in a fixed order. Of the options that came later, only those that are built: a
-// design without them keeps its hash.
+// params lists npu_top's parameters in a fixed order. Later options are listed only if they are built, so that a design
+// without them keeps its hash.
 func (d Design) params() []param {
 	flag := func(b bool) int {
 		if b {
@@ -503,7 +504,7 @@ func (d Design) params() []param {
 	return all
 }
 
-// Hash is the design hash: the first 64 bits of SHA-256 over the hardware parameters. It excludes name, reason,
+// Hash returns the design hash: the first 64 bits of SHA-256 over the hardware parameters. It excludes name, reason,
 // board, clock and DRAM, and includes stub.
 func (d Design) Hash() uint64 {
 	var b strings.Builder
@@ -515,7 +516,7 @@ func (d Design) Hash() uint64 {
 	return binary.BigEndian.Uint64(sum[:8])
 }
 
-// VerilatorParams returns the flags that set npu_top's parameters, one an argument. The apostrophe of DESIGN_HASH
+// VerilatorParams returns the flags that set npu_top's parameters, one per argument. The apostrophe of DESIGN_HASH
 // must be quoted for a shell.
 func (d Design) VerilatorParams() []string {
 	var out []string
@@ -529,7 +530,7 @@ func (d Design) VerilatorParams() []string {
 // would fill at most a quarter of 18 Kibit.
 func (d Design) LUTRAMBanks() bool { return d.TR/2 <= 128 }
 
-// CPPHeader is a C++14 header for the HLS kernel with this design's parameters as constants in namespace
+// CPPHeader returns a C++14 header for the HLS kernel with this design's parameters as constants in namespace
 // sluice_design. cosimBeats is the depth of a pointer in the vendor's co-simulation.
 func (d Design) CPPHeader(cosimBeats int) []byte {
 	var b bytes.Buffer

@@ -52,7 +52,7 @@ func TestEmbedded(t *testing.T) {
 	}
 }
 
-// Designs of int8 in files of their own, whose arrays no configuration of int16 has.
+// Designs of int8 in their own files, with arrays that no int16 configuration has.
 func TestInt8Files(t *testing.T) {
 	names, err := filepath.Glob("int8/*.yaml")
 	if err != nil || len(names) == 0 {
@@ -221,7 +221,7 @@ func TestReadme(t *testing.T) {
 		}
 	}
 	for _, k := range tags {
-		if k.key != "dram" { // its keys are named
+		if k.key != "dram" { // the table names the keys inside it
 			want = append(want, k.key)
 		}
 	}
@@ -275,7 +275,7 @@ func TestElaborates(t *testing.T) {
 		{"TP", func(d *Design) { d.Type, d.TP = TypeInt8, 31 }},
 		{"TC", func(d *Design) { d.TC = 33 }},
 		{"TC", func(d *Design) { d.TC = 31 }},
-		{"TC", func(d *Design) { d.TC, d.Drain = 10, 2 }}, // half of it is odd: no even drain divides it
+		{"TC", func(d *Design) { d.TC, d.Drain = 10, 2 }}, // TC/2 is odd: no even drain divides it
 		{"", func(d *Design) { d.TC, d.Drain, d.CMax = 12, 6, 126 }},
 		{"w_load", func(d *Design) { d.WLoad = 3 }},
 		{"drain", func(d *Design) { d.Drain = 5 }},
@@ -290,7 +290,7 @@ func TestElaborates(t *testing.T) {
 		{"axi_bytes", func(d *Design) { d.TP, d.AXIBytes, d.Drain = 2, 16, 2 }},
 		{"type", func(d *Design) { d.Type = "int4" }},
 		{"", func(d *Design) { d.Type = TypeInt8 }},
-		{"axi_bytes", func(d *Design) { d.TP, d.AXIBytes, d.Drain, d.Type = 4, 16, 2, TypeInt8 }}, // a byte a lane
+		{"axi_bytes", func(d *Design) { d.TP, d.AXIBytes, d.Drain, d.Type = 4, 16, 2, TypeInt8 }}, // one byte per lane
 		{"c_max", func(d *Design) { d.CMax, d.Type = 32736, TypeInt8 }},
 	} {
 		d := sample()

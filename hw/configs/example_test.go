@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// A configuration by name; a path to a file does as well.
+// Loads a configuration by name; a path to a file also works.
 func ExampleLoad() {
 	d, err := configs.Load("zc706")
 	fmt.Printf("<%d, %d, %d> at %g MHz on %s %v\n", d.TR, d.TP, d.TC, d.ClockMHz, d.Board, err)

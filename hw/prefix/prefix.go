@@ -86,7 +86,8 @@ func Files(prefix string, more map[string][]byte) (map[string][]byte, error) {
 
 func module(file string) string { return strings.TrimSuffix(path.Base(file), path.Ext(file)) }
 
-// A word, and text without words to rename: comments, strings, names after a dot (ports, members) or a dollar sign.
+// token matches a word, or text in which nothing is renamed: a comment, a string, a name after a dot (port, member) or
+// a dollar sign.
 var token = regexp.MustCompile(`(?s)//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\])*"|[.$` + "`" + `]\s*[A-Za-z_]\w*|[A-Za-z_]\w*|\d[\w']*|::|\S`)
 
 // Rename prefixes the names in ours where the text defines, instantiates or refers to them: after module, package or
@@ -126,7 +127,7 @@ type word struct {
 	text string
 }
 
-// words are the words of a text without its comments.
+// words returns the words of a text without its comments.
 func words(text []byte) []word {
 	var list []word
 	for _, m := range token.FindAllIndex(text, -1) {

@@ -31,7 +31,7 @@ struct super supply0 supply1 switch table tagged task template this throughout t
 timeunit tran tri type typedef typename union unique unsigned until untyped use var vectored virtual
 void wait wand weak while wildcard wire with within wor xnor xor`)
 
-// names rejects bad and duplicate names; what is their kind, for errors.
+// names rejects bad and duplicate names. The field what is the kind of name, for errors.
 type names struct {
 	p    *parser
 	what string
@@ -230,8 +230,8 @@ type ident struct {
 	line int
 }
 
-// canonical is the description without docs, limits, comments and order: one fact a line, sorted. It changes exactly
-// if the meaning changes.
+// canonical returns the description without docs, limits, comments and order: one fact per line, sorted. It changes
+// exactly if the meaning changes.
 func canonical(s *spec) string {
 	var l []string
 	add := func(format string, args ...any) { l = append(l, fmt.Sprintf(format, args...)) }

@@ -135,5 +135,5 @@ func emitCPP(s *spec) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// fieldConst separates the field MAGIC from the constant DESC_MAGIC.
+// fieldConst returns a field's name in C++. The prefix separates the field MAGIC from the constant DESC_MAGIC.
 func fieldConst(f field) string { return "F_" + f.name }

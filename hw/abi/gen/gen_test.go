@@ -210,7 +210,7 @@ func TestHash(t *testing.T) {
 			t.Errorf("%s: the hash is %016x, was %016x; expected same = %t", name, got, want, c.same)
 		}
 	}
-	// constants may stand in any order
+	// constants may be in any order
 	line := "  - {name: B_MAX,       value: 8,     doc: largest batch (samples of one start)}\n"
 	moved := strings.Replace(strings.Replace(good, line, "", 1), "\n# access:", "\n"+line+"\n# access:", 1)
 	if moved == good || hash(t, strings.Replace(moved, "\n\n  - {name: B_MAX", "\n  - {name: B_MAX", 1)) != want {
@@ -224,7 +224,7 @@ func TestHash(t *testing.T) {
 	}
 }
 
-// TestPlanned holds the files of int16 hardware and the hash still while software, and the hardware of int8, get a field.
+// TestPlanned: a planned field reaches software and int8 hardware. The files of int16 hardware and the hash do not change.
 func TestPlanned(t *testing.T) {
 	at := "- {name: MAGIC,      word: 0,"
 	more := strings.Replace(description(t), at, "- {name: SOON, word: 0, lsb: 20, bits: 1, planned: true, doc: x}\n  "+at, 1)

@@ -2,7 +2,7 @@
 // SystemVerilog, C++, Go and a reference page. Generated files are committed.
 //
 //	go run ./hw/abi/gen          # writes what changed
-//	go run ./hw/abi/gen -check   # writes nothing; exit 1 and one line a stale file
+//	go run ./hw/abi/gen -check   # writes nothing; exit 1 and one line per stale file
 //
 // Exit codes: 0 ok, 1 a file is stale (-check), 2 usage, 3 abi.yaml is refused.
 package main

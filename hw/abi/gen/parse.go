@@ -59,7 +59,7 @@ type field struct {
 	word      int64 // descriptor only
 	lsb, bits int64
 	signed    bool
-	planned   bool // of hardware only that of int8 has it
+	planned   bool // only int8 hardware has it
 	line      int
 }
 
@@ -74,7 +74,7 @@ type counter struct {
 	line      int
 }
 
-// built is what int16 hardware has of the description: all but the fields that are planned.
+// built returns the part of the description that int16 hardware has: all except planned fields.
 func (s *spec) built() *spec {
 	of := func(all []field) []field {
 		return slices.DeleteFunc(slices.Clone(all), func(f field) bool { return f.planned })
@@ -97,7 +97,7 @@ func (s *spec) constant(name string) (int64, bool) {
 	return 0, false
 }
 
-// mask has ones at the register's bits.
+// mask returns a word with ones at the register's bits.
 func (r register) mask() uint32 {
 	if len(r.fields) == 0 {
 		return fieldMask(0, r.bits)

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// emitPlanned is what the HLS kernel takes beside emitCPP's file, for designs of int8: as its package is to the RTL.
+// emitPlanned returns the planned fields for the HLS kernel of int8 designs, in addition to emitCPP's file.
 func emitPlanned(s *spec) ([]byte, error) {
 	var b bytes.Buffer
 	w := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }

@@ -35,10 +35,10 @@ func svIdents(s *spec) []ident {
 	return ids
 }
 
-// emitSV is the package of what every design has.
+// emitSV returns the package of int16 designs.
 func emitSV(s *spec) ([]byte, error) { return emitSVInt8(s.built()) }
 
-// emitSVInt8 is the package that an int8 design has in its place: with the planned fields.
+// emitSVInt8 returns the package of int8 designs: with the planned fields.
 func emitSVInt8(s *spec) ([]byte, error) {
 	var b bytes.Buffer
 	w := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }

@@ -1,6 +1,6 @@
 // Command hwprefix copies the NPU's RTL with a prefix to the names of its modules and packages.
 //
-// Exit codes: 0 ok, 1 it could not be written, 2 usage, 3 a file that is refused.
+// Exit codes: 0 ok, 1 it could not be written, 2 usage, 3 a file was rejected.
 package main
 
 import (

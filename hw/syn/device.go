@@ -8,10 +8,10 @@ import (
 	"github.com/sluice-npu/sluice/boards"
 )
 
-// Device is the resources of a part.
+// Device holds the resources of a part.
 type Device struct {
 	Part   string
-	Family string // of synth.sh
+	Family string // as synth.sh names it
 	DSP    int
 	BRAM   int // blocks of 36 Kibit
 	URAM   int
@@ -19,7 +19,7 @@ type Device struct {
 	FF     int
 }
 
-// DeviceOf is the part of a board in package boards; ok is false for an unknown board or none. For a user's board
+// DeviceOf returns the part of a board in package boards; ok is false for an unknown or empty name. For a user's board
 // file use Part.
 func DeviceOf(board string) (d Device, ok bool) {
 	if !slices.Contains(boards.Names(), board) {
@@ -29,7 +29,7 @@ func DeviceOf(board string) (d Device, ok bool) {
 	return Part(b), err == nil
 }
 
-// Part is a board's part.
+// Part returns a board's part.
 func Part(b boards.Board) Device {
 	return Device{Part: b.Device, Family: b.Family, DSP: b.DSP, BRAM: b.BRAM36, URAM: b.URAM, LUT: b.LUT, FF: b.FF}
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// memory is a netlist of a memory with two outputs that are read and a register behind each.
+// memory returns a netlist of a memory with two outputs and a register at each.
 func memory(kind, params, extra string, first, second string) []byte {
 	return []byte(fmt.Sprintf(`{"creator": "test", "modules": {"t": {"attributes": {"top": "1"}, "ports": {"q": {"direction": "output", "bits": [8, 9]}}, "cells": {
 		"r": {"hide_name": 0, "type": %q, "parameters": {%s}, "attributes": {"src": "x.sv:1"}, "port_directions": {}, "connections": {%s}},
@@ -23,7 +23,7 @@ func TestPackOutputs(t *testing.T) {
 	sdp := `"CLKARDCLK": [2], "CLKBWRCLK": [2], "DOADO": [4], "DOBDO": [5]`
 	for _, c := range []struct {
 		name, kind, params, ports, first, second string
-		want                                     string // in the cell; empty: the registers stay
+		want                                     string // expected in the cell; empty: the registers are not moved
 	}{
 		{"port B", "RAMB36E1", `"RAM_MODE": "TDP"`, tdp, moves, moves, `"DOB_REG":"00000000000000000000000000000001"`},
 		{"its enable", "RAMB36E1", `"RAM_MODE": "TDP"`, tdp, moves, moves, `"REGCEB":[3]`},

@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// Name is the name of a run's result file, without its ending, and of its folder in build/syn.
+// Name returns the name of a run's result file, without its ending, and of its folder in build/syn.
 func (r Run) Name() string {
 	if r.Top == "npu_top" {
 		return r.Config + "-" + r.Family
@@ -87,11 +87,11 @@ func Results(dir string) ([]Run, error) {
 	return runs, errors.Join(errs...)
 }
 
-// variants are the builds of overheads.sh for a configuration: without sample groups, without Stackable PEs, without
-// both.
+// variants are the suffixes of overheads.sh's builds of a configuration: without sample groups, without Stackable PEs,
+// without both.
 var variants = []string{"-nofluid", "-nostack", "-plain"}
 
-// Current reports whether a result is of the RTL and the configuration at root. A configuration that does not exist
+// Current reports whether a result comes from the RTL and the configuration at root. A configuration that does not exist
 // there is a user's own, and counts as current.
 func (r Run) Current(root string) (bool, error) {
 	of := SourcesIn
@@ -129,13 +129,13 @@ type Overhead struct {
 	Fluid        int     `json:"lut_fluid"`
 	Stack        int     `json:"lut_stack"`
 	Both         int     `json:"lut_both"`
-	FluidLUTs    int     `json:"fluid"` // saved by leaving it out of both
+	FluidLUTs    int     `json:"fluid"` // LUTs saved by leaving sample groups out of the full design
 	StackLUTs    int     `json:"stack"`
 	FluidOfPlain float64 `json:"fluid_of_plain"` // shares of the LUTs with neither
 	StackOfPlain float64 `json:"stack_of_plain"`
 	FluidOfPart  float64 `json:"fluid_of_part"` // shares of the device's LUTs; 0 without a board
 	StackOfPart  float64 `json:"stack_of_part"`
-	Mixed        bool    `json:"mixed_rtl"` // the four runs are of different RTL, so a difference is not the mechanism's alone
+	Mixed        bool    `json:"mixed_rtl"` // the four runs have different RTL, so the mechanism is not the only difference
 }
 
 // Overheads finds designs synthesised with and without Stackable PEs and sample groups.

@@ -49,7 +49,7 @@ func TestDevice(t *testing.T) {
 	}
 }
 
-// What lacks a register is named, or refused.
+// A cell without a register is reported, unless it is a named exception.
 func TestCheckRegisters(t *testing.T) {
 	good := Register{Cell: "RAMB36E1", Register: "OUT", Have: 253, Of: 263, Without: map[string]int{"u_core.u_res.u_beats.rdata_o.A": 9, "u_fbcb.rdata_o.B": 1}}
 	r := run(t, "zc706", "xc7", "npu_top", true, true, 0)
@@ -69,7 +69,7 @@ func TestCheckRegisters(t *testing.T) {
 		if err := r.Check(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, expected %q", err, want)
 		}
-		r.Top = "drain" // nothing is asked of it
+		r.Top = "drain" // single modules are not checked
 		if err := r.CheckRegisters(); err != nil {
 			t.Error(err)
 		}
@@ -222,7 +222,7 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// The synthesised runs are those of the list, and the list names existing files.
+// Only listed files are synthesised, and a list with a missing file is rejected.
 func TestListed(t *testing.T) {
 	root := t.TempDir()
 	dir := filepath.Join(root, "hw", "rtl")

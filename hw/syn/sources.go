@@ -22,9 +22,9 @@ var (
 	svWord     = regexp.MustCompile(`[A-Za-z_][A-Za-z0-9_]*`)
 )
 
-// Sources returns the files that module top consists of (one module or package a file, of the same name) and a hash
-// over them. Comments and spacing do not count, and neither do a package's declarations that no module uses: a new
-// address, or the description's hash, does not change the array.
+// Sources returns the files that module top consists of (one module or package per file, with the same name) and a hash
+// over them. The hash ignores comments, spacing, and package declarations that no module uses: a new address, or the
+// description's hash, does not change the array.
 func Sources(files []string, top string) (used []string, hash string, err error) {
 	return sources(disk{}, files, top)
 }
@@ -79,7 +79,7 @@ func sources(tree fs.FS, files []string, top string) (used []string, hash string
 	return used, hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// SourcesIn is Sources for the RTL of the repository at root.
+// SourcesIn returns the hash of Sources for the RTL of the repository at root.
 func SourcesIn(root, top string) (string, error) { return inTree(os.DirFS(root), top) }
 
 // SourcesInt8 is SourcesIn for int8's RTL, which hw/rtl/int8/files.sh makes.
@@ -113,7 +113,7 @@ func SourcesInt8(root, top string) (string, error) {
 // Built is Sources for the RTL that this program was built with.
 func Built(top string) (string, error) { return inTree(hw.RTL, top) }
 
-// BuiltAlone is Built for a module's own file only.
+// BuiltAlone returns the hash of a module's own file only, from the RTL that this program was built with.
 func BuiltAlone(module string) (string, error) {
 	_, hash, err := sources(hw.RTL, []string{"hw/rtl/" + module + ".sv"}, module)
 	return hash, err

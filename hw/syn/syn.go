@@ -19,7 +19,7 @@ import (
 // MaxLUTWords is the deepest memory allowed in LUTs or registers.
 const MaxLUTWords = 64
 
-// Resources is a netlist's use. LUTs are counted in three kinds that share a device's LUTs.
+// Resources holds the numbers of primitives in a netlist. LUTs are counted in three kinds that share a device's LUTs.
 type Resources struct {
 	DSP    int `json:"dsp"`
 	BRAM18 int `json:"bram18"` // primitives of 18 Kibit
@@ -34,13 +34,13 @@ type Resources struct {
 	Latch  int `json:"latch"`
 }
 
-// LUTs is the number that a device's LUTs limit.
+// LUTs returns the total of the three kinds, which a device's LUTs limit.
 func (r Resources) LUTs() int { return r.LUT + r.LUTRAM + r.SRL }
 
-// BRAM is the block RAM in units of 36 Kibit, as in data sheets; it may be half a unit.
+// BRAM returns the block RAM in units of 36 Kibit, as in data sheets. The result may include half a unit.
 func (r Resources) BRAM() float64 { return float64(r.BRAM36) + float64(r.BRAM18)/2 }
 
-// cells is what one cell of a type counts as.
+// cells holds the resources of one cell, by type.
 var cells = map[string]Resources{
 	"DSP48E1": {DSP: 1}, "DSP48E2": {DSP: 1},
 	"RAMB18E1": {BRAM18: 1}, "RAMB18E2": {BRAM18: 1},
@@ -128,8 +128,8 @@ func Parse(text string) (Resources, error) {
 
 var statLC = regexp.MustCompile(`(?m)^ {3}Estimated number of LCs: +(\d+)\s*$`)
 
-// LogicCells is yosys' own estimate of LUTs after packing small ones in pairs, without memories and shift registers;
-// 0 if the text has none.
+// LogicCells returns yosys' own estimate of LUTs after packing small ones in pairs, without memories and shift
+// registers; 0 if the text has no estimate.
 func LogicCells(text string) int {
 	m := statLC.FindStringSubmatch(text)
 	if m == nil {
@@ -142,7 +142,7 @@ func LogicCells(text string) int {
 	return n
 }
 
-// families are the cells that only one family has, by their names' ends.
+// families matches the cells that only one family has, by the end of their names.
 var families = map[string]*regexp.Regexp{
 	"xc7":  regexp.MustCompile(`^(DSP48|RAMB18|RAMB36|FIFO18|FIFO36)E1$`),
 	"xcup": regexp.MustCompile(`^((DSP48|RAMB18|RAMB36|FIFO18|FIFO36)E2|URAM288(_BASE)?)$`),
@@ -162,7 +162,7 @@ func Foreign(text, family string) []error {
 	return errs
 }
 
-// Where a memory is.
+// Kinds of storage for a memory.
 const (
 	InBRAM   = "bram"
 	InURAM   = "uram"
@@ -298,14 +298,14 @@ func BadLines(log string) []error {
 	return errs
 }
 
-// Expect is the number of DSPs that a design must use; Known is false for modules without a requirement.
+// Expect holds the numbers of DSPs that a design must use. Known is false for modules without a requirement.
 type Expect struct {
-	Array int // the array's, one for each MAC, of int8 for two
+	Array int // in the array: one per MAC, in int8 one per two MACs
 	Other int
 	Known bool
 }
 
-// ExpectFor is the requirement for a module of a configuration.
+// ExpectFor returns the requirement for a module of a configuration.
 func ExpectFor(d configs.Design, top string) Expect {
 	e := Expect{Array: d.MACs() / d.PerDSP(), Known: true}
 	if d.Stub {
@@ -342,8 +342,8 @@ type Run struct {
 	PeakMB     float64        `json:"peak_mb,omitempty"`     // of yosys
 }
 
-// URAMs is the number of URAMs of the run's memories at a fixed width of 72 bits, as other tools than yosys count:
-// yosys packs rows of a narrow memory side by side.
+// URAMs returns the number of URAMs for the run's memories at a fixed width of 72 bits, as other tools count them. yosys
+// packs rows of a narrow memory side by side.
 func (r Run) URAMs() int {
 	n := 0
 	for _, m := range r.Memories {
@@ -389,7 +389,7 @@ func (r Run) Check() error {
 	return errors.Join(errs...)
 }
 
-// Register is one pipeline register of a kind of DSP or memory: how many of those that use it have it.
+// Register counts one pipeline register of a kind of DSP or memory: Have of the Of cells that could use it have it.
 type Register struct {
 	Cell     string         `json:"cell"`
 	Register string         `json:"register"` // AREG, BREG, CREG, MREG, PREG; OUT: a memory's, by port
@@ -408,8 +408,8 @@ var without = []struct{ cell, register, at string }{
 	{"DSP48E2", "", `u_pool.$mul$`}, // yosys 0.23 infers the multiplier alone and leaves its registers outside
 }
 
-// CheckRegisters returns an error for each register that a DSP or memory lacks, but for the named exceptions. Int8's
-// designs and single modules other than the array are not held to it.
+// CheckRegisters returns an error for each register that a DSP or memory lacks, except those in without. Int8 designs
+// and single modules other than the array are not checked.
 func (r Run) CheckRegisters() error {
 	if r.Design.Int8() || !ExpectFor(r.Design, r.Top).Known {
 		return nil
@@ -436,7 +436,7 @@ func (r Run) CheckRegisters() error {
 
 var cpuLine = regexp.MustCompile(`CPU: user ([0-9.]+)s system ([0-9.]+)s(?:, MEM: ([0-9.]+) MB peak)?`)
 
-// Cost reads CPU time and peak memory from the end of a log; 0 if they are missing.
+// Cost returns the CPU time and peak memory at the end of a log; 0 if they are missing.
 func Cost(log string) (cpuSeconds, peakMB float64) {
 	all := cpuLine.FindAllStringSubmatch(log, -1)
 	if len(all) == 0 {

@@ -185,7 +185,7 @@ func TestCheck(t *testing.T) {
 			}
 		})
 	}
-	// a bank that is one URAM for yosys is four if a word is 72 bits; folded it is one
+	// yosys counts a bank as one URAM; with words of 72 bits it is four, and one if folded
 	z, err := configs.Load("zcu104")
 	if err != nil {
 		t.Fatal(err)

@@ -51,22 +51,22 @@ type Result struct {
 	Runs    []Run  `json:"runs"` // by seed
 }
 
-// NS is the median of the runs; of two, the lower.
+// NS returns the median of the runs in ns; the lower of two.
 func (r *Result) NS() float64 { return r.Typical().NS }
 
-// Typical is the median run.
+// Typical returns the median run.
 func (r *Result) Typical() Run {
 	runs := slices.SortedFunc(slices.Values(r.Runs), func(a, b Run) int { return cmp.Compare(a.NS, b.NS) })
 	return runs[(len(runs)-1)/2]
 }
 
-// Spread is the shortest and the longest of the runs.
+// Spread returns the shortest and the longest of the runs.
 func (r *Result) Spread() (least, most float64) {
 	by := func(a, b Run) int { return cmp.Compare(a.NS, b.NS) }
 	return slices.MinFunc(r.Runs, by).NS, slices.MaxFunc(r.Runs, by).NS
 }
 
-// Ratio is a module's longest path over the core's.
+// Ratio returns a module's longest path divided by the core's.
 func Ratio(r, core *Result) float64 { return r.NS() / core.NS() }
 
 // Slack is the allowed growth of a ratio: about the difference between two placements.
@@ -81,7 +81,7 @@ func Gate(stored, storedCore, now, nowCore *Result) error {
 	return nil
 }
 
-// loads is the fan-out of each net of yosys' netlist, by name. nextpnr keeps the names.
+// loads returns the fan-out of each net of yosys' netlist, by name. nextpnr keeps the names.
 func loads(text []byte, module string) (map[string]int, error) {
 	type port struct {
 		Bits []json.RawMessage `json:"bits"`
@@ -193,7 +193,7 @@ func Read(report, netlist []byte, module string) (run Run, luts, ffs int, err er
 
 func round(ns float64) float64 { return math.Round(ns*1000) / 1000 }
 
-// Name is the file name of a result.
+// Name returns the file name of a result.
 func Name(config, module string) string { return config + "-" + module + ".json" }
 
 // Load reads a stored result. Unknown keys and impossible figures are errors.

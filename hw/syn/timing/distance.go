@@ -10,25 +10,26 @@ import (
 	"github.com/sluice-npu/sluice/boards"
 )
 
-// Distance adds to a net the way that it has to go on a die. Nothing is placed: cells that a net joins lie, at best, in the
-// smallest area that holds the DSPs, block RAMs and URAMs near which they have to be, and its driver in the middle of that.
-// What is farther apart than that costs more; so the estimate is a lower bound for a full part. It is not in Model,
-// since no stored figure depends on it.
+// Distance adds to a net the delay of its length on a die. Nothing is placed. At best the cells of a net lie in the
+// smallest area that holds the DSPs, block RAMs and URAMs near which they must be, and the driver lies in its middle.
+// Real placements are worse, so the estimate is a lower bound for a full part. Distance is not in Model, since no stored
+// figure depends on it.
 type Distance struct {
-	DSP, BRAM36, URAM float64 // of the part
-	CLBs              float64 // its area
-	Fill              bool    // the netlist's blocks, however few, fill the area
-	Step              float64 // ns to the edge of an area of one CLB, from its middle: sqrt(ns a column x ns a row)
+	DSP, BRAM36, URAM float64 // blocks of the part
+	CLBs              float64 // area of the part
+	Fill              bool    // assume that the netlist's blocks fill the part's area
+	Step              float64 // ns from the middle of an area of one CLB to its edge: sqrt(ns per column x ns per row)
 }
 
-// tiles is what a column and a row of CLBs take on the way, in ns: what one in seven is quicker than, of the nets that are 20 and more
-// long in Vivado's reports of routed designs on parts of the grade (testdata/longnets.txt; TestLongNets).
+// tiles is the delay of a net per column and per row of CLBs, in ns. One in seven nets is faster, of the nets with a
+// length of at least 20 in Vivado's reports of routed designs on parts of the grade (testdata/longnets.txt;
+// TestLongNets).
 var tiles = map[string][2]float64{"k7-2": {0.039, 0.018}, "usp-2": {0.022, 0.010}}
 
 // clbLUTs is the number of LUTs of a CLB, in both families.
 const clbLUTs = 8
 
-// DistanceOn returns what distances cost on a board's part by a table.
+// DistanceOn returns the delays of distances on a board's part, for a table.
 func DistanceOn(b boards.Board, t *Table) (*Distance, error) {
 	ns, ok := tiles[t.Name]
 	if !ok || t.Family != b.Family {
@@ -37,7 +38,8 @@ func DistanceOn(b boards.Board, t *Table) (*Distance, error) {
 	return &Distance{DSP: float64(b.DSP), BRAM36: float64(b.BRAM36), URAM: float64(b.URAM), CLBs: float64(b.LUT) / clbLUTs, Step: math.Sqrt(ns[0] * ns[1])}, nil
 }
 
-// block is a chain of DSPs (by the cascade, or as yosys 0.23 links them, from P to C), a block RAM or a URAM: what a cell is near to.
+// block is a chain of DSPs, a block RAM or a URAM. DSPs form a chain by the cascade, or from P to C as yosys 0.23 links
+// them. Other cells lie near blocks.
 type block struct{ dsp, bram, uram float64 }
 
 // set is a set of blocks.
@@ -49,12 +51,12 @@ func (s set) or(o set) {
 	}
 }
 
-// spread is how far a net's cells are from one another.
+// spread computes how far the cells of nets are apart.
 type spread struct {
 	*Distance
 	n       *Netlist
 	blocks  []block
-	of      []int32 // by cell: its block; -1: none
+	of      []int32 // by cell: index of its block; -1: none
 	ahead   []set   // by net: the blocks that it reaches through logic; nil: not computed
 	behind  []set   // by net: the blocks that reach it through logic
 	reaches []set   // by net: the blocks near which its loads are
@@ -64,7 +66,7 @@ func logic(c class) bool { return c == lut || c == mux || c == carry || c == inv
 
 func (n *Netlist) spread(d *Distance) *spread {
 	s := &spread{Distance: d, n: n, of: make([]int32, len(n.cells)), ahead: make([]set, len(n.driver)), behind: make([]set, len(n.driver)), reaches: make([]set, len(n.driver))}
-	next := make([]int32, len(n.cells)) // a cell of the same cascade nearer to its head
+	next := make([]int32, len(n.cells)) // by cell: another of the same cascade, nearer to its head
 	for i := range n.cells {
 		next[i] = int32(i)
 		for _, at := range n.cells[i].pins {
@@ -119,8 +121,8 @@ func (n *Netlist) spread(d *Distance) *spread {
 
 func (s *spread) new() set { return make(set, (len(s.blocks)+63)/64) }
 
-// add adds the blocks that a pin's cell is near to: itself, or what its outputs reach (or its inputs come from). Registers end
-// a search, unless they are where it begins.
+// add adds the blocks near a pin's cell: the cell itself, or the blocks that its outputs reach (or that reach its
+// inputs). A search ends at registers, except at the one where it begins.
 func (s *spread) add(to set, at int32, out, first bool) {
 	p := &s.n.pins[at]
 	if p.cell == portCell {
@@ -151,7 +153,7 @@ func (s *spread) walk(net int32, out bool) set {
 		return memo[net]
 	}
 	v := s.new()
-	memo[net] = v // a loop ends here; Analyse refuses it
+	memo[net] = v // ends the search in a loop, which Analyse rejects
 	if out {
 		for _, l := range s.n.loads[net] {
 			s.add(v, l, true, false)
@@ -162,7 +164,7 @@ func (s *spread) walk(net int32, out bool) set {
 	return v
 }
 
-// radius is the way in ns from the middle of the smallest area that holds the blocks to its edge.
+// radius returns the delay in ns from the middle of the smallest area that holds the blocks to its edge.
 func (s *spread) radius(v set) float64 {
 	var all block
 	for i, w := range v {
@@ -180,7 +182,7 @@ func (s *spread) radius(v set) float64 {
 	return s.Step * math.Sqrt(share*s.CLBs)
 }
 
-// way is what distance adds to a net up to one of its loads, in ns.
+// way returns the delay that distance adds to a net up to one of its loads, in ns.
 func (s *spread) way(at int32) (ns float64) {
 	to := &s.n.pins[at]
 	if len(s.blocks) == 0 || to.net < 0 || to.cell == portCell || s.n.driver[to.net] < 0 {
@@ -199,7 +201,7 @@ func (s *spread) way(at int32) (ns float64) {
 	if r := s.radius(here); r > 0 {
 		ns = max(ns, s.radius(all)-r)
 	}
-	// A cell that joins several sources is in their middle.
+	// A cell that combines several sources lies in their middle.
 	if r := s.radius(s.walk(to.net, false)); r > 0 && logic(s.n.cells[to.cell].k.class) {
 		for _, i := range s.n.cells[to.cell].pins {
 			if q := &s.n.pins[i]; q.out && q.net >= 0 {
@@ -210,8 +212,8 @@ func (s *spread) way(at int32) (ns float64) {
 	return ns
 }
 
-// AnalyseOn is Analyse with distances; depths are those of the longest path alone. Nets of more than 64 loads cost what their distance costs, or what the
-// table says of their loads, whichever is more.
+// AnalyseOn is Analyse with distances; depths are only those of the longest path. The delay of a net with more than 64
+// loads is the larger of its distance's delay and the table's delay for its loads.
 func (n *Netlist) AnalyseOn(t *Table, d *Distance, keep int, ports bool) (*Analysis, error) {
 	n = n.fit(t.Family)
 	s := n.spread(d)

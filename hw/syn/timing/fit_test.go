@@ -13,7 +13,7 @@ func TestFit(t *testing.T) {
 	in := func(rest sum) sum { return func(t *Table) float64 { return t.FFOut + rest(t) } }
 	for _, tc := range []struct {
 		name   string
-		family string // both where it is empty
+		family string // empty: both families
 		cells  []string
 		ns     sum
 		levels int

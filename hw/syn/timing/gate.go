@@ -15,11 +15,11 @@ import (
 // MostLevels is the deepest allowed path, in LUTs and wide multiplexers.
 const MostLevels = 12
 
-// Slack is the allowed growth of a path over its stored figure: what the mapper's choices change in a path that
-// nobody edited.
+// Slack is the allowed growth of a path over its stored figure: the mapper's choices change an unedited path by about
+// as much.
 const Slack = 0.03
 
-// Row is the result for one module in `make timing`.
+// Row is the result of `make timing` for one module.
 type Row struct {
 	Config  string  `json:"config"`
 	Family  string  `json:"family"`
@@ -40,13 +40,13 @@ type Row struct {
 	Model   string  `json:"model"`   // Model at the time of the analysis
 }
 
-// Key identifies a row.
+// Key returns the text that identifies a row.
 func (r *Row) Key() string { return r.Config + " " + r.Grade + " " + r.Module }
 
 // Uncertainty is the part of a period for jitter and skew, in ns: an estimate.
 const Uncertainty = 0.2
 
-// Most is the longest allowed path: the period without Uncertainty.
+// Most returns the longest allowed path in ns: the period without Uncertainty.
 func (r *Row) Most() float64 { return round(r.LimitNS - Uncertainty) }
 
 // late reports whether a path is too long.
@@ -55,7 +55,7 @@ func (r *Row) late() bool { return r.NS > r.Most() }
 // Meets reports whether clock and depth are met.
 func (r *Row) Meets() bool { return !r.late() && r.Levels <= MostLevels }
 
-// RowOf makes the row of an analysis.
+// RowOf returns the row of an analysis.
 func RowOf(config, module string, a *Analysis, limit float64) Row {
 	w := a.Worst[0]
 	r := Row{
@@ -167,7 +167,7 @@ func (s *Summary) Write(path string) error {
 	return nil
 }
 
-// Report is Write, with the limit of each row.
+// Report writes a summary as Write does, with the limit of each row.
 func (s *Summary) Report(path string) error {
 	gated := Summary{Rows: slices.Clone(s.Rows)}
 	for i := range gated.Rows {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Registers counts one pipeline register of the DSPs or memories of a netlist: how many of those that use it have it.
-// Without names the others by what is at their output.
+// Registers counts one pipeline register of the DSPs or memories in a netlist: how many of the cells that could use it
+// have it. Without names the others by the signal at their output.
 type Registers struct {
 	Kind     string // DSP48E1, RAMB36E1...
 	Register string // AREG, BREG, CREG, MREG, PREG; OUT: a memory's output register, by port
@@ -15,9 +15,9 @@ type Registers struct {
 	Without  []string
 }
 
-// Registers counts the pipeline registers of DSPs and memories, which cost no logic. A DSP's register counts if its input is
-// not constant, PREG always, MREG if it multiplies; a memory's if something reads the port. It is not in Model, since
-// no delay depends on it.
+// Registers counts the pipeline registers of DSPs and memories, which cost no logic. A DSP's register counts if its
+// input is not constant, PREG always, and MREG if the DSP multiplies. A memory's register counts if something reads the
+// port. Registers is not in Model, since no delay depends on it.
 func (n *Netlist) Registers() []Registers {
 	var all []Registers
 	at := map[[2]string]int{}
@@ -76,7 +76,7 @@ func (n *Netlist) Registers() []Registers {
 	return all
 }
 
-// cellName is a name for a cell that is found in the RTL: that of its output, else its own.
+// cellName returns a cell's name as in the RTL: its output's name, or else its own.
 func (n *Netlist) cellName(i int32) string {
 	for _, p := range n.cells[i].pins {
 		if q := &n.pins[p]; q.out && q.net >= 0 && n.names[q.net] != "" && !strings.Contains(n.names[q.net], "$") {

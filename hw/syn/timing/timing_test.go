@@ -164,7 +164,7 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// More loads, a longer net; never more than the table's longest.
+// A net's delay grows with its loads, up to the table's longest.
 func TestNet(t *testing.T) {
 	for _, table := range Tables {
 		last := 0.0
@@ -399,7 +399,7 @@ func TestStored(t *testing.T) {
 	}
 }
 
-// older tells whether a row is of other RTL, or of another table or timer, than today's.
+// older reports whether a row comes from other RTL, or another table or timer, than the present one.
 func older(t *testing.T, r Row) bool {
 	sources, err := syn.SourcesIn("../../..", r.Module)
 	if err != nil {
@@ -408,7 +408,7 @@ func older(t *testing.T, r Row) bool {
 	return r.Model != Model() || r.Sources != sources
 }
 
-// The table in REFERENCE.md shows all stored results, and says which are not of today's RTL and timer.
+// The table in REFERENCE.md shows all stored results, and marks those that are not from the present RTL and timer.
 func TestReference(t *testing.T) {
 	s, err := LoadFile(filepath.Join("..", "results", "timing", "figures.json"))
 	if err != nil {
@@ -465,7 +465,8 @@ func TestReference(t *testing.T) {
 	}
 }
 
-// The README's table of whole NPUs shows all stored results, and says which are not of today's RTL and timer.
+// The README's table of whole NPUs shows all stored results, and marks those that are not from the present RTL and
+// timer.
 func TestReadme(t *testing.T) {
 	s, err := LoadFile(filepath.Join("..", "results", "timing", "figures.json"))
 	if err != nil {
@@ -555,7 +556,7 @@ func TestUnits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		own := map[string]string{} // of the configuration
+		own := map[string]string{} // parameters of the configuration
 		for _, p := range d.VerilatorParams() {
 			name, value, _ := strings.Cut(strings.TrimPrefix(p, "-G"), "=")
 			own[name] = value

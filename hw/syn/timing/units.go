@@ -42,7 +42,7 @@ func Top(b boards.Board, d configs.Design) []string {
 	return nil
 }
 
-// Units are the modules of npu_core and npu_top that are analysed separately. Their parameters are computed as in
+// Units returns the modules of npu_core and npu_top that are analysed separately. Their parameters are computed as in
 // npu_core.sv, for the board.
 func Units(b boards.Board, d configs.Design) []Unit {
 	wide := d.WideBytes()

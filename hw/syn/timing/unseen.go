@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Explains why a user's netlist is rejected, or estimated only in part. It is not in Model, since no figure depends
-// on it.
+// Reasons why a user's netlist is rejected, or estimated only in part. This file is not in Model, since no figure
+// depends on it.
 
 // Flat explains why Read would reject a module of yosys' json for its hierarchy: the module is missing, or contains
 // other modules of the file. Read reports all other errors.

@@ -18,8 +18,8 @@ func (t *Table) Longer(nets, far float64) *Table {
 	return &l
 }
 
-// Graded returns the tables of a family with a part of the speed grade (-2); if there is none, or grade is 0, all of
-// the family's.
+// Graded returns the tables of a family for parts of a speed grade, such as -2. If there is none, or grade is 0, it
+// returns all tables of the family.
 func Graded(family string, grade int) (list []*Table, found bool) {
 	for _, t := range ByFamily(family) {
 		if grade < 0 && strings.HasSuffix(t.Name, fmt.Sprint(grade)) {

@@ -1,8 +1,8 @@
-// Command route places and routes units on a Lattice ECP5 with open tools, beside a core whose clock on Xilinx' parts is
-// published, and prints what the ratio of the two says of those parts.
+// Command route places and routes units on a Lattice ECP5 with open tools, and also a core whose clock on Xilinx parts
+// is published. From the ratio of the two it estimates the units' delays on those parts.
 //
-// Exit codes: 0 ok, 1 a unit has become longer against the core than its stored figure allows, 2 usage, 3 a run or a
-// figure fails, 5 a tool is missing.
+// Exit codes: 0 ok, 1 a unit's ratio to the core exceeds its stored figure by too much, 2 usage, 3 a run or a figure
+// fails, 5 a tool is missing.
 package main
 
 import (
@@ -52,7 +52,7 @@ const (
 // pool_seq). drain is not included, since its placement takes a quarter of an hour.
 var units = []string{"gemm_seq", "act_loader", "pool", "weight_feed", "write_ports", "run_gen", "res_loader", "pool_seq"}
 
-// seeds is the number of placements of each, with one to two minutes of CPU each.
+// seeds is the number of placements per unit; each takes one to two minutes of CPU.
 const seeds = 3
 
 type options struct {
@@ -235,7 +235,7 @@ func place(ctx context.Context, o options, r *route.Result, env, args []string, 
 	return err
 }
 
-// first is the first line of a command's output.
+// first returns the first line of a command's output.
 func first(ctx context.Context, name string, args ...string) (string, error) {
 	out, err := exec.CommandContext(ctx, name, args...).Output()
 	if err != nil {
@@ -245,7 +245,7 @@ func first(ctx context.Context, name string, args ...string) (string, error) {
 	return line, nil
 }
 
-// pinned is the version of nextpnr in a list of requirements.
+// pinned returns the version of nextpnr in a list of requirements.
 func pinned(path string) (string, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Command synfigures prints the stored results of synthesis (hw/syn/results), whether they are of
-// the sources as they are, and what Stackable PEs and sample groups cost.
+// Command synfigures prints the stored results of synthesis (hw/syn/results), whether they come from
+// the present sources, and the cost of Stackable PEs and sample groups.
 //
 // Exit codes: 0 ok, 1 -current was given and a result is stale, 2 usage, 3 a result is refused.
 package main

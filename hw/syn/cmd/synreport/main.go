@@ -1,6 +1,7 @@
 // Command synreport reads the files of one yosys run (hw/syn/synth.sh), checks them and writes
-// summary.json beside them; with -store also into a folder of results, without the memories. -hash
-// prints the hash over those of the files that the top is made of. -pack puts registers behind memories into these, in a netlist.
+// summary.json to their folder; with -store also to a folder of results, without the memories. -hash
+// prints the hash over the files that the top consists of. -pack moves registers at the outputs of
+// memories into the memories, in a netlist.
 //
 //	synreport -config small -family xc7 -top npu_top -tool "$(yosys -V)" -sources HASH -dir build/syn/small-xc7
 //	synreport -hash -top pe_array hw/rtl/*.sv hw/xilinx/*.sv
@@ -61,7 +62,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	})
 }
 
-// packed rewrites a netlist.
+// packed packs the output registers of a netlist in place.
 func packed(path, top string, stdout io.Writer) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -119,7 +120,7 @@ func report(r syn.Run, dir, store string, stdout, stderr io.Writer) error {
 // index is what tells equal places apart: an index, or the number that yosys gives a cell.
 var index = regexp.MustCompile(`\[\d+\]|\$\d+$`)
 
-// registers counts those of a netlist's DSPs and memories.
+// registers counts the pipeline registers of a netlist's DSPs and memories.
 func registers(netlist []byte, top string) ([]syn.Register, error) {
 	n, err := timing.Read(bytes.NewReader(netlist), top)
 	if err != nil {
@@ -139,7 +140,7 @@ func registers(netlist []byte, top string) ([]syn.Register, error) {
 	return all, nil
 }
 
-// read fills the run from the files in dir and returns what yosys' texts tell of a wrong netlist.
+// read fills the run from the files in dir. It also returns the signs of a wrong netlist in yosys' texts.
 func read(dir string, r *syn.Run) ([]error, error) {
 	d, err := configs.Load(r.Config)
 	if err != nil {

@@ -138,7 +138,7 @@ func TestStoreAndHash(t *testing.T) {
 	}
 }
 
-// A register behind a memory is the memory's own.
+// A register at a memory's output becomes part of the memory.
 func TestPack(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "netlist.json")
 	const cells = `{"creator": "yosys", "modules": {"t": {"ports": {"q": {"bits": [5]}}, "cells": {

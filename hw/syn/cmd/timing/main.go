@@ -1,7 +1,7 @@
-// Command timing estimates the clock that the RTL reaches (package hw/syn/timing): it has hw/syn/synth.sh
-// synthesise units and tops, finds their longest paths by the table of the part, writes
-// out/timing/summary.json, and fails where a path has become longer or deeper than what is stored in
-// hw/syn/results/timing/figures.json. What is stored of the same RTL, parameters and flow is taken as it is.
+// Command timing estimates the clock that the RTL reaches (package hw/syn/timing). It runs hw/syn/synth.sh on units and
+// tops, finds their longest paths by the table of the part, and writes out/timing/summary.json. It fails if a path is
+// longer or deeper than the stored one in hw/syn/results/timing/figures.json. A stored figure of the same RTL,
+// parameters and flow is used without a new synthesis.
 //
 // Exit codes: 0 ok, 1 a path is too long or a figure too low, 2 usage, 3 a file is missing or not
 // understood, or -only names nothing, 5 a tool is missing.
@@ -50,7 +50,7 @@ const usage = `timing estimates the clock that the RTL reaches: the longest path
 
 `
 
-// synth makes a netlist.
+// synth is the script that makes a netlist.
 const synth = "hw/syn/synth.sh"
 
 type options struct {
@@ -109,7 +109,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	})
 }
 
-// exclusive checks which flags are given together.
+// exclusive rejects flags that must not be given together.
 func (o *options) exclusive(fs *flag.FlagSet) (wrong error) {
 	fs.Visit(func(f *flag.Flag) {
 		switch {
@@ -151,7 +151,7 @@ func (o *options) check(args []string) error {
 	return nil
 }
 
-// grades are the names of the tables.
+// grades returns the names of the tables.
 func grades() string {
 	var names []string
 	for _, t := range timing.Tables {
@@ -216,7 +216,7 @@ func one(o options, w, stderr io.Writer) error {
 	return nil
 }
 
-// analyse finds the paths of a netlist, with nets as the flags have them.
+// analyse finds the paths of a netlist, with net delays as the flags set them.
 func (o *options) analyse(n *timing.Netlist, t *timing.Table, keep int, ports bool) (*timing.Analysis, error) {
 	t, keep = t.Longer(o.nets, o.far), max(o.paths, keep)
 	if o.distance == "" {
@@ -261,7 +261,7 @@ type job struct {
 	limit                  float64 // ns; 0: the table's clock
 	sources, flow          string
 	always                 bool   // synthesised even if stored: other checks need its netlist
-	own                    string // a configuration without stored figures, as -only names it: its figures are not checked
+	own                    string // name in -only of a configuration without stored figures; its figures are not checked
 	design                 configs.Design
 	tables                 []*timing.Table
 }
@@ -305,8 +305,8 @@ func (o *options) pick(list []*job, stderr io.Writer) ([]*job, error) {
 	return append(slices.DeleteFunc(list, func(j *job) bool { return !wanted[j] }), own...), nil
 }
 
-// ofOwn returns the jobs of a configuration that is no reference, as -only names it: a name or a file, optionally
-// with a module.
+// ofOwn returns the jobs of a configuration that is not a reference. -only names it by name or file, optionally with a
+// module.
 func (o *options) ofOwn(s string, warn func(format string, a ...any)) ([]*job, error) {
 	config, module := s, ""
 	if i := strings.LastIndexByte(s, '/'); i >= 0 && !strings.HasSuffix(s, ".yaml") {
@@ -317,7 +317,7 @@ func (o *options) ofOwn(s string, warn func(format string, a ...any)) ([]*job, e
 	}
 	d, err := configs.Load(config)
 	if err == nil {
-		err = errors.Join(d.Elaborates(), d.Built(), d.OwnName()) // its builds are in a folder of its name
+		err = errors.Join(d.Elaborates(), d.Built(), d.OwnName()) // the name is that of its build folder
 	}
 	if err != nil {
 		return nil, fmt.Errorf("-only %s: %w", s, err)
@@ -512,7 +512,7 @@ func (o *options) run(ctx context.Context, j *job, stored *timing.Summary, path 
 			gates = errors.Join(gates, timing.Gate(before, r))
 		}
 		rows = append(rows, r)
-		if o.store { // at once, since hours may follow
+		if o.store { // now, since the other jobs may take hours
 			if err := timing.Store(path, r); err != nil {
 				return nil, nil, err
 			}
@@ -525,7 +525,7 @@ func (o *options) run(ctx context.Context, j *job, stored *timing.Summary, path 
 	return rows, gates, nil
 }
 
-// stale lists the stored figures that are not of the present RTL and were not renewed now.
+// stale lists the stored figures that are not from the present RTL and were not renewed in this run.
 func stale(root, path string, now timing.Summary) ([]string, error) {
 	stored, err := timing.LoadFile(path)
 	if err != nil {
@@ -546,7 +546,7 @@ func stale(root, path string, now timing.Summary) ([]string, error) {
 	return old, nil
 }
 
-// stored returns a job's rows if all are of the same RTL, parameters, flow, model and clock.
+// stored returns a job's rows if all have the same RTL, parameters, flow, model and clock.
 func (j *job) stored(s *timing.Summary) []*timing.Row {
 	var rows []*timing.Row
 	for i, t := range j.tables {

@@ -131,7 +131,7 @@ func TestOwnConfiguration(t *testing.T) {
 	if list, err = jobs(&options{root: "../../../..", only: "zc706/gemm_seq,zcu104-first/pool"}, &said); err != nil || len(list) != 2 || list[0].own != "" || list[1].own != "zcu104-first" || list[1].family != "xcup" {
 		t.Errorf("a reference and another: %v, %v", list, err)
 	}
-	// Tables are of one speed grade each.
+	// Each table is for one speed grade.
 	for board, want := range map[string]struct {
 		grades, says string
 	}{

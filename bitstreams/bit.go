@@ -59,7 +59,7 @@ func ReadBit(path string) (*Bit, error) {
 	return b, nil
 }
 
-// preamble is the first field, the same in all versions of the tools, and the length of the first key.
+// preamble is the first field, which is the same in all versions of the tools, and the length of the first key.
 var preamble = []byte{0, 9, 0x0F, 0xF0, 0x0F, 0xF0, 0x0F, 0xF0, 0x0F, 0xF0, 0, 0, 1}
 
 // ParseBit parses a .bit file. Trailing bytes are an error.
@@ -69,7 +69,7 @@ func ParseBit(file []byte) (*Bit, error) {
 	}
 	switch {
 	case bytes.HasPrefix(file, preamble):
-	case bytes.HasPrefix(file, bytes.Repeat([]byte{0xFF}, 32)): // words before the synchronisation word
+	case bytes.HasPrefix(file, bytes.Repeat([]byte{0xFF}, 32)): // the words before the synchronisation word: a .bin file
 		return nil, fmt.Errorf("%w: offset 0: it begins as a .bin does, data without the preamble and header of a .bit: give the .bit that it was made of", ErrBit)
 	default:
 		return nil, fmt.Errorf("%w: offset 0: expected the preamble % x, found % x", ErrBit, preamble, file[:min(len(file), len(preamble))])

@@ -21,8 +21,8 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// compose builds a .bit file. There is no Vivado here: headers are as FPGA-FAQ 0026 and the tools'
-// own output describe them, packets as UG470 and UG570 do.
+// compose builds a .bit file without Vivado: headers as described in FPGA-FAQ 0026 and by the tools'
+// own output, packets as in UG470 and UG570.
 func compose(design, part string, idcode uint32, frames int, family string) []byte {
 	var out []byte
 	out = append(out, preamble...)

@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-npu/sluice/bitstreams"
 )
 
-// What is no bitstream is refused before anything is written to a device.
+// A file that is not a bitstream is rejected before anything is written to a device.
 func ExampleParseBit() {
 	_, err := bitstreams.ParseBit([]byte("not a bitstream"))
 	fmt.Println(errors.Is(err, bitstreams.ErrBit))

@@ -23,7 +23,7 @@ var (
 	ErrMismatch = errors.New("the bitstream is a different one")
 )
 
-// Status is the most that a bitstream has been through.
+// Status is the last step that a bitstream has passed.
 type Status string
 
 // Statuses, in order.

@@ -59,7 +59,7 @@ func TestManifest(t *testing.T) {
 	}
 }
 
-// TestCheckBoard: a bitstream for another speed grade or clock is rejected, even if its data fits the device.
+// TestCheckBoard: a bitstream for another speed grade or clock is rejected, even if its data fit the device.
 func TestCheckBoard(t *testing.T) {
 	b, err := boards.Load("zc706")
 	if err != nil {

@@ -1,6 +1,6 @@
 // Package boards describes the boards, one embedded YAML file each: part and resources, clocks, the ports between
-// processing system, design and DRAM, and the DRAM bandwidths that designs are evaluated with. Rows that the paper's
-// table I prints for a board are in its file.
+// processing system, design and DRAM, and the DRAM bandwidths that designs are evaluated with. A file also has the rows
+// of the paper's table I for the board.
 package boards
 
 import (
@@ -40,7 +40,7 @@ const (
 	UltraScalePlus = "xcup"
 )
 
-// Kinds of memory ports. AXI3 limits bursts to 16 beats and has an ID for write data.
+// Protocols of memory ports. AXI3 limits bursts to 16 beats and has an ID for write data.
 const (
 	AXI3 = "axi3"
 	AXI4 = "axi4"
@@ -89,15 +89,15 @@ type Clocks struct {
 
 // Ports are the AXI masters into the DRAM.
 type Ports struct {
-	NAXI     int      `yaml:"n_axi" json:"n_axi"` // of a searched design, where nothing else is asked
+	NAXI     int      `yaml:"n_axi" json:"n_axi"` // default number of masters for the search of a design
 	AXIBytes int      `yaml:"axi_bytes" json:"axi_bytes"`
 	MaxBurst int      `yaml:"max_burst" json:"max_burst"`
 	AXI      string   `yaml:"axi,omitempty" json:"axi,omitempty"`             // AXI3 or AXI4
 	AddrBits int      `yaml:"addr_bits,omitempty" json:"addr_bits,omitempty"` // width of an address
-	Names    []string `yaml:"names,omitempty" json:"names,omitempty"`         // ports of the processing system, in the order of our masters; a design may have as many
+	Names    []string `yaml:"names,omitempty" json:"names,omitempty"`         // ports of the processing system, in the order of our masters
 }
 
-// Most is the most masters that a design may have.
+// Most returns the largest number of masters that a design may have.
 func (p Ports) Most() int { return max(p.NAXI, len(p.Names)) }
 
 // Registers is the address of the register window, as the processing system sees it.
@@ -113,7 +113,7 @@ type Interrupt struct {
 	SPI  int `yaml:"spi" json:"spi"`
 }
 
-// DDR is the memory behind the ports and the part reserved for the NPU.
+// DDR is the DRAM that the ports reach, and the part of it that is reserved for the NPU.
 type DDR struct {
 	Base     uint64 `yaml:"base" json:"base"`
 	Bytes    uint64 `yaml:"bytes" json:"bytes"`
@@ -126,9 +126,9 @@ type processor struct {
 	axi        string
 	addrBits   int
 	burst      int                  // longest burst that it does not split
-	lines, spi int                  // fabric interrupts in a row, and the SPI of the first
+	lines, spi int                  // number of consecutive fabric interrupts, and the SPI of the first
 	clock      [2]float64           // range in MHz of MMCM and clock tree, slowest grade
-	memory     map[string]int       // ports to the DRAM, with the controller port behind each
+	memory     map[string]int       // ports to the DRAM, with the controller port that each uses
 	oneEach    bool                 // masters must not share a port of the DRAM controller
 	control    map[string][2]uint64 // ports into the fabric, with their first and last byte below 4 GiB
 	widths     []int                // port widths in bytes
@@ -170,7 +170,7 @@ type Published struct {
 	BRAMPercent float64 `yaml:"bram_percent" json:"bram_percent"`
 }
 
-// keys are those that every file must have.
+// keys are the keys that every file must have.
 var keys = []string{
 	"name", "device", "family", "dsp", "bram36", "uram", "lut", "ff", "clock_mhz",
 	"ports", "ports.n_axi", "ports.axi_bytes", "ports.max_burst", "dram", "dram.bytes_per_cycle", "dram.latency_cycles",

@@ -43,7 +43,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// without is a file that lacks a key ("group.key" within a group).
+// without returns a file without one of its keys ("group.key" within a group).
 func without(t *testing.T, text []byte, path string) []byte {
 	t.Helper()
 	var doc map[string]any
@@ -317,7 +317,7 @@ func TestOverlay(t *testing.T) {
 		{"zc706", 0x8000000, 0x18000000, ""},  // would lie below 0
 		{"zc706", 0x10000000, 0x10000000, ""}, // at 0, where the kernel is
 		{"zc706", 0x30000000, 0x1000, ""},     // half a page
-		{"zc706", 0x30000000, 0x400000, ""},   // half of what the kernel can give away
+		{"zc706", 0x30000000, 0x400000, ""},   // half of the kernel's smallest pool
 	} {
 		b, err := Load(c.board)
 		if err != nil {
@@ -391,7 +391,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// A byte order mark and CR LF do not change a board; numbers that YAML would read as octal are rejected.
+// A byte order mark and CR LF do not change a board. Numbers that YAML would read as octal are rejected.
 func TestTextsAsProgramsWriteThem(t *testing.T) {
 	text, err := files.ReadFile("zc706/board.yaml")
 	if err != nil {

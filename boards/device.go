@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Device is the device behind an IDCODE.
+// Device is the device with an IDCODE.
 type Device struct {
 	Name   string `json:"name"`   // as Vivado's parts begin: xc7z045, xczu7
 	Family string `json:"family"` // Series7 or UltraScalePlus
@@ -15,8 +15,8 @@ type Device struct {
 // RevisionMask removes the silicon revision: bitstreams do not depend on it.
 const RevisionMask = 0x0FFFFFFF
 
-// devices: UG585 table 6-... (Zynq-7000: PSS_IDCODE) and UG1085 table 1-... (IDCODE values); the same values stand in
-// U-Boot's tables of these families. Parts for cars (xa) and defence (xq) are the same silicon.
+// devices: UG585 table 6-... (Zynq-7000: PSS_IDCODE) and UG1085 table 1-... (IDCODE values). U-Boot's tables of these
+// families have the same values. Parts for cars (xa) and defence (xq) are the same silicon.
 var devices = []Device{
 	{"xc7z007s", Series7, 0x03723093},
 	{"xc7z010", Series7, 0x03722093},

@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-npu/sluice/boards"
 )
 
-// A board by name; a path to a file does as well.
+// Loads a board by name; a path to a file also works.
 func ExampleLoad() {
 	b, err := boards.Load("kv260")
 	fmt.Println(b.Name, b.Family, b.DSP, "DSPs,", b.LUT, "LUTs", err)

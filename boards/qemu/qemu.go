@@ -1,6 +1,6 @@
-// Package qemu boots a board's image in QEMU with the co-simulated NPU behind its UIO device. The ARM runtime,
-// kernel, device tree and module are the board's. Register accesses and interrupts go through the guest's bus and
-// interrupt controller to the Verilated RTL. The NPU reads and writes the guest's RAM, a file that both map.
+// Package qemu boots a board's image in QEMU with the co-simulated NPU as its UIO device. The ARM runtime, kernel,
+// device tree and module are the board's. Register accesses and interrupts go through the guest's bus and interrupt
+// controller to the Verilated RTL. The NPU reads and writes the guest's RAM, a file that both map.
 //
 // Limits: the RTL's clock and the guest's processor each run as fast as this machine simulates them, so their ratio
 // means nothing. Only durations that the NPU counts itself are valid (simulated). A register access costs no NPU time
@@ -42,8 +42,8 @@ type Opts struct {
 	Device []string
 	// Run lists runs of sluice board, with arguments separated by commas; without any, the image runs its default.
 	Run []string
-	// Call is called when the guest serves ("ready:" on its console); at says which address of this machine leads to each of
-	// Ports. When it returns, the machine is switched off, so that no end of the runs is waited for.
+	// Call is called when the guest serves ("ready:" on its console). at holds, by guest port in Ports, the address on this
+	// machine that is forwarded to it. When Call returns, the guest is switched off, although its last run has not ended.
 	Call  func(ctx context.Context, at map[int]string) error
 	Ports []int
 	// Append is appended to the kernel's command line.
@@ -88,7 +88,7 @@ func Build(root string) (string, error) {
 	return out, os.Rename(tmp, out)
 }
 
-// machine returns QEMU's program and machine for a board's family, and how its console and its Ethernet port are reached.
+// machine returns QEMU's program and machine for a board's family, and the options for its console and Ethernet port.
 func machine(b boards.Board) (program, machine string, ports []string) {
 	if b.Family == boards.UltraScalePlus {
 		// the zcu104's port is the last of the machine's four
@@ -217,7 +217,8 @@ func Run(ctx context.Context, o Opts) (text string, err error) {
 	return text, nil
 }
 
-// network is QEMU's -nic: the guest's ports by addresses of this machine, and nothing of the guest's leads outside.
+// network returns the value of QEMU's -nic, which forwards addresses of this machine to the guest's ports. The guest
+// itself cannot reach any network.
 func network(ports []int) (nic string, at map[int]string, err error) {
 	nic, at = "user,restrict=on", map[int]string{}
 	for _, p := range ports {

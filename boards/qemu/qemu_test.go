@@ -25,7 +25,7 @@ import (
 	"github.com/sluice-npu/sluice/host/serve/drive"
 )
 
-// root is the repository's.
+// root returns the repository's root.
 func root(t *testing.T) string {
 	t.Helper()
 	dir, err := filepath.Abs("../..")
@@ -35,7 +35,7 @@ func root(t *testing.T) string {
 	return dir
 }
 
-// script runs one of the repository's and gives the last line it prints.
+// script runs a script of the repository and returns the last line of its output.
 func script(t *testing.T, args ...string) string {
 	t.Helper()
 	cmd := exec.Command(args[0], args[1:]...)
@@ -48,10 +48,10 @@ func script(t *testing.T, args ...string) string {
 	return lines[len(lines)-1]
 }
 
-// images has what opts has made: an image is built once, however many tests boot it.
+// images holds the results of opts by board: an image is built once for all tests.
 var images = map[string]Opts{}
 
-// opts are the image and the RTL it is for.
+// opts builds a board's image and the simulator of its RTL.
 func opts(t *testing.T, board string) Opts {
 	t.Helper()
 	if o, made := images[board]; made {
@@ -98,7 +98,8 @@ type served struct {
 
 var end = regexp.MustCompile(`(?m)^SLUICE-END (\S+) (\d+)\n`)
 
-// boot boots and cuts the console at the ends of the runs. A last one that serves has none: it is called, then switched off.
+// boot boots and splits the console at the ends of the runs. A last run that serves does not end: it is called, then
+// the guest is switched off.
 func boot(t *testing.T, o Opts) []run {
 	t.Helper()
 	text, err := Run(t.Context(), o)
@@ -129,10 +130,10 @@ func boot(t *testing.T, o Opts) []run {
 	return runs
 }
 
-// Few leave early, so that batches are filled up and merged.
+// A high threshold: few requests leave early, so that batches are filled up and merged.
 const serve = "serve,--json,-n,16,--rate,2,--theta,0.95,--watchdog,10s"
 
-// golden fails unless a run served all of n as golden does, one interrupt a start.
+// golden fails unless a run served all n requests with golden's results and one interrupt per start.
 func golden(t *testing.T, r run, n int) {
 	t.Helper()
 	d := r.doc
@@ -147,10 +148,10 @@ func golden(t *testing.T, r run, n int) {
 	}
 }
 
-// TestBoards: both images find everything, serve as golden with preemption and merging, go on after a
-// process was killed while the NPU ran, in real time too, and refuse a bundle of another design; at last sluice serve is
-// called from outside. On one of them sluice run serves the same bundle, and a bitstream goes by our module to the
-// kernel's FPGA manager: QEMU's has no PL behind it, which the manager says.
+// TestBoards: both images find all parts of the board and serve with golden's results, with preemption and merging,
+// also in real time. They continue after a process was killed while the NPU ran, and reject a bundle for another
+// design. Last, sluice serve is called from outside. On one image sluice run serves the same bundle, and our module
+// passes a bitstream to the kernel's FPGA manager, which reports that QEMU has no PL.
 func TestBoards(t *testing.T) {
 	for board, around := range map[string][]string{
 		"zc706":  {"FCLK0 36.111 MHz; not judged", "FPGA_RST_CTRL 0x", "HP0 64/64 bit; not judged"},
@@ -222,7 +223,7 @@ func TestBoards(t *testing.T) {
 	}
 }
 
-// call asks an image's server over the emulated network, by REST and by gRPC, and expects what golden answers.
+// call sends requests to an image's server over the emulated network, by REST and gRPC, and expects golden's answers.
 func call(ctx context.Context, t *testing.T, image string, at map[int]string) error {
 	k, err := kit.Read(filepath.Join(image, "kit"))
 	if err != nil {
@@ -267,7 +268,7 @@ func call(ctx context.Context, t *testing.T, image string, at map[int]string) er
 	return nil
 }
 
-// expected says whether a reply is one of golden's answers, the last exit's where no exit may be taken.
+// expected reports whether a reply is one of golden's answers; with last set, the last exit's.
 func expected(r drive.Reply, golden []device.ExitResult, last bool) bool {
 	if r.Ending != drive.Answered || len(r.Exits) != 1 || len(r.Classes) != 1 {
 		return false
@@ -276,7 +277,7 @@ func expected(r drive.Reply, golden []device.ExitResult, last bool) bool {
 	return exit >= 0 && exit < len(golden) && r.Classes[0] == golden[exit].Class && (!last || exit == len(golden)-1)
 }
 
-// bitstream is a stored one and a manifest for it.
+// bitstream adds a stored bitstream, and a manifest for it, to files.
 func bitstream(t *testing.T, files map[string][]byte) {
 	t.Helper()
 	bit, err := os.ReadFile(filepath.Join(root(t), "bitstreams", "testdata", "xc7z045.bit"))
@@ -297,7 +298,7 @@ status: built
 `, sha256.Sum256(bit))
 }
 
-// otherKit is a kit for another design.
+// otherKit returns the files of a kit for another design.
 func otherKit(t *testing.T) map[string][]byte {
 	t.Helper()
 	dir := t.TempDir()
@@ -336,8 +337,8 @@ func TestNoDevice(t *testing.T) {
 	}
 }
 
-// TestNoInterrupt: a line that never rises. Every start ends as a hang by the NPU's own clock, its requests
-// are tried once more and then fail, and the message says that only the interrupt is missing.
+// TestNoInterrupt: the interrupt line never rises. Every start is reported as a hang by the NPU's own clock. Its requests
+// are retried once and then fail, and the message says that only the interrupt is missing.
 func TestNoInterrupt(t *testing.T) {
 	o := opts(t, "zc706")
 	o.Device = []string{"mute=1"}
@@ -351,9 +352,9 @@ func TestNoInterrupt(t *testing.T) {
 	}
 }
 
-// TestSpurious: a line that pulses without a cause, and one read of the NPU that memory answers with an error;
-// its memory cached, every Sync an ioctl of the module (QEMU has no caches: that none is missing shows
-// host/npu/uio's TestRTLBehindCaches).
+// TestSpurious: the interrupt line pulses without a cause, and memory answers one read of the NPU with an error. The
+// NPU's memory is cached, so every Sync is an ioctl of the module. QEMU has no caches and cannot show a missing Sync;
+// TestRTLBehindCaches of host/npu/uio does.
 func TestSpurious(t *testing.T) {
 	o := opts(t, "zcu104")
 	o.Tree = "qemu-cached.dtb"

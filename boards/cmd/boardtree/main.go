@@ -1,4 +1,4 @@
-// Command boardtree prints what a board's files are made of: its device-tree overlay, or the values
+// Command boardtree prints a board's device-tree overlay, its recipe for bootgen, or the values
 // that scripts need, as shell assignments.
 //
 //	boardtree overlay zc706

@@ -1,7 +1,7 @@
-// Command qemu boots a board's image (boards/image/build.sh) in QEMU, with the Verilated NPU of the
-// image's configuration behind its UIO device. Everything the machine says goes to stdout.
+// Command qemu boots a board's image (boards/image/build.sh) in QEMU. The image's UIO device is the
+// Verilated NPU of its configuration. The machine's console goes to stdout.
 //
-// Exit codes: 0 every run of sluice board ended as it should, 1 one did not, 2 usage, 4 the machine,
+// Exit codes: 0 every run of sluice board succeeded, 1 a run failed, 2 usage, 4 the machine failed,
 // 5 a tool is missing.
 package main
 

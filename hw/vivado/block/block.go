@@ -67,7 +67,7 @@ func Generate(b boards.Board, d configs.Design) ([]byte, error) {
 	if b.Family == boards.UltraScalePlus {
 		v.PS = "zynq_ultra_ps_e"
 		v.PSConfig = fmt.Sprintf(`apply_board_preset "%s"`, preset)
-		// pl_ps_irq0 has lines 0 to 7, all that a board file may name.
+		// pl_ps_irq0 has lines 0 to 7; a board file may name no other line.
 		v.PLClock, v.PLReset, v.Interrupt = "pl_clk0", "pl_resetn0", "pl_ps_irq0"
 		v.RegBus = "M_AXI_" + masters[b.Registers.Port]
 		v.RegClock = strings.ToLower("maxi" + masters[b.Registers.Port] + "_aclk")

@@ -103,7 +103,7 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// TestBoards: every board's file gives a script, whatever its resources.
+// TestBoards: a script can be generated for every board, even if its resources are too small.
 func TestBoards(t *testing.T) {
 	for _, name := range boards.Names() {
 		b, d, text := load(t, name, "tiny")
@@ -114,7 +114,7 @@ func TestBoards(t *testing.T) {
 	}
 }
 
-// TestThree: a third master of zcu104-three is on HP1, whose port of the DRAM controller no other master has.
+// TestThree: a third master of zcu104-three is on HP1: no other master uses that port of the DRAM controller.
 func TestThree(t *testing.T) {
 	b, d, text := load(t, "zcu104", "zcu104-three")
 	record, said, err := standIn(t, b, d, text)

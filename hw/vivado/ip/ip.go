@@ -22,7 +22,7 @@ var ErrFit = errors.New("no block design's module")
 // Files are the contents by file name.
 type Files map[string][]byte
 
-// Module is the name of a design's top module on a board.
+// Module returns the name of a design's top module on a board.
 func Module(b boards.Board, d configs.Design) string {
 	if d.Name == b.Name {
 		return identifier("sluice_" + b.Name)
@@ -30,10 +30,10 @@ func Module(b boards.Board, d configs.Design) string {
 	return identifier("sluice_" + b.Name + "_" + d.Name)
 }
 
-// TopFile, TclFile and XDCFile are the names of the files.
+// TopFile returns the file name of a design's top module.
 func TopFile(b boards.Board, d configs.Design) string { return Module(b, d) + ".v" }
 
-// Names of the other two.
+// Names of the other files.
 const (
 	TclFile = "package_ip.tcl"
 	XDCFile = "ooc.xdc"
@@ -92,7 +92,7 @@ type view struct {
 	LenMSB, DataMSB, StrbMSB            int
 	AXI3                                bool
 	Protocol                            string
-	Parameters                          [][2]string // of npu_top
+	Parameters                          [][2]string // names and values for npu_top
 	Associated                          string
 	PeriodNs                            string
 	Taxonomy, Families                  string
@@ -101,7 +101,7 @@ type view struct {
 // Generate writes the files. RTL paths are relative to the repository's root, which the Tcl takes as its first
 // argument.
 func Generate(b boards.Board, d configs.Design) (Files, error) {
-	if keys := b.Lacking(); keys != nil { // nothing else can be said about such a board
+	if keys := b.Lacking(); keys != nil { // such a board cannot be checked further
 		return nil, fmt.Errorf("%w: the file of %s lacks the keys %s", ErrFit, b.Name, strings.Join(keys, ", "))
 	}
 	if err := errors.Join(b.Validate(), d.Elaborates(), d.Built(), d.OwnName(), Check(b, d)); err != nil {

@@ -87,14 +87,14 @@ func abs(t *testing.T, path string) string {
 
 var (
 	designHash = regexp.MustCompile(`[0-9a-f]{16}`)
-	rtlFiles   = regexp.MustCompile(`\{((?:file:)?ROOT/hw/rtl/\w+\.sv ?)+`) // those of files.f
+	rtlFiles   = regexp.MustCompile(`\{((?:file:)?ROOT/hw/rtl/\w+\.sv ?)+`) // the list of files.f
 )
 
 // The calls of the packaging Tcl in order, as recorded by the stand-in; and the constraints.
 func TestPackaging(t *testing.T) {
 	allowed := abs(t, filepath.Join(root, "hw/vivado/allowed.txt"))
 	for _, board := range boards.Names() {
-		config := "tiny" // a board without a design takes any that fits
+		config := "tiny" // for a board without its own design, any that fits
 		if _, err := configs.Load(board); err == nil {
 			config = board
 		}

@@ -1,9 +1,9 @@
-// Command boardblock writes the Tcl that builds a design for a board (hw/vivado/block), or the manifest of what
-// it has built.
+// Command boardblock writes the Tcl that builds a design for a board (hw/vivado/block), or the manifest of a finished
+// build.
 //
-//	boardblock name BOARD CONFIG                         what the two are called, and whether the one fits the other
+//	boardblock name BOARD CONFIG                         prints both names and checks that the design fits the board
 //	boardblock tcl BOARD CONFIG > build.tcl
-//	boardblock manifest BOARD CONFIG OUT > npu.yaml      OUT is the folder that build.tcl has written
+//	boardblock manifest BOARD CONFIG OUT > npu.yaml      OUT is the output folder of build.tcl
 //
 // Exit codes: 0 ok, 2 usage, 3 bad input.
 package main
@@ -72,7 +72,7 @@ func run(args []string, stderr io.Writer) ([]byte, error) {
 	return manifest(b, d, args[3])
 }
 
-// manifest reads the reports of a build.
+// manifest returns the manifest of a build, from its reports.
 func manifest(b boards.Board, d configs.Design, out string) ([]byte, error) {
 	bit, err := os.ReadFile(filepath.Join(out, "npu.bit"))
 	if err != nil {
@@ -128,8 +128,8 @@ func manifest(b boards.Board, d configs.Design, out string) ([]byte, error) {
 
 var endpointsRE = regexp.MustCompile(`T[NHP]\w+ (Failing|Total) Endpoints`)
 
-// pulses rejects a design whose clocks are too fast for the cells that they drive. The build script cannot see that,
-// since it is no path's slack. It is in the summary of report_timing_summary, under WPWS(ns).
+// pulses rejects a design with clocks that are too fast for the cells that they drive. The build script cannot see that
+// in the slack of a path. It is in the summary of report_timing_summary, as WPWS(ns).
 func pulses(report string) error {
 	lines := strings.Split(report, "\n")
 	for i, head := range lines {

@@ -1,4 +1,4 @@
-// Command boardip writes what a block design takes of a design on a board: hw/vivado/ip's files.
+// Command boardip writes the files of hw/vivado/ip for a design on a board: the packaged IP that a block design uses.
 //
 // Exit codes: 0 ok, 1 -check was given and a file differs, 2 usage, 3 bad input.
 package main
@@ -59,7 +59,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		if err != nil {
 			return err
 		}
-		if err := resource.Of(b, d).Check(b); err != nil { // the files are still right, for a larger part
+		if err := resource.Of(b, d).Check(b); err != nil { // the files are still correct for a larger part
 			fmt.Fprintf(stderr, "boardip: warning: %s on %s: %v (estimated)\n", d.Name, b.Name, err)
 		}
 		if *check {

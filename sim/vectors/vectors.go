@@ -1,5 +1,5 @@
-// Package vectors reads and writes test vectors, the file format that the RTL, the HLS kernel and Go play
-// (sim/VECTORS.md). host/npu plays it on a bus.
+// Package vectors reads and writes test vectors (sim/VECTORS.md). The simulators of the RTL and of the HLS kernel play
+// such a file, and host/npu plays it on a bus.
 package vectors
 
 import (
@@ -50,7 +50,7 @@ const (
 
 // Record is one step: MemWrite, RegWrite, RegRefused, RegExpect, Run, MemExpect or Meta.
 type Record interface {
-	// Kind is the record's kind.
+	// Kind returns the record's kind.
 	Kind() Kind
 	payload() ([]byte, error)
 }

@@ -28,9 +28,9 @@ type Campaign struct {
 	rig    *Rig
 	rng    *rand.Rand
 	sure   bool      // the fault must take effect
-	lost   [4][2]int // responses that never come, by port and direction, since the last hard reset
+	lost   [4][2]int // number of responses that never come, by port and direction, since the last hard reset
 	target int       // layer of the descriptor fault being drawn
-	addr   span      // of its plan
+	addr   span      // range of ERROR_ADDR in its plan
 }
 
 // Tally counts endings by kind of fault and name.
@@ -48,7 +48,7 @@ func (t Tally) Add(o Tally) {
 	}
 }
 
-// KindCount counts the endings of one kind.
+// KindCount holds the number of faults of one kind, by ending.
 type KindCount struct {
 	Name     string         `json:"name"`
 	Directed bool           `json:"directed"` // its ending is known
@@ -82,7 +82,7 @@ const faultsPerNet = 4
 // MaxViolations ends a campaign early.
 const MaxViolations = 10
 
-// DirectedKinds is the number of kinds with a known ending.
+// DirectedKinds returns the number of kinds with a known ending.
 func DirectedKinds() int {
 	n := 0
 	for _, k := range kinds {
@@ -96,7 +96,8 @@ func DirectedKinds() int {
 // faultsInBlock is the number of faults of a block.
 const faultsInBlock = 4 * faultsPerNet
 
-// drawn are the kinds of a campaign: each directed kind once, and all to draw from. They set N.
+// drawn returns the kinds of a campaign: each directed kind once in random order, and all kinds to draw from. It raises
+// N to the number of directed kinds.
 func (c *Campaign) drawn() (order, all []*kind, err error) {
 	for i := range kinds {
 		k := &kinds[i]
@@ -104,7 +105,7 @@ func (c *Campaign) drawn() (order, all []*kind, err error) {
 			continue
 		}
 		all = append(all, k)
-		if k.wild { // more can go wrong
+		if k.wild { // drawn more often, as it has more effects
 			all = append(all, k, k, k)
 		} else {
 			order = append(order, k)
@@ -123,7 +124,7 @@ func (c *Campaign) drawn() (order, all []*kind, err error) {
 	return order, all, nil
 }
 
-// Blocks is the number of blocks of a campaign. The error is ErrKind.
+// Blocks returns the number of blocks of a campaign. The error is ErrKind.
 func (c *Campaign) Blocks() (int, error) {
 	_, _, err := c.drawn()
 	return (c.N + faultsInBlock - 1) / faultsInBlock, err
@@ -138,8 +139,8 @@ func (c *Campaign) Run(ctx context.Context, r *Rig) error {
 	return err
 }
 
-// Block runs a block on a rig. On a newly opened one, what it finds depends on its number alone. Wrong behaviour of the
-// hardware is in Violations. An error is the bus's, the context's, or ErrKind.
+// Block runs a block on a rig. On a newly opened rig its result depends only on the block's number. Violations lists
+// wrong behaviour of the hardware. An error is the bus's, the context's, or ErrKind.
 func (c *Campaign) Block(ctx context.Context, r *Rig, block int) error {
 	order, all, err := c.drawn()
 	if err != nil {
@@ -160,7 +161,7 @@ func (c *Campaign) Block(ctx context.Context, r *Rig, block int) error {
 			k = order[i]
 		}
 		err := c.one(ctx, k, i%faultsPerNet == 0)
-		for errors.Is(err, errNoPlace) && !c.sure { // with a large memory some have little room
+		for errors.Is(err, errNoPlace) && !c.sure { // with a large memory some kinds of fault are seldom possible
 			err = c.one(ctx, all[c.rng.IntN(len(all))], false)
 		}
 		if err != nil {
@@ -197,7 +198,7 @@ func (c *Campaign) reset(ctx context.Context) error {
 	if c.rig.net == nil {
 		return nil
 	}
-	c.rig.restore() // descriptors and weights are where load writes them
+	c.rig.restore() // restores descriptors and weights
 	return c.rig.load(ctx)
 }
 
@@ -249,7 +250,7 @@ func (c *Campaign) one(ctx context.Context, k *kind, fresh bool) error {
 	case !ofBus(e.code) && e.port != 0:
 		return fail("%v names port %d, expected none", e.code, e.port)
 	}
-	// the HLS kernel has other runs, so another one may leave its slot first
+	// the HLS kernel splits tensors into other runs, so another run may leave its slot first
 	exact := e.code != abi.ErrDescAddress || r.bus.Info().Kind == npu.CosimRTL
 	if want, known := p.addresses(k, e.code); known && exact && (e.addr < want[0] || e.addr > want[1]) {
 		return fail("%v names address %#x, expected %#x..%#x", e.code, e.addr, want[0], want[1])
@@ -274,7 +275,7 @@ func (c *Campaign) one(ctx context.Context, k *kind, fresh bool) error {
 	return nil
 }
 
-// addresses is the range that ERROR_ADDR may have with a code: 0 for a code without an address.
+// addresses returns the range that ERROR_ADDR may have with a code: 0 for a code without an address.
 func (p *plan) addresses(k *kind, code abi.ErrCode) (at span, known bool) {
 	if ofBus(code) || code == abi.ErrDescAddress {
 		return p.addr, !k.wild

@@ -1,4 +1,4 @@
-// The expected counters of a start: bytes by the memory's own count, MACs by the layers' sizes.
+// The expected counters of a start: bytes from the memory's own count, MACs from the layers' sizes.
 
 package verify
 
@@ -10,10 +10,10 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// work is multiply-accumulates: of the array, and of the depthwise unit, which no MAC_CYCLES counts.
+// work holds the multiply-accumulates of the array and of the depthwise unit; MAC_CYCLES counts only the array.
 type work struct{ array, unit uint64 }
 
-// add adds a layer for n samples. Counter MACS excludes those in the padding, except a depthwise layer's.
+// add adds a layer for n samples. Counter MACS excludes MACs in the padding, except in a depthwise layer.
 func (w *work) add(d *abi.Desc, n int) {
 	switch d.Op {
 	case abi.OpDepthwise:
@@ -23,7 +23,7 @@ func (w *work) add(d *abi.Desc, n int) {
 	}
 }
 
-// macs is those of a GEMM for one sample, without the padding.
+// macs returns the MACs of a GEMM for one sample, without the padding.
 func macs(d *abi.Desc) uint64 {
 	along := func(out, stride uint16, pad, kernel uint8, in uint16) (n uint64) {
 		for at := range int(out) {
@@ -36,13 +36,13 @@ func macs(d *abi.Desc) uint64 {
 	return rows * cols * uint64(d.InC) * uint64(d.OutC)
 }
 
-// counts is the counters of an NPU and of the memory's ports, absolute or as a difference.
+// counts holds the counters of an NPU and of the memory's ports, absolute or as a difference.
 type counts struct {
 	npu   [abi.CntCount]uint64
 	ports []npu.PortStats
 }
 
-// counting is what has counters: an NPU's registers and the memory's ports.
+// counting reads counters: an NPU's registers and the statistics of the memory's ports.
 type counting interface {
 	ReadReg(offset uint32) (uint32, error)
 	Stats(port int) (npu.PortStats, error)
@@ -61,7 +61,7 @@ func count(bus counting, ports int) (c counts, err error) {
 	return c, err
 }
 
-// since is the difference between b and c.
+// since returns c - b.
 func (c counts) since(b counts) counts {
 	d := counts{ports: make([]npu.PortStats, len(c.ports))}
 	for i := range c.npu {
@@ -77,8 +77,8 @@ func (c counts) since(b counts) counts {
 	return d
 }
 
-// wrong describes a counter that is wrong after some work on a kind of simulator, or returns "". late: the
-// ports may have read for an earlier start too.
+// wrong describes a counter that is wrong after some work on a kind of simulator, or returns "". If late is set, the
+// ports may also have read for an earlier start.
 func (c *counts) wrong(of npu.CosimKind, beat int, w work, late bool) string {
 	switch of {
 	case npu.CosimHLS:

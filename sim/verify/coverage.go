@@ -31,7 +31,7 @@ const (
 	covReads   = "read_port"
 	covWrites  = "write_port"
 	covCross   = "cross"       // operator, <k, s>, loop order and number of ports
-	covBehind  = "behind"      // what comes behind the shift, operator and <k, s>
+	covBehind  = "behind"      // step after the shift, operator and <k, s>
 	covStalls  = "stall"       // counters of the NPU
 	covClients = "arbitration" // of the read ports: served client > waiting client
 	covPorts   = "port_stall"  // channels that wait for each port
@@ -95,7 +95,7 @@ func NewCoverage(designs []configs.Design) *Coverage {
 		c.bin(covOrders, orderName(o))
 	}
 	for _, s := range shapes {
-		// of int8 a residual has a factor in place of its shift
+		// in int8 a residual has a factor instead of a shift
 		if s.name != "residual_rs" || slices.ContainsFunc(designs, func(d configs.Design) bool { return !d.Int8() }) {
 			c.bin(covShapes, s.name)
 		}
@@ -136,11 +136,11 @@ func NewCoverage(designs []configs.Design) *Coverage {
 	return c
 }
 
-// runs tells whether a design has the operator.
+// runs reports whether a design has the operator.
 func runs(d configs.Design, op abi.Op) bool { return op != abi.OpDepthwise || d.Depthwise }
 
-// behind adds the bins of what a design has behind the shift. The compiler's products are depthwise layers, where the
-// design has these.
+// behind adds the bins of a design's steps after the shift. If a design has the depthwise unit, the compiler makes
+// products depthwise layers.
 func (c *Coverage) behind(d configs.Design) {
 	if !d.Post {
 		return
@@ -162,7 +162,7 @@ func (c *Coverage) behind(d configs.Design) {
 	}
 }
 
-// behindName is the bin of what comes behind the shift; only a GEMM has <k, s>.
+// behindName returns the bin of a step after the shift; only a GEMM has <k, s>.
 func behindName(what string, op abi.Op, p mapping.Point) string {
 	if op != abi.OpGEMM {
 		return fmt.Sprintf("%v:%s", op, what)
@@ -186,8 +186,8 @@ func (c *Coverage) Checked(d configs.Design) {
 	}
 }
 
-// passing is the bin for a client that is served while another waits. Descriptors have priority, so a client served
-// before them asked earlier. That is rare, so all clients share one bin.
+// passing returns the bin for a client that is served while another waits. Descriptors have priority: a client is served
+// before them only if it requested earlier. That is rare, so all clients share one bin.
 func passing(pair string) string {
 	if strings.HasSuffix(pair, ">"+clients[0]) {
 		return "any>" + clients[0]
@@ -224,7 +224,7 @@ func (c *Coverage) AddCheckerCounts(d configs.Design, said string) error {
 	return nil
 }
 
-// crossName is the bin of a kind of layer with a number of ports; pools have neither <k, s> nor an order.
+// crossName returns the bin of a kind of layer with a number of ports; pools have neither <k, s> nor an order.
 func crossName(d configs.Design, op abi.Op, p mapping.Point, order bool) string {
 	if op != abi.OpGEMM {
 		return fmt.Sprintf("%v:%dp", op, d.NAXI)
@@ -232,7 +232,7 @@ func crossName(d configs.Design, op abi.Op, p mapping.Point, order bool) string 
 	return fmt.Sprintf("%v:%s:%s:%dp", op, pointName(p), orderName(order), d.NAXI)
 }
 
-// LayersOnly removes what layers do not show: error codes, ports and stalls. It is for a device without bus faults.
+// LayersOnly removes the groups for error codes, ports and stalls. It is for a device without these.
 func (c *Coverage) LayersOnly() {
 	for _, g := range []string{covErrors, covReads, covWrites, covStalls} {
 		delete(c.bins, g)
@@ -241,7 +241,7 @@ func (c *Coverage) LayersOnly() {
 	}
 }
 
-// descFlags are the one-bit fields of a descriptor.
+// descFlags returns the one-bit fields of a descriptor.
 func descFlags() []string {
 	var out []string
 	t := reflect.TypeFor[abi.Desc]()
@@ -285,7 +285,7 @@ func gemm(l *abi.Desc) bool { return l.Op == abi.OpGEMM }
 
 func pool(l *abi.Desc) bool { return l.Op == abi.OpMaxPool || l.Op == abi.OpAvgPool }
 
-// depthwise is a shape of a depthwise layer.
+// depthwise returns a shape that only depthwise layers can have.
 func depthwise(name string, is func(d configs.Design, l *abi.Desc, e abi.FBCB) bool) shape {
 	return shape{name, func(d configs.Design, l *abi.Desc, e abi.FBCB, _ int) bool {
 		return l.Op == abi.OpDepthwise && is(d, l, e)
@@ -294,13 +294,13 @@ func depthwise(name string, is func(d configs.Design, l *abi.Desc, e abi.FBCB) b
 
 func groupsOf(e abi.FBCB, batch int) int { return cost.Groups(e, batch) }
 
-// padded: some window extends beyond the image.
+// padded reports whether some window extends beyond the image.
 func padded(l *abi.Desc) bool {
 	return l.PadT > 0 || l.PadL > 0 ||
 		(int(l.OutH)-1)*int(l.SH)+int(l.KH) > int(l.InH)+int(l.PadT) || (int(l.OutW)-1)*int(l.SW)+int(l.KW) > int(l.InW)+int(l.PadL)
 }
 
-// longStride: the stride is four pixels or more, so it uses the stride's upper bits.
+// longStride reports whether the stride is four pixels or more, so that it uses the field's upper bits.
 func longStride(l *abi.Desc) bool { return l.SH >= 4 && l.OutH > 1 || l.SW >= 4 && l.OutW > 1 }
 
 var shapes = []shape{
@@ -377,7 +377,7 @@ var shapes = []shape{
 	}},
 }
 
-// depthwiseShapes have bins where a design has the unit.
+// depthwiseShapes have bins if a design has the depthwise unit.
 var depthwiseShapes = []shape{
 	depthwise("depthwise_by_columns", func(d configs.Design, l *abi.Desc, _ abi.FBCB) bool {
 		return cost.GeomOf(l).ByColumns(d) && l.SW == 1 && int(l.InC) <= d.NB()
@@ -401,7 +401,7 @@ var depthwiseShapes = []shape{
 	depthwise("depthwise_row_tiles", func(_ configs.Design, l *abi.Desc, e abi.FBCB) bool { return e.TileRows < l.OutH }),
 }
 
-// tilesOfC is the number of C tiles of a layer.
+// tilesOfC returns the number of C tiles of a layer.
 func tilesOfC(d configs.Design, l *abi.Desc, e abi.FBCB, batch int) int {
 	tile := cost.CTile(d, cost.K(e.K), groupsOf(e, batch))
 	return (int(l.OutC) + tile - 1) / tile
@@ -475,7 +475,7 @@ func (c *Coverage) Missing() []string {
 	return out
 }
 
-// share returns the number of bins with a hit, and of all bins.
+// share returns the number of bins with a hit, and the number of all bins.
 func (c *Coverage) share() (hit, all int) {
 	for _, g := range c.groups {
 		all += len(c.bins[g])
@@ -483,7 +483,7 @@ func (c *Coverage) share() (hit, all int) {
 	return all - len(c.Missing()), all
 }
 
-// Empty is a table of the same bins without a hit.
+// Empty returns a table of the same bins without hits.
 func (c *Coverage) Empty() *Coverage {
 	out := &Coverage{groups: c.groups, bins: c.bins, hits: Hits{}}
 	for group, bins := range c.hits {
@@ -495,7 +495,7 @@ func (c *Coverage) Empty() *Coverage {
 	return out
 }
 
-// Hits are the hits of all bins.
+// Hits holds the number of hits, by group and bin.
 type Hits map[string]map[string]uint64
 
 // Hits returns the hits of all bins.
@@ -513,7 +513,7 @@ func (c *Coverage) Add(h Hits) {
 // MarshalJSON writes {group: {bin: hits}}.
 func (c *Coverage) MarshalJSON() ([]byte, error) { return json.Marshal(c.hits) }
 
-// Print writes the table, a line for each group, then what is missing.
+// Print writes the table, a line per group, then the bins without a hit.
 func (c *Coverage) Print(w io.Writer) error {
 	var s strings.Builder
 	hit, all := c.share()

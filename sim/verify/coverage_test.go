@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// Every name in the sources is a bin, and no bin counts before its event.
+// Every name in the sources is a bin, and no bin has a hit before its event.
 func TestCoverageBinsComeFromTheSources(t *testing.T) {
 	designs, err := loadDesigns("tiny", "v13")
 	if err != nil {
@@ -56,7 +56,7 @@ func TestCoverageBinsComeFromTheSources(t *testing.T) {
 	if hit != 0 || all != len(c.Missing()) || len(c.bins[covBatches]) != abi.BMax {
 		t.Errorf("%d of %d bins are hit, %d missing", hit, all, len(c.Missing()))
 	}
-	// what only some designs have is a bin where one of them is there
+	// options of designs are bins if one of the designs has them
 	options := NewCoverage([]configs.Design{designs[1], {Post: true, Depthwise: true}})
 	if got, want := options.bins[covOps], []string{"GEMM", "MAX_POOL", "AVG_POOL", "DEPTHWISE"}; !slices.Equal(got, want) {
 		t.Errorf("operators %v, want %v", got, want)
@@ -70,7 +70,7 @@ func TestCoverageBinsComeFromTheSources(t *testing.T) {
 	if got := len(options.bins[covShapes]) - len(c.bins[covShapes]); got != len(depthwiseShapes) {
 		t.Errorf("%d shapes of depthwise layers, want %d", got, len(depthwiseShapes))
 	}
-	// of int8 alone no residual is shifted
+	// with int8 designs only, no residual has a shift
 	eight := designs[1].Typed(configs.TypeInt8)
 	for n, all := range [][]configs.Design{{eight}, {eight, designs[1]}} {
 		if got := slices.Contains(NewCoverage(all).bins[covShapes], "residual_rs"); got != (n == 1) {
@@ -86,7 +86,7 @@ func TestCoverageBinsComeFromTheSources(t *testing.T) {
 	if got, want := NewCoverage(append(designs[:0:0], plain)).bins[covPoints], []string{"1,1"}; !slices.Equal(got, want) {
 		t.Errorf("without stacking: points %v, want %v", got, want)
 	}
-	// what comes behind the shift is a bin where some design has it
+	// steps after the shift are bins if some design has them
 	if got := c.bins[covBehind]; len(got) != 0 {
 		t.Errorf("without post: behind the shift %v", got)
 	}
@@ -122,7 +122,7 @@ func TestCoverageCounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := NewCoverage(designs)
-	// a convolution of 3 x 3 with padding at the right and below only, a residual, in a concatenation
+	// a 3 x 3 convolution with a residual, padded only at the right and at the bottom, in a concatenation
 	conv := abi.Desc{
 		Op: abi.OpGEMM, Residual: true, InH: 8, InW: 8, InC: 2, InPix: 6, OutH: 8, OutW: 8, OutC: 3, OutPix: 7,
 		KH: 3, KW: 3, SH: 1, SW: 1,
@@ -154,7 +154,7 @@ func TestCoverageCounts(t *testing.T) {
 	if got := seen(); !slices.Equal(got, want) {
 		t.Errorf("seen\n%v, want\n%v", got, want)
 	}
-	// pools do not count for any <k, s>
+	// pools hit no bin of a <k, s>
 	c = NewCoverage(designs)
 	pool := abi.Desc{Op: abi.OpAvgPool, AvgTable: true, InH: 4, InW: 4, InC: 1, InPix: 1, OutH: 4, OutW: 4, OutC: 1, OutPix: 1, KH: 2, KW: 2, SH: 1, SW: 1, PadL: 1}
 	c.layer(designs[0], &pool, abi.FBCB{BR: 1, TileB: 1, TileRows: 4}, 1)
@@ -163,7 +163,7 @@ func TestCoverageCounts(t *testing.T) {
 		t.Errorf("seen\n%v, want\n%v", got, want)
 	}
 
-	// two equal groups, and more than one hit at once
+	// two equal groups; several hits in one call
 	c = NewCoverage(designs)
 	c.layer(designs[0], &conv, abi.FBCB{BR: 2, TileB: 2, TileRows: 8}, 4)
 	c.hit(covReads, "tiny.0", 7)

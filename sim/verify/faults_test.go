@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// tinyRig is the simulated tiny configuration, accessed through spoil if that is set.
+// tinyRig returns a rig for the simulated tiny configuration, accessed through spoil if that is set.
 func tinyRig(t *testing.T, spoil func(Machine) Machine) *Rig {
 	t.Helper()
 	d, err := configs.Load("tiny")
@@ -113,7 +113,7 @@ func TestFaultsNotice(t *testing.T) {
 		mem, _ := s.DRAM()
 		mem[at(mem)] ^= 0x40
 	}
-	still := func(counter int) spoiled { // from the fault on
+	still := func(counter int) spoiled { // a counter that stops at the fault
 		return spoiled{read: func(s *spoiled, off uint32) (uint32, error) {
 			if off == abi.CounterLo(counter) && s.starts >= 2 {
 				return 0, nil
@@ -121,7 +121,7 @@ func TestFaultsNotice(t *testing.T) {
 			return s.Machine.ReadReg(off)
 		}}
 	}
-	over := func(counter int, by uint32) spoiled { // added in the third start
+	over := func(counter int, by uint32) spoiled { // a counter that is too high in the third start
 		return spoiled{read: func(s *spoiled, off uint32) (uint32, error) {
 			v, err := s.Machine.ReadReg(off)
 			if off == abi.CounterLo(counter) && s.starts == 3 {
@@ -234,7 +234,7 @@ func TestFaultsNotice(t *testing.T) {
 	}
 }
 
-// lastUsed is a byte of the guard area after the slots: the one after the last byte that is not zero.
+// lastUsed returns the index of a byte in the guard area after the slots: the one after the last byte that is not zero.
 func lastUsed(m []byte) int {
 	for i := len(m) - 1; i > 0; i-- {
 		if m[i] != 0 {

@@ -10,11 +10,11 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// plan is a planned fault.
+// plan is a planned fault and its allowed endings.
 type plan struct {
 	what  string        // description
 	codes []abi.ErrCode // possible codes; nil: any
-	layer int           // in ERROR; -1: any
+	layer int           // layer in ERROR; -1: any
 	port  int
 	addr  span // range of ERROR_ADDR after a bus error or a tensor that leaves its slot
 	moved bool // outputs may be elsewhere in their slots
@@ -22,7 +22,7 @@ type plan struct {
 	before func(*regs) (violation string, err error) // changes registers and memory before the start
 	at     uint64                                    // cycle of the start at which during runs
 	during func() (violation string, err error)
-	after  func() error // restores what is neither in memory nor written by a start
+	after  func() error // restores state that is neither in memory nor written by a start
 }
 
 // span is a range of values, inclusive.
@@ -120,10 +120,10 @@ func (c *Campaign) layer() int {
 	return t.first + c.rng.IntN(t.last-t.first+1)
 }
 
-// entry is the FBCB entry of a layer in the trial.
+// entry returns the FBCB entry of a layer in the trial.
 func (c *Campaign) entry(l int) abi.FBCB {
 	return c.rig.net.Bundle.FBCB[l][len(c.rig.trial.table)-1]
 }
 
-// raw is a layer's descriptor in memory.
+// raw returns a layer's descriptor in memory.
 func (c *Campaign) raw(l int) []byte { return c.rig.mem[l*abi.DescBytes:][:abi.DescBytes] }

@@ -42,7 +42,7 @@ func busFault(dir npu.FaultDir, fault npu.FaultKind, code abi.ErrCode) func(*Cam
 			p.port = -1
 		}
 		switch {
-		case fault == npu.FaultDelay: // while other ports make progress, it may still be in time
+		case fault == npu.FaultDelay: // if other ports make progress, the watchdog may not expire
 			f.Delay = rigWatchdog + uint32(c.rng.IntN(rigWatchdog/2))
 			p.codes = append(p.codes, abi.ErrNone)
 		case dir == npu.FaultRead && !c.sure && c.rng.IntN(3) == 0: // the burst may be shorter
@@ -61,7 +61,7 @@ func busFault(dir npu.FaultDir, fault npu.FaultKind, code abi.ErrCode) func(*Cam
 	}
 }
 
-// slow responses are no error.
+// slow delays responses, which is not an error.
 func slow(c *Campaign) *plan {
 	dir := []npu.FaultDir{npu.FaultRead, npu.FaultWrite}[c.rng.IntN(2)]
 	port, first, ok := c.burst(dir)
@@ -76,7 +76,7 @@ func slow(c *Campaign) *plan {
 	}
 }
 
-// twoFaults are two bus errors, on any ports and directions.
+// twoFaults plans two bus errors, on any ports and directions.
 func twoFaults(c *Campaign) *plan {
 	var faults [2]npu.Fault
 	what := "bus faults:"

@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// descriptor is a fault in one descriptor. change applies it to the bytes or the decoded fields and describes it; ""
+// descriptor plans a fault in one descriptor. change applies it to the bytes or the decoded fields and describes it; ""
 // means that it is not possible here.
 func descriptor(code abi.ErrCode, change func(c *Campaign, raw []byte, d *abi.Desc) string) func(*Campaign) *plan {
 	return func(c *Campaign) *plan {
@@ -20,7 +20,7 @@ func descriptor(code abi.ErrCode, change func(c *Campaign, raw []byte, d *abi.De
 	}
 }
 
-// spoil applies it to the descriptor of layer l.
+// spoil plans such a fault for the descriptor of layer l.
 func (c *Campaign) spoil(l int, code abi.ErrCode, change func(c *Campaign, raw []byte, d *abi.Desc) string) *plan {
 	c.target, c.addr = l, span{}
 	before := slices.Clone(c.rig.image[l*abi.DescBytes:][:abi.DescBytes])
@@ -87,10 +87,10 @@ func (c *Campaign) pick(all []change) string {
 	return x.what
 }
 
-// elem is the bytes of an element.
+// elem returns the size of an element in bytes.
 func (c *Campaign) elem() uint32 { return uint32(c.rig.design.ElemBytes()) }
 
-// badOperator is an operator that there is not, or what the build lacks.
+// badOperator sets an operator that does not exist, or an option that the build lacks.
 func badOperator(c *Campaign, raw []byte, d *abi.Desc) string {
 	all := []change{{"OP", func() { raw[0] = raw[0]&0xF0 | byte(len(abi.Ops())+c.rng.IntN(16-len(abi.Ops()))) }}}
 	if !c.rig.design.Depthwise {
@@ -205,7 +205,7 @@ func badProduct(c *Campaign, _ []byte, d *abi.Desc) string {
 	return c.pick(all)
 }
 
-// behind is the number of windows at which the last one begins after the input, and the one before does not.
+// behind returns the smallest number of windows of which the last begins after the input.
 func behind(in uint16, pad, step uint8) uint16 {
 	return uint16((int(in)+int(pad)+int(step)-1)/int(step) + 1)
 }
@@ -220,7 +220,7 @@ func tooLarge(c *Campaign, _ []byte, d *abi.Desc) string {
 			d.ResRowBytes = c.elem() * w * uint32(d.ResPix)
 		}
 	}
-	// an input with that many columns, whose rows are no runs, and a stride of one: nothing else is too large
+	// an input with w columns and a stride of one; its rows are no runs, so that nothing else is too large
 	wide := func(w uint32) {
 		d.InW, d.SW, d.SH = uint16(w), 1, 1
 		d.InPix = d.InC + 1
@@ -313,7 +313,7 @@ func leaves(c *Campaign, _ []byte, d *abi.Desc) string {
 			c.addr = c.beyond(d, d.OutOffset, d.OutRowBytes)
 		}
 	}
-	in := func(offset uint32) func() { // a run is at least a pixel, so this is the first one that leaves
+	in := func(offset uint32) func() { // a run is at least a pixel, so this is the first run that leaves the slot
 		return func() { d.InOffset, c.addr = offset, span{offset, offset} }
 	}
 	all := []change{
@@ -338,8 +338,8 @@ func resLeaves(c *Campaign, _ []byte, d *abi.Desc) string {
 	return "RES_OFFSET"
 }
 
-// residualLeaves is a residual that leaves its slot after a layer without one. The residual loader runs ahead there,
-// and the error must wait for its layer.
+// residualLeaves plans a residual that leaves its slot, after a layer without a residual. The residual loader runs
+// ahead there, and the error must wait for its layer.
 func residualLeaves(c *Campaign) *plan {
 	var at []int
 	layers := c.rig.net.Bundle.Layers
@@ -354,8 +354,8 @@ func residualLeaves(c *Campaign) *plan {
 	return c.spoil(at[c.rng.IntN(len(at))], abi.ErrDescAddress, resLeaves)
 }
 
-// beyond is the start of the first run that leaves the slot, for an output or residual whose first pixel does. It is
-// the offset itself, or later if the pixel has several C tiles and the first still fits.
+// beyond returns the range in which the first run that leaves the slot starts, for an output or residual that leaves it
+// in its first pixel. It is the offset itself, or later if the pixel has several C tiles and the first still fits.
 func (c *Campaign) beyond(d *abi.Desc, offset, rowBytes uint32) span {
 	run := int(d.OutC)
 	if e := c.entry(c.target); d.Op == abi.OpGEMM {
@@ -367,7 +367,8 @@ func (c *Campaign) beyond(d *abi.Desc, offset, rowBytes uint32) span {
 	return span{offset + c.elem()*uint32(run), offset + max(uint32(d.OutH)*rowBytes, c.elem()*uint32(d.OutC))}
 }
 
-// weights is a weight stream that is longer or shorter than the layer's, by whole beats. A depthwise layer's is one tile.
+// weights plans a weight stream that is longer or shorter than the layer's, by whole beats. In a depthwise layer the
+// stream is one tile.
 func weights(sign int) func(*Campaign) *plan {
 	return func(c *Campaign) *plan {
 		l := c.layer()
@@ -390,7 +391,7 @@ func weights(sign int) func(*Campaign) *plan {
 			return nil
 		}
 		codes := []abi.ErrCode{abi.ErrDescShape}
-		if c.entry(l).Order { // the ring may not hold that much
+		if c.entry(l).Order { // the weights may not fit the ring
 			codes = append(codes, abi.ErrFBCBRange)
 		}
 		return &plan{
@@ -403,7 +404,7 @@ func weights(sign int) func(*Campaign) *plan {
 	}
 }
 
-// fbcb is a fault in one FBCB entry.
+// fbcb plans a fault in one FBCB entry.
 func (c *Campaign) fbcb(l int, v uint32, codes []abi.ErrCode, layer int) *plan {
 	batch := len(c.rig.trial.table)
 	write := func(v uint32) error {
@@ -454,7 +455,7 @@ func badEntry(c *Campaign) *plan {
 	return c.fbcb(l, v, []abi.ErrCode{abi.ErrFBCBRange}, l)
 }
 
-// badTile uses a tile that exceeds a memory and no other limit.
+// badTile plans a tile that exceeds a memory and no other limit.
 func badTile(c *Campaign) *plan {
 	l := c.layer()
 	d, batch := &c.rig.net.Bundle.Layers[l], len(c.rig.trial.table)

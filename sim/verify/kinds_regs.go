@@ -1,4 +1,4 @@
-// Faults in registers: of a start, and of accesses during one.
+// Faults in registers: in those of a start, and by accesses during a start.
 
 package verify
 
@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// start is a fault in the registers of a start.
+// start plans a fault in the registers of a start.
 func start(what string, code abi.ErrCode, change func(*regs)) *plan {
 	return &plan{what: what, codes: []abi.ErrCode{code}, layer: -1, port: -1, before: func(g *regs) (string, error) {
 		change(g)
@@ -19,7 +19,7 @@ func start(what string, code abi.ErrCode, change func(*regs)) *plan {
 	}}
 }
 
-// cycle picks a cycle of the trial, with room for what follows.
+// cycle picks a cycle of the trial, at least room cycles before its end.
 func (c *Campaign) cycle(room uint64) uint64 {
 	if c.rig.trial.cycles <= room {
 		return 0
@@ -78,7 +78,7 @@ func startWhileBusy(c *Campaign) *plan {
 	return c.duringStart(fmt.Sprintf("CTRL written with %#x", v), 3, func() (string, error) { return c.refused(abi.RegCtrl, v) })
 }
 
-// duringStart does something harmless during a start.
+// duringStart plans a harmless access during a start.
 func (c *Campaign) duringStart(what string, cycles uint64, do func() (string, error)) *plan {
 	p := &plan{what: what, codes: []abi.ErrCode{abi.ErrNone}, layer: -1, port: -1, at: c.cycle(cycles + 16)}
 	p.what += fmt.Sprintf(" in cycle %d", p.at)

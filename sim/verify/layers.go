@@ -32,7 +32,7 @@ type Layers struct {
 	Exercised
 	N        int            `json:"-"` // number of layers
 	Networks int            `json:"networks"`
-	Woven    int            `json:"woven"` // networks with maps woven of phases
+	Woven    int            `json:"woven"` // networks with maps that are interleaved from phases
 	Ops      map[string]int `json:"ops"`
 	MACs     int64          `json:"macs"`
 	Memory   Memories       `json:"memory"`
@@ -41,31 +41,31 @@ type Layers struct {
 // LayersConfig sets the number of layers.
 type LayersConfig struct {
 	N        int
-	Designs  int // over which blocks are spread
+	Designs  int // number of designs; block i is on design i % Designs
 	Seed     uint64
 	Coverage *Coverage
 }
 
-// inBlock is the number of layers of a block, and the most networks, which have one layer or more.
+// inBlock is the number of layers of a block. As a network has a layer or more, it is also the largest number of networks.
 const inBlock = 16
 
 // directed limits the networks drawn to find missing kinds, as a multiple of N.
 const directed = 8
 
-// Blocks is the number of blocks of random layers: at least one of each design. Block i is on design i % Designs.
+// Blocks returns the number of blocks of random layers: at least one per design.
 func (c *LayersConfig) Blocks() int { return max((c.N+inBlock-1)/inBlock, c.Designs) }
 
-// seed of the first network of a block.
+// seed returns the seed of the first network of a block.
 func (c *LayersConfig) seed(block int) uint64 { return c.Seed<<20 + uint64(block)*inBlock }
 
-// draws are those of a block.
+// draws returns the random numbers of a block.
 func (c *LayersConfig) draws(block int) *rand.Rand {
 	return rand.New(rand.NewPCG(c.Seed, 0x736c756963650003^uint64(block)<<16))
 }
 
-// RandomLayers runs random networks of a block on a newly opened bench, each as a random batch with its own memory
-// timing, and compares all bytes of all slots, so that what a block finds depends on its number alone. The error wraps
-// ErrMismatch if the hardware is wrong, and identifies the case.
+// RandomLayers runs the random networks of a block, each as a random batch with its own memory timing, and compares all
+// bytes of all slots. On a newly opened bench the result depends only on the block's number. The error identifies the
+// case and wraps ErrMismatch if the hardware is wrong.
 func RandomLayers(ctx context.Context, on *Bench, c LayersConfig, block int) (*Layers, error) {
 	total, rng, next := &Layers{Ops: map[string]int{}}, c.draws(block), device.RequestID(0)
 	n := c.N*(block+1)/c.Blocks() - c.N*block/c.Blocks()
@@ -78,8 +78,8 @@ func RandomLayers(ctx context.Context, on *Bench, c LayersConfig, block int) (*L
 	return total, on.count(c.Coverage)
 }
 
-// MissingLayers goes on, on one bench of each design, with networks that have a kind of layer in some batch that the
-// coverage lacks.
+// MissingLayers continues on one bench per design. It runs only networks that have a kind of layer, for some batch size,
+// that the coverage lacks.
 func MissingLayers(ctx context.Context, benches []*Bench, c LayersConfig, progress func(int)) (*Layers, error) {
 	total, rng, next := &Layers{Ops: map[string]int{}}, c.draws(c.Blocks()), device.RequestID(0)
 	for i := 0; i < directed*c.N && c.Coverage.LayersMissing(); i++ {
@@ -97,7 +97,7 @@ func MissingLayers(ctx context.Context, benches []*Bench, c LayersConfig, progre
 	return total, nil
 }
 
-// named is random with an error that names the case.
+// named runs random and adds the case to its error.
 func (b *Bench) named(ctx context.Context, seed uint64, rng *rand.Rand, next *device.RequestID, cov *Coverage, news bool, total *Layers) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -126,7 +126,7 @@ func (x *Layers) Add(o *Layers) {
 
 func (x *Layers) exercised(o *Exercised) { x.Exercised.add(o) }
 
-// batch draws the batch of a network; 0 if something new is required and no batch shows it.
+// batch draws the batch size of a network. With news it returns the size that hits most empty bins; 0 if no size does.
 func (b *Bench) batch(net *bundle.Bundle, rng *rand.Rand, cov *Coverage, news bool) int {
 	most := b.Dev.Info().MaxBatch
 	if !news {
@@ -152,7 +152,8 @@ func (b *Bench) batch(net *bundle.Bundle, rng *rand.Rand, cov *Coverage, news bo
 // random runs one network, with a start for each segment. With news it runs only if something new occurs.
 func (b *Bench) random(ctx context.Context, seed uint64, rng *rand.Rand, next *device.RequestID, cov *Coverage, news bool, total *Layers) error {
 	o := randnet.Built()
-	// As Resize, ConvTranspose and DepthToSpace leave them. Random maps of int8 have a zero point each, which no move changes.
+	// Interleaved maps, as Resize, ConvTranspose and DepthToSpace make them. Random int8 maps have different zero points,
+	// which a move cannot change.
 	o.Woven = seed%5 == 0 && !b.Design.Int8()
 	net, err := randnet.New(seed, b.Design, o)
 	if err != nil {
@@ -246,7 +247,7 @@ func (b *Bench) segment(ctx context.Context, bun *bundle.Bundle, one *device.Lau
 	return nil
 }
 
-// count adds the bursts of each port and the stall cycles of array and ports.
+// count adds the bursts of each port and the stall cycles of array and ports to the coverage.
 func (b *Bench) count(cov *Coverage) error {
 	if b.Bus == nil {
 		return nil
@@ -269,7 +270,7 @@ func (b *Bench) count(cov *Coverage) error {
 	return nil
 }
 
-// add adds what one configuration has exercised.
+// add adds the counts of another device.
 func (e *Exercised) add(c *Exercised) {
 	sum := func(a, b []int) []int {
 		if len(a) < len(b) {

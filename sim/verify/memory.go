@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// Bus is what random layers need of a co-simulation besides the driver.
+// Bus is the part of a co-simulation that random layers use besides the driver.
 type Bus interface {
 	ReadReg(offset uint32) (uint32, error)
 	Info() npu.CosimInfo
@@ -28,8 +28,8 @@ type memory struct {
 	stalls []npu.Fault
 }
 
-// drawMemory draws the timing from the network's seed. Bandwidth is at most a beat a cycle on each port. Half of the
-// memories accept 16 outstanding bursts, as the boards' controllers do; the others fewer.
+// drawMemory draws the timing from the network's seed. Bandwidth is at most one beat per cycle on each port. Half of the
+// memories accept 16 outstanding bursts, as the boards' controllers do; the others accept fewer.
 func drawMemory(seed uint64, d configs.Design) memory {
 	rng := rand.New(rand.NewPCG(seed, 0x736c75696365000d))
 	log := func(low, high float64) float64 { return low * math.Pow(high/low, rng.Float64()) }
@@ -54,7 +54,7 @@ func drawMemory(seed uint64, d configs.Design) memory {
 	return m
 }
 
-// set applies it to a bus.
+// set applies the timing to a bus.
 func (m *memory) set(bus Bus) error {
 	if err := bus.ClearFaults(); err != nil {
 		return err
@@ -87,7 +87,7 @@ func (x *Memories) add(m *memory) {
 	})
 }
 
-// join adds others.
+// join adds the description of others.
 func (x *Memories) join(o *Memories) {
 	if x.Networks == 0 {
 		x.BytesPerCycle, x.Latency = o.BytesPerCycle, o.Latency

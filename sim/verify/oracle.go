@@ -23,7 +23,7 @@ const (
 type Oracle struct {
 	Images    int
 	Agreement float64 // share of images with the same exit
-	Delta     float64 // our accuracy minus theirs
+	Delta     float64 // our accuracy minus onnxruntime's
 }
 
 // CompareOracle compares the outputs of two executors at each exit, by image.
@@ -45,7 +45,7 @@ func CompareOracle(ours, theirs [][]device.ExitResult, labels []int, theta exper
 	return Oracle{Images: len(theirs), Agreement: float64(same) / n, Delta: float64(right-rightTheirs) / n}
 }
 
-// Problem describes what exceeds the bounds, or is "".
+// Problem describes the exceeded bounds, or returns "".
 func (o Oracle) Problem() string {
 	if o.Agreement >= minAgreement && math.Abs(o.Delta) <= maxDelta+1e-12 {
 		return ""

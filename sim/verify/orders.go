@@ -56,7 +56,7 @@ func CompareOrders(ctx context.Context, s *experiments.Setup, dev, ref device.Bl
 	return o, nil
 }
 
-// Problem describes a forbidden difference, or is "".
+// Problem describes a forbidden difference, or returns "".
 func (o Orders) Problem() string {
 	if o.TableActions+o.TableResults+o.MeasuredResults == 0 {
 		return ""

@@ -21,9 +21,9 @@ import (
 
 const (
 	rigMemory   = 4 << 20
-	rigGuard    = 64 << 10       // memory behind the slots that must not be written
+	rigGuard    = 64 << 10       // bytes after the slots that must not be written
 	rigBase     = 0x12_3456_0000 // beyond 32 bits
-	rigWatchdog = 20_000         // much longer than a start here is ever without progress
+	rigWatchdog = 20_000         // cycles; a start of the rig always makes progress much earlier
 )
 
 // Machine is the bus of a rig, as a co-simulation offers it.
@@ -38,7 +38,8 @@ type Machine interface {
 	Stats(port int) (npu.PortStats, error)
 }
 
-// Rig does what a driver does, but hides no fault. The checks of faults and of the stub use it.
+// Rig loads and starts networks as a driver does, but without handling faults. The checks of faults and of the stub use
+// it.
 type Rig struct {
 	design configs.Design
 	bus    Machine
@@ -53,11 +54,11 @@ type Rig struct {
 	late    uint64 // cycle until which responses to an aborted start may come
 }
 
-// trial is a good start and its result.
+// trial is a start without a fault, and its result.
 type trial struct {
 	first, last int
 	table       []int
-	before      []byte // all slots
+	before      []byte // content of all slots before the start
 	after       []byte
 	written     []bool // bytes of a slot that the layers may write
 	cycles      uint64
@@ -95,17 +96,17 @@ func (e ending) String() string {
 	return e.code.String()
 }
 
-// RigMemory is the bus options with a rig's memory.
+// RigMemory returns the bus options for a rig's memory.
 func RigMemory() npu.CosimOpts { return npu.CosimOpts{DRAMBytes: rigMemory, Base: rigBase} }
 
-// NewRig makes a rig on a bus with the memory of RigMemory.
+// NewRig returns a rig on a bus with the memory of RigMemory.
 func NewRig(bus Machine, d configs.Design) *Rig {
 	r := &Rig{design: d, bus: bus}
 	r.mem, _ = bus.DRAM()
 	return r
 }
 
-// small are networks whose starts take about 10,000 cycles and sometimes fill the accumulators.
+// small returns the options for networks with starts of about 10,000 cycles that sometimes fill the accumulators.
 func small(d configs.Design) randnet.Options {
 	o := randnet.Built()
 	o.MaxMACs, o.MaxSide = 200_000, 16
@@ -115,7 +116,7 @@ func small(d configs.Design) randnet.Options {
 	return o
 }
 
-// attempts limits redrawing of what does not fit.
+// attempts limits how often a network is redrawn because it does not fit.
 const attempts = 200
 
 // draw loads a random network that fits the memory and draws a start of some of its layers.
@@ -144,7 +145,7 @@ func (r *Rig) draw(ctx context.Context, rng *rand.Rand) error {
 	return fmt.Errorf("no network of %d fits %d bytes", attempts, len(r.mem))
 }
 
-// load does what a driver does between power-on and the first start.
+// load prepares the NPU for the first start after power-on.
 func (r *Rig) load(ctx context.Context) error {
 	if _, err := npu.Play(ctx, r.bus, r.records); err != nil {
 		return fmt.Errorf("load random network of seed %d: %w", r.net.Seed, err)
@@ -152,7 +153,7 @@ func (r *Rig) load(ctx context.Context) error {
 	return r.bus.WriteReg(abi.RegWatchdog, rigWatchdog)
 }
 
-// stride of the slots, in bytes.
+// stride returns the stride of the slots, in bytes.
 func (r *Rig) stride() int { return int(r.net.Bundle.Slot.Stride) }
 
 // drawTrial draws layers, batch, slots and their content, computes the result with golden, and runs the start once:
@@ -216,13 +217,13 @@ func (r *Rig) drawTrial(ctx context.Context, rng *rand.Rand) error {
 // errCheck says that the hardware differs from golden.
 var errCheck = errors.New("the hardware differs from its reference")
 
-// where identifies the trial for repetition.
+// where describes the trial, so that it can be repeated.
 func (r *Rig) where() string {
 	t := &r.trial
 	return fmt.Sprintf("%s, random network of seed %d, layers %d..%d of %d, slots %v", r.design.Name, r.net.Seed, t.first, t.last, len(r.net.Bundle.Layers), t.table)
 }
 
-// good is the register values of the trial's start.
+// good returns the register values of the trial's start.
 func (r *Rig) good() regs {
 	t := &r.trial
 	g := regs{
@@ -235,13 +236,13 @@ func (r *Rig) good() regs {
 	return g
 }
 
-// restore restores the memory at the trial's begin.
+// restore restores the memory as it was before the trial.
 func (r *Rig) restore() {
 	copy(r.mem, r.image)
 	copy(r.mem[r.slots:], r.trial.before)
 }
 
-// run restores memory, starts, and waits for the end.
+// run restores the memory, starts, and waits for the end.
 func (r *Rig) run(ctx context.Context, g regs, limit uint64) (ending, error) {
 	r.restore()
 	began, err := r.start(g)
@@ -251,7 +252,7 @@ func (r *Rig) run(ctx context.Context, g regs, limit uint64) (ending, error) {
 	return r.finish(ctx, began, limit)
 }
 
-// begun is the state at a start: the counters before it.
+// begun holds the cycle and the counters before a start.
 type begun struct {
 	cycle uint64
 	counts
@@ -338,8 +339,8 @@ func (r *Rig) wrong(e ending) string {
 	return ""
 }
 
-// strayWrites returns where a failed start wrote outside of its area: with outputs, bytes that its layers write; else the
-// slots of the batch.
+// strayWrites describes a write of a failed start outside of its area, or returns "". The area is the slots of the batch;
+// with outputs set, only the bytes in them that its layers write.
 func (r *Rig) strayWrites(begin []byte, outputs bool) string {
 	now := slices.Clone(r.mem[:r.used])
 	for _, s := range r.trial.table {
@@ -364,7 +365,7 @@ func (r *Rig) explain(i int, want []byte) string {
 	return fmt.Sprintf("memory at %s is %#02x, expected %#02x", place, r.mem[i], want[i])
 }
 
-// differ is the first index at which a and b differ, or -1.
+// differ returns the first index at which a and b differ, or -1.
 func differ(a, b []byte) int {
 	if bytes.Equal(a, b) {
 		return -1

@@ -1,4 +1,4 @@
-// Serving on a device and its reference: under a random schedule, and the order of actions.
+// Serving on a device and its reference under a random schedule.
 
 package verify
 
@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// randomStream separates a seed's draws here from its arrivals.
+// randomStream separates the random schedule of a seed from the arrivals of the same seed.
 const randomStream = 0x736c756963650002
 
 // random is a policy that halts, fills and merges at random, to exercise devices.
@@ -61,7 +61,7 @@ func (r *random) Decide(_ sched.Time, s *sched.State, _ *sched.Event, buf []sche
 		launch(base.Reached, room)
 		return buf
 	}
-	if !halted && base.Reached < base.Last && r.rng.IntN(4) == 0 { // halt and continue at once, without effect
+	if !halted && base.Reached < base.Last && r.rng.IntN(4) == 0 { // halt and resume immediately, which has no effect
 		buf = append(buf, sched.Action{Kind: sched.Preempt, Launch: base.ID})
 		halted = true
 	}

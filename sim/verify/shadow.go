@@ -22,8 +22,8 @@ type Slotted interface {
 // of the slots of all samples in the device, including halted ones. The reference's slots start as copies of the
 // device's, so that unwritten bytes are compared too.
 type Shadow struct {
-	Slotted           // the device; its times and counts are reported
-	Reference Slotted // computes the same in its own slots
+	Slotted           // the device; its times and counters are reported
+	Reference Slotted // the reference, with its own slots
 
 	b    *bundle.Bundle
 	live []device.RequestID
@@ -31,10 +31,10 @@ type Shadow struct {
 	Exercised Exercised
 }
 
-// Exercised counts what was exercised.
+// Exercised counts the launches and their events.
 type Exercised struct {
 	Launches int    `json:"launches"` // started segments
-	Batches  []int  `json:"batches"`  // starts by B_act - 1
+	Batches  []int  `json:"batches"`  // starts, by B_act - 1
 	Exits    []int  `json:"exits"`    // requests by exit
 	Bytes    uint64 `json:"bytes_compared"`
 	Logits   int    `json:"logits_compared"`

@@ -16,7 +16,7 @@ import (
 	"github.com/sluice-npu/sluice/sim/verify"
 )
 
-// setup is a random network with two exits and n random images.
+// setup returns a random network with two exits and n random images.
 func setup(t *testing.T, n int) (configs.Design, *experiments.Setup) {
 	t.Helper()
 	d, err := configs.Load("tiny")

@@ -1,6 +1,6 @@
 // Package cosim_test tests the command npu_cosim with a stand-in for the NPU that copies memory (standin.sv): every
-// width and number of ports, vectors that match and that do not, windows into the DRAM file, traces, sockets, the
-// free-running mode.
+// width and number of ports, vectors with correct and wrong expectations, windows into the DRAM file, traces, sockets,
+// and the free-running mode.
 package cosim_test
 
 import (
@@ -63,7 +63,7 @@ func run(t *testing.T, name string, args ...string) (int, string) {
 
 const window = 1 << 18
 
-// copies is a file of vectors in which every port copies beats from one half of memory to the other.
+// copies returns vectors in which every port copies beats from one half of memory to the other.
 func copies(rng *rand.Rand, d configs.Design, base uint64, beats int, spoil bool) []vectors.Record {
 	const stride = window / 8
 	n := beats * d.AXIBytes
@@ -348,7 +348,7 @@ func TestFreeRun(t *testing.T) {
 	if irq, _ := call(3, 0, abi.RegIRQStatus, 1); irq != 0 {
 		t.Error("the interrupt stays")
 	}
-	// A run in this mode also ends with the interrupt.
+	// In this mode too, a run ends with the interrupt.
 	call(3, 0, abi.RegCtrl, 1)
 	for irq := uint32(0); irq == 0; {
 		send(4, 0, 100000, 0, 0)

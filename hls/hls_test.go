@@ -44,14 +44,14 @@ var breaks = []broken{
 	{"halves of PEs", "compute.hpp", "const acc_t alone = l.half ? line[c & 1][half_own]", "const acc_t alone = l.half ? line[0][half_own]", "expected"},
 }
 
-// requests are errors at the port of results: an answer that is not awaited, and a request with another length than
-// its loop.
+// requests are errors at the port for results: an answer that is not awaited, and a request whose length differs from
+// its loop's.
 var requests = []broken{
 	{"an answer too few", "write.hpp", "answers:\n  for (int i = 0; i < open; i++) {", "answers:\n  for (int i = 1; i < open; i++) {", "requests are open at the end"},
 	{"a request of another length", "write.hpp", "gmem.write_request(first, beats);", "gmem.write_request(first, beats + 1);", "burst_maxi: "},
 }
 
-// breaks8 are errors in what int8 alone has.
+// breaks8 are errors in parts that only int8 has.
 var breaks8 = []broken{
 	{"a factor of the next channel", "write.hpp", "p * GROUP_WORDS + BIAS_WORDS * (j + 1) - 1]", "p * GROUP_WORDS + (BIAS_WORDS * (j + 1) + 1) % GROUP_WORDS]", "expected"},
 	{"padding of zero", "read.hpp", "row.x[i] = in ? v : word_t(l.in_zero);", "row.x[i] = in ? v : word_t(0);", "expected"},
@@ -103,7 +103,7 @@ func written(t *testing.T, out, config string, n int) (files []string) {
 	return files
 }
 
-// TestWrite writes networks as the tree defines them that it is in: TestOneSource calls it in its copy.
+// TestWrite writes networks with the definitions of the tree that it runs in. TestOneSource calls it in its copy.
 func TestWrite(t *testing.T) {
 	out := os.Getenv("SLUICE_HLS_VECTORS")
 	if out == "" {
@@ -123,7 +123,7 @@ func play(t *testing.T, dir, src, config string, files []string) (string, int) {
 	return simulate(t, dir, last(binary), files)
 }
 
-// last is the last line of a build's output: the path of the process.
+// last returns the last line of a build's output: the path of the process.
 func last(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	return lines[len(lines)-1]
@@ -187,7 +187,7 @@ func TestBreaks(t *testing.T) {
 	}
 }
 
-// eight is tinyx in int8, in a file of its own: a chain of int8 has four multipliers or more.
+// eight writes a file with tinyx in int8, where a chain needs four multipliers or more.
 func eight(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root(t), "hw", "configs", "tinyx.yaml"))
@@ -332,8 +332,8 @@ func compiled(t *testing.T, config, src, program string) (string, error) {
 	return run(t, dir, nil, binary)
 }
 
-// TestPacked: two channels of int8 share a multiplier, exactly so at the ends of weights and elements; with a product a
-// segment more they are not.
+// TestPacked: two channels of int8 share a multiplier. The results are exact at the extremes of weights and elements, and
+// wrong with one more product per segment.
 func TestPacked(t *testing.T) {
 	const program = `
 #include "compute.hpp"
@@ -369,7 +369,8 @@ int main() {
 	}
 }
 
-// TestRoundEven: ties, which random networks seldom have, and ends of 16 bits are golden's; half away from zero is not.
+// TestRoundEven: ties, which are rare in random networks, and extremes of 16 bits are rounded as by golden. Rounding half
+// away from zero is noticed.
 func TestRoundEven(t *testing.T) {
 	var cases strings.Builder
 	for n := range uint8(abi.ShiftMax + 1) {
@@ -398,7 +399,7 @@ int main() {
 	}
 }
 
-// changed is a copy of the kernel's source in which a text that is there once is another.
+// changed returns a copy of the kernel's source in which a text, which must occur once, is replaced.
 func changed(t *testing.T, file, old, with string) string {
 	t.Helper()
 	src := t.TempDir()
@@ -419,7 +420,7 @@ func changed(t *testing.T, file, old, with string) string {
 	return src
 }
 
-// numbers are the integers from 8 on that may be written in the kernel, by file.
+// numbers lists the integers of 8 and more that may be written in the kernel, by file.
 var numbers = map[string]map[string]string{
 	"layer.hpp": {"20": "MAX_TRIPS, a bound for synthesis"},
 	"npu.cpp":   {"32": "a descriptor's word", "31": "a descriptor's word"},
@@ -475,8 +476,8 @@ func TestClamp(t *testing.T) {
 	}
 }
 
-// TestNumbers: widths, offsets, codes and limits are never written in the kernel as numbers; the numbers that are
-// written are on the list above.
+// TestNumbers: widths, offsets, codes and limits are never written in the kernel as numbers; only the numbers in the
+// list above are allowed.
 func TestNumbers(t *testing.T) {
 	number := regexp.MustCompile(`\b(?:0[xX][0-9a-fA-F]+|[0-9]+)[uUlL]*\b`)
 	beside := regexp.MustCompile(`//.*|"[^"]*"|\bu?int(?:8|16|32|64)_t\b|to_u?int64\b`)
@@ -509,8 +510,8 @@ func TestNumbers(t *testing.T) {
 }
 
 // TestOneSource: registers, descriptor and FBCB are defined in hw/abi/abi.yaml, sizes in hw/configs. This test
-// changes both in a copy (fields and registers moved, a constant, a size), generates everything anew, and the kernel
-// must compute the same as golden: nothing of it may be duplicated in hls.
+// changes both in a copy (fields and registers moved, a constant, a size) and generates everything anew. The kernel
+// must still compute the same as golden, so no definition is repeated in hls.
 func TestOneSource(t *testing.T) {
 	from, dir := root(t), t.TempDir()
 	for _, name := range []string{"go.mod", "go.sum", "boards", "bitstreams", "dse", "host", "hls", "hw", "sim"} {

@@ -80,8 +80,8 @@ func bursts(m *module, src *source, loops []*loop, seen evolution, r *Report) {
 	slices.Sort(r.Problems)
 }
 
-// burst returns why the accesses to one port in a loop cannot become a burst; "" if they can. The compiler may have
-// split a beat; its parts then lie next to each other.
+// burst returns the reason why the accesses to one port in a loop cannot become a burst; "" if they can. If the compiler
+// has split a beat, its parts lie next to each other.
 func (l *loop) burst(all []access, seen evolution) string {
 	bytes, step, base := 0, 0, ""
 	parts, read := map[string]bool{}, map[string]bool{}
@@ -200,7 +200,7 @@ func (f *function) accesses(pointer, bundle string, said func(string, ...any)) (
 					said("%s: DRAM (%s): %s", f.name, bundle, op)
 					continue
 				}
-				n, _ := strconv.Atoi(args[2]) // 0 if it is not a constant
+				n, _ := strconv.Atoi(args[2]) // 0 if not a constant
 				out = append(out, access{i, bundle, args[0] == pointer, pointer, n})
 			case slices.Contains(f.params, pointer) && i.arguments() != nil:
 				// the pointer to DRAM is passed on unchanged

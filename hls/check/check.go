@@ -1,7 +1,7 @@
 // Package check tests that an HLS tool can turn the HLS kernel into hardware. It reads LLVM's intermediate code of
-// each instance (clang 14, opt 14). Rejected are external, indirect and recursive calls, allocation, variable sizes
+// each instance (clang 14, opt 14). It rejects external, indirect and recursive calls, allocation, variable sizes
 // and floating point. Every loop must have a bound, from ScalarEvolution or from a stated trip count. Every stated II
-// must be at least what the memory dependences require that LLVM's dependence analysis prints.
+// must be large enough for the memory dependences that LLVM's dependence analysis prints.
 //
 // The vendor's scheduler is not modelled: an II that passes here can still fail there because of a long path.
 package check
@@ -87,7 +87,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		"-std=c++14", "-O1", "-g1", "-D__SYNTHESIS__", "-fno-vectorize", "-fno-slp-vectorize", "-fno-builtin",
 		"-fno-discard-value-names", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics",
 		"-Wno-unknown-pragmas", "-Wno-unused-label", "-Wno-vla-extension", "-I" + dir, "-S", "-emit-llvm", "-o", "-",
-		// unroll whatever a pragma says, however large the result: clang's own limit is 16,384 instructions
+		// unroll every loop with the pragma, without clang's own limit of 16,384 instructions
 		"-mllvm", "-pragma-unroll-threshold=2147483647",
 	}
 	for _, i := range o.Include {
@@ -150,7 +150,7 @@ type loop struct {
 	bounded bool // LLVM finds a bound
 }
 
-// value names the result of an instruction in a function; evolution holds ScalarEvolution's expression of each value.
+// value identifies the result of an instruction in a function. evolution holds ScalarEvolution's expressions, by value.
 type (
 	value struct {
 		f    *function
@@ -203,7 +203,7 @@ func findLoops(ctx context.Context, m *module, src *source, text string, r *Repo
 	return loops, seen, nil
 }
 
-// readLoops reads what LLVM printed of the loops and of the values' evolution.
+// readLoops reads LLVM's output about the loops and the evolution of values.
 func readLoops(printed string, m *module) ([]*loop, evolution, error) {
 	seen := evolution{}
 	var f *function // the function whose expressions are being printed
@@ -269,7 +269,7 @@ func loopOf(depth, blocks string) *loop {
 	return l
 }
 
-// loop counts a loop, and says what is wrong with it.
+// loop counts a loop and reports its problems.
 func (r *Report) loop(l *loop, loops []*loop, m *module) {
 	said := func(format string, args ...any) { r.Problems = append(r.Problems, fmt.Sprintf(format, args...)) }
 	r.Loops++
@@ -332,8 +332,8 @@ func (l *loop) place(m *module, src *source) *sourceLoop {
 			}
 		}
 	}
-	// an instruction that was moved keeps its line, so a few may lie outside. One that was inlined lies inside
-	// statements of its own function and of the caller; the nearer one is meant.
+	// an instruction that was moved keeps its line, so a few may lie outside. An inlined instruction lies inside
+	// statements of its own function and of the caller; the nearer statement is used.
 	type score struct{ n, calls int }
 	scores := map[*sourceLoop]score{}
 	for _, b := range l.f.blocks {

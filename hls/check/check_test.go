@@ -370,7 +370,7 @@ extern "C" void top(unsigned long *on_chip, unsigned long *gmem, int n) {
 }`, "is stored"},
 }
 
-// portCases are memories that a trip accesses as often as allowed, or more often.
+// portCases are loops that access memories as often per trip as allowed, or more often.
 var portCases = []struct {
 	name, code, want string
 }{

@@ -65,7 +65,7 @@ func (m *module) relevant(text string, alike map[*inst]int) string {
 }
 
 // removable reports whether an instruction accesses memory and may be removed if it is not compared. Locks of blocks
-// are kept: other accesses go through them.
+// are kept, since other accesses use them.
 func (i *inst) removable() bool {
 	op := i.op()
 	switch {
@@ -86,8 +86,8 @@ type reach struct {
 	writes   bool
 	unknown  bool   // the place is unknown
 	anywhere bool   // it may touch any of the variable's memories
-	memory   string // which memory
-	place    string // in that memory
+	memory   string // name of the memory
+	place    string // index in that memory
 }
 
 // compared returns the instructions to compare, each with the number of instructions that it represents. For a
@@ -124,7 +124,7 @@ type reached struct {
 	reach
 }
 
-// reached returns what an instruction reads and writes, without registers.
+// reached returns the memories that an instruction reads and writes, without registers.
 func (l *loop) reached(m *module, src *source, i *inst) (out []reached) {
 	for _, t := range i.touches() {
 		if i.removable() && strings.Contains(i.op(), "call ") && !memcpyRE.MatchString(attributeRE.ReplaceAllString(i.op(), "")) {
@@ -233,7 +233,7 @@ func dependences(ctx context.Context, m *module, src *source, text string, loops
 		if l == nil || l != innermost(loops, f, b.block) || l.src == nil || l.src.II == 0 {
 			continue
 		}
-		// a read before a write (anti) becomes, seen the other way round, a read in a later trip
+		// a read before a write (anti) is, in reverse, a write that a later trip reads
 		reader, writer, back := b, a, false
 		if !confused && g[1] == "anti" {
 			reader, writer, back = a, b, true
@@ -241,7 +241,7 @@ func dependences(ctx context.Context, m *module, src *source, text string, loops
 		distance := 1
 		name, kind := f.object(reader, false)
 		if confused {
-			// the analysis does not look into the copy of a struct: it may read what is written
+			// the analysis does not examine the copy of a struct, which may read the written value
 			if written, _ := f.object(writer, true); written == "" || written != name {
 				continue
 			}
@@ -249,7 +249,7 @@ func dependences(ctx context.Context, m *module, src *source, text string, loops
 			continue
 		}
 		if kind == register || src.registers[name] {
-			continue // only the path's latency
+			continue // affects only the latency of the path
 		}
 		n := min(alike[a], alike[b])
 		r.Carried += n

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// module is LLVM's intermediate code as text, parsed as far as the checks need it.
+// module holds the parts of LLVM's intermediate code that the checks use, as text.
 type module struct {
 	functions []*function
 	names     map[string]*function
@@ -93,13 +93,13 @@ func parse(text string) *module {
 	return m
 }
 
-// bare is an instruction's text without its metadata, which every tool renumbers.
+// bare returns an instruction's text without its metadata, which every tool renumbers.
 func bare(text string) string {
 	text, _, _ = strings.Cut(strings.TrimSpace(text), ", !")
 	return groupRE.ReplaceAllString(text, "")
 }
 
-// op is an instruction without its result's name.
+// op returns an instruction without its result's name.
 func (i *inst) op() string {
 	if g := defRE.FindStringSubmatch(i.text); g != nil {
 		return g[2]
@@ -107,8 +107,8 @@ func (i *inst) op() string {
 	return i.text
 }
 
-// callee is the name of the called function; "" if the instruction calls none. For an indirect call it is the
-// register.
+// callee returns the name of the called function; "" if the instruction is not a call. For an indirect call it returns
+// the register.
 func (i *inst) callee() (name string, indirect bool) {
 	op := i.op()
 	if !strings.Contains(op, "call ") && !strings.Contains(op, "invoke ") {
@@ -128,8 +128,8 @@ func (i *inst) callee() (name string, indirect bool) {
 
 var attributeRE = regexp.MustCompile(`\b(dereferenceable|dereferenceable_or_null|align|sret|byval)\([^()]*(\([^()]*\))?[^()]*\)`)
 
-// Functions that may be called besides the kernel's own: streams and blocks, which the HLS tool implements, and
-// LLVM's names for parts of the language.
+// Functions that the kernel may call besides its own: streams and blocks, which the HLS tool implements, and LLVM's
+// intrinsics.
 var (
 	streamRE    = regexp.MustCompile(`^_ZN3hls(6stream|16stream_of_blocks|10burst_maxi)I`)
 	intrinsicRE = regexp.MustCompile(`^llvm\.(dbg|lifetime|memset|memcpy|memmove|smax|smin|umax|umin|abs|fshl|fshr|experimental\.noalias|ctlz|cttz|bswap|usub\.sat|uadd\.sat|assume)\b`)

@@ -19,7 +19,7 @@ var (
 	indexRE   = regexp.MustCompile(`i(?:32|64) ([%\w."$-]+)`)
 )
 
-// anywhere stands for an index that is not a constant.
+// anywhere represents an index that is not a constant.
 const anywhere = "*"
 
 // element is a place in a variable: one index for each dimension, anywhere if the index is not a constant.
@@ -28,7 +28,7 @@ type element struct {
 	index    []string
 	exact    []string // the same, with the expression of an index that is not a constant
 	at       string   // offset added to the pointer before
-	memory   bool     // false: a register, or a pointer that is followed elsewhere
+	memory   bool     // false: a scalar, or a parameter of the top function
 }
 
 // ports checks every pipelined loop against its memories: in one II, each memory can be read once and written once. A
@@ -72,7 +72,7 @@ func ports(m *module, src *source, loops []*loop, r *Report) {
 					}
 					once := fmt.Sprint(part.f.name, a.writes, a.pointer)
 					if !a.writes && met[once] {
-						continue // same word
+						continue // the same word
 					}
 					met[once] = true
 					var place []string
@@ -200,7 +200,7 @@ type touch struct {
 	writes  bool
 }
 
-// touches returns what an instruction reads and writes.
+// touches returns the variables that an instruction reads and writes.
 func (i *inst) touches() []touch {
 	op := i.op()
 	switch {
@@ -258,7 +258,7 @@ func (m *module) element(f *function, pointer string, depth int) element {
 			return m.element(f, args[0], depth+1)
 		}
 	}
-	var from []string // any of these
+	var from []string // the pointer may be any of these
 	if g := selectRE.FindStringSubmatch(op); g != nil {
 		from = g[1:]
 	} else if strings.HasPrefix(op, "phi ") {

@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// pragma lists the options of a pragma (UG1399, Vitis High-Level Synthesis User Guide, HLS Pragmas), as far as the
-// kernel uses them. The list is needed because a compiler silently ignores unknown text after #pragma HLS, and the
-// vendor's tool only warns.
+// pragma lists the options of a pragma that the kernel uses (UG1399, Vitis High-Level Synthesis User Guide, HLS
+// Pragmas). The list is needed because a compiler silently ignores unknown text after #pragma HLS, and the vendor's tool
+// only warns.
 type pragma struct {
 	need []string // required options, by key
 	may  string   // pattern of an allowed option
 }
 
-// Of the kinds of memory, only those are listed that a pipelined loop can read and write in the same cycle.
+// The listed kinds of memory are those that a pipelined loop can read and write in the same cycle.
 var pragmas = map[string]pragma{
 	"array_partition": {[]string{"variable"}, `variable=\w+|(?:type=)?(?:complete|cyclic|block)|factor=\w+|dim=[0-9]`},
 	"bind_op":         {[]string{"variable", "op", "impl"}, `variable=\w+|op=(?:mul|add|sub)|impl=(?:dsp|fabric)|latency=[0-9]+`},
@@ -40,7 +40,7 @@ var optionREs = func() map[string]*regexp.Regexp {
 	return out
 }()
 
-// known rejects a pragma or option that is not on the list, and one that is given twice.
+// known rejects a pragma or option that is not in the list, and duplicate options.
 func known(name, text string) error {
 	p, ok := pragmas[name]
 	if !ok {

@@ -36,7 +36,7 @@ var (
 	spaceRE  = regexp.MustCompile(`\s+`)
 )
 
-// blank empties text but keeps every line and column.
+// blank replaces matches by blanks, so that every other character keeps its line and column.
 func blank(text string, re *regexp.Regexp) string {
 	return re.ReplaceAllStringFunc(text, func(s string) string {
 		return strings.Map(func(r rune) rune {
@@ -207,7 +207,7 @@ func structure(src *source, r *Report) {
 	slices.Sort(r.Problems)
 }
 
-// pragma checks that a pragma names what its function has, and stands where it has an effect.
+// pragma checks that a pragma names something that its function has, and that it is in a place where it has an effect.
 func (s *source) pragma(p placed, stages map[string]bool, said func(string, ...any)) {
 	var in *definition
 	for _, d := range s.functions {
@@ -294,10 +294,10 @@ func (s *source) partitions(said func(string, ...any)) {
 	}
 }
 
-// use is how a stage uses one of its parameters.
+// use describes how a stage uses one of its parameters.
 type use struct{ reads, writes bool }
 
-// uses follows a parameter through the function and through the functions that it is passed to.
+// uses follows a parameter through the function and the functions to which it is passed.
 func (d *definition) uses(n int, defs map[string]*definition, depth int) (u use) {
 	if n >= len(d.params) || depth > 16 {
 		return use{true, true}
@@ -330,12 +330,12 @@ func (d *definition) uses(n int, defs map[string]*definition, depth int) (u use)
 	return u
 }
 
-// A region is a dataflow region: its stages in their order, its channels, and the stages that use each name.
+// region is a dataflow region: its stages in order, its channels, and the stages that use each name.
 type region struct {
 	*definition
 	stages                  []stage
 	channels                []string
-	depths                  map[string]string // by stream: what its pragma says
+	depths                  map[string]string // depth in the pragma, by stream
 	readers, writers, users map[string][]int
 }
 
@@ -387,7 +387,7 @@ func (s *source) region(d *definition, defs map[string]*definition, said func(st
 	}
 }
 
-// statements reads the region's body. It returns false if a block does not end.
+// statements reads the region's body. It returns false if a block has no end.
 func (r *region) statements(defs map[string]*definition, said func(string, ...any)) bool {
 	for at := 0; at < len(r.body); {
 		end := at
@@ -415,7 +415,7 @@ func (r *region) statements(defs map[string]*definition, said func(string, ...an
 	return true
 }
 
-// statement reads a channel or a stage.
+// statement reads the declaration of a channel or the call of a stage.
 func (r *region) statement(text string, line int, defs map[string]*definition, said func(string, ...any)) {
 	switch {
 	case text == "" || text == "SLUICE_REGION":
@@ -457,7 +457,7 @@ func (r *region) statement(text string, line int, defs map[string]*definition, s
 	}
 }
 
-// names lists stages.
+// names returns the names of stages as a list.
 func (r *region) names(at []int) string {
 	if at == nil {
 		return "none"

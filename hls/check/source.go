@@ -17,14 +17,14 @@ type sourceLoop struct {
 	End  int // the last line of its body
 	// Label names the loop in the reports of the vendor's tool.
 	Label      string
-	II         int    // of its pipeline; 0: not pipelined
+	II         int    // initiation interval of its pipeline; 0: not pipelined
 	Trips      string // the stated bound, as written; "": none
 	TripsLine  int    // line of the statement
 	Unroll     bool
 	Dependence map[string]bool // variables for which the source says that no dependence is carried
 }
 
-// source holds what the checker reads from the kernel's files.
+// source holds the facts that the checker reads from the kernel's files.
 type source struct {
 	loops     map[string]map[int]*sourceLoop // by file, line of the statement
 	registers map[string]bool                // arrays that are partitioned into registers
@@ -92,8 +92,8 @@ func setting(text, key string) string {
 	return ""
 }
 
-// read reads the files of a folder and writes them to another one in the form that the analysis needs: clang unrolls
-// and inlines what the pragmas of the HLS dialect say. Every line stays in its place.
+// read reads the files of a folder and writes them to another in the form that the analysis needs: the pragmas of the HLS
+// dialect become instructions for clang to unroll and inline. Line numbers do not change.
 func read(dir, out, top string) (*source, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.?pp"))
 	if err != nil {
@@ -192,7 +192,7 @@ func (s *source) scan(file string, lines []string) ([]string, error) {
 	return out, nil
 }
 
-// add notes a pragma, and puts into out what tells the compiler of it; open is the loop at whose head it is.
+// add records a pragma, and writes its equivalent for the compiler to out. open is the loop that begins before it.
 func (s *source) add(p placed, open *sourceLoop, out []string) error {
 	if err := known(p.kind, p.text); err != nil {
 		return err

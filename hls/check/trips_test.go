@@ -9,8 +9,7 @@ import (
 	"testing"
 )
 
-// A wrong trip count ends C-simulation with the loop's name. A correct one does not, however often the loop is
-// entered.
+// A wrong trip count ends C-simulation with the loop's name. A correct one does not, even if the loop is entered often.
 func TestCounted(t *testing.T) {
 	const kernel = `
 static int square(int n) {

@@ -20,7 +20,7 @@ const maxReport = 16 << 20
 // ErrReport is wrapped by errors about a file that is not a synthesis report.
 var ErrReport = errors.New("no csynth.xml")
 
-// Report holds the conditions of a synthesis report.
+// Report describes how a synthesis report was made.
 type Report struct {
 	File      string  `json:"file"`
 	Top       string  `json:"top"`
@@ -33,8 +33,8 @@ type Report struct {
 // tenths at most.
 const tolerance = 0.01
 
-// Doubts returns what in a report does not match the design or the part of its board (part "": unknown). II and
-// depths then belong to another schedule.
+// Doubts returns the differences of a report from the design or the part of its board (part "": unknown). With
+// differences, II and depths belong to another schedule.
 func (r *Report) Doubts(d configs.Design, part string) (out []string) {
 	said := func(format string, args ...any) { out = append(out, r.File+": "+fmt.Sprintf(format, args...)) }
 	period := 1000 / d.ClockMHz
@@ -99,7 +99,7 @@ func (m *Model) Read(file string, r io.Reader) (int, error) {
 	return len(taken), nil
 }
 
-// csynth is a report as far as it has been read.
+// csynth is the state of reading a report.
 type csynth struct {
 	dec     *xml.Decoder
 	path    []string // of elements
@@ -139,7 +139,7 @@ func (c *csynth) token(t xml.Token) error {
 	return nil
 }
 
-// element takes an element's text.
+// element reads an element's text.
 func (c *csynth) element(where, text string) (err error) {
 	switch where {
 	case "profile/UserAssignments/TopModelName":
@@ -194,7 +194,7 @@ func (c *csynth) loop(module int, loop, leaf, text string) {
 	}
 }
 
-// taken is what the model takes from a report. Loops that it does not know may have any value, `undef` for example.
+// taken returns the loops of a report that the model has. Other loops may have any value, for example `undef`.
 func (m *Model) taken(c *csynth) (map[string]Loop, error) {
 	taken := map[string]Loop{}
 	for _, key := range slices.Sorted(maps.Keys(c.found)) {
@@ -257,8 +257,8 @@ func number(text string) (int, bool) {
 	return v, err == nil && v >= 1 && v <= 1<<20
 }
 
-// is reports whether a module is a loop's: a pipelined loop is a module of its own, and an inlined function has its
-// caller's name.
+// is reports whether a loop of the report is the named one. A pipelined loop is a module of its own, and an inlined
+// function has its caller's name.
 func (l *reported) is(name, module string) bool {
 	function, own, _ := strings.Cut(name, ".")
 	if own != l.label {

@@ -175,7 +175,7 @@ func TestReadRefuses(t *testing.T) {
 	}
 }
 
-// Every pipelined loop of the kernel is in the model, and none is used that does not exist (Layer would panic).
+// Every pipelined loop of the kernel is in the model, and the model uses no other loop (Layer would panic).
 func TestLoops(t *testing.T) {
 	m := model(t)
 	for _, name := range []string{"load_run.beats", "form_pass.row", "multiply.rows", "drain.steps", "write_out.beats"} {

@@ -1,7 +1,7 @@
-// Package estimate estimates the cycles of the HLS kernel's stages from the initiation intervals and trip counts in
-// the source. No tool has scheduled the code: pipeline depths are assumptions (assumedDepth), and an II is the value
-// of the pragma. If there are reports of the vendor's synthesis (csynth.xml), their values replace both. A test
-// compares the trip counts with C-simulation.
+// Package estimate estimates the cycles of the HLS kernel's stages from initiation intervals and trip counts. No tool
+// has scheduled the code: pipeline depths are assumptions (assumedDepth), and an II is the value of the pragma. If there
+// are reports of the vendor's synthesis (csynth.xml), their values replace both. A test compares the trip counts with
+// C-simulation.
 package estimate
 
 import (
@@ -35,8 +35,8 @@ type Model struct {
 	Reports []Report
 }
 
-// assumedDepth is the number of cycles from the start to the end of a trip if no report states it: a block RAM read,
-// a rotation, a multiplier with its registers, an adder tree, a write.
+// assumedDepth is the assumed number of cycles from the start to the end of a trip if no report states it: a block RAM
+// read, a rotation, a multiplier with its registers, an adder tree, a write.
 const assumedDepth = 12
 
 // New creates a model with the loops as the kernel's pragmas describe them.
@@ -55,7 +55,7 @@ func New(d configs.Design) (*Model, error) {
 // Layer is the estimate of one layer.
 type Layer struct {
 	Stages  map[string]int64 `json:"stages"` // cycles of each stage on its own
-	DRAM    int64            `json:"dram"`   // cycles that DRAM takes for the bytes of all beats
+	DRAM    int64            `json:"dram"`   // cycles in which DRAM transfers the bytes of all beats
 	Port    int64            `json:"port"`   // cycles of the memory port that transfers most beats, one beat per cycle
 	Cycles  int64            `json:"cycles"` // total of the layer
 	Bound   string           `json:"bound"`  // the stage that takes longest, or BoundDRAM or BoundPort
@@ -69,15 +69,15 @@ const (
 )
 
 // item is the work of one row tile for one C tile, in cycles: load its rows (0 if they are on chip), compute in the
-// array, and process the results. Each of these steps hands over a whole block of memory to the next.
+// array, and process the results. Each step passes a whole block of memory to the next.
 type item struct{ load, front, back int64 }
 
-// schedule returns when the last item is done. Between two steps there are two blocks. A step begins when the step
-// before has filled a block and the step after has emptied the last block but one.
+// schedule returns the cycle in which the last item is done. Between two steps there are two blocks. A step begins when
+// the previous step has filled a block and the next step has emptied the block of two items before.
 func schedule(items []item) int64 {
 	var loaded, front, back int64
-	released := []int64{0, 0} // of the tiles' blocks, in the order of loads
-	left := []int64{0, 0}     // of the accumulators'
+	released := []int64{0, 0} // cycles in which the tiles' blocks become free, in the order of loads
+	left := []int64{0, 0}     // the same for the accumulators' blocks
 	for _, it := range items {
 		if it.load > 0 || len(released) == 2 {
 			loaded = max(loaded, released[len(released)-2]) + it.load
@@ -103,16 +103,16 @@ type layer struct {
 	gemm, pool  bool
 	two         bool
 	lanes, tc   int
-	passes      int  // of the array; depthwise: words of NB weights
+	passes      int  // passes of the array; depthwise: words of NB weights
 	outer       bool // C tiles are the outermost loop
 	tiles       []tile
 	channels    []int // channels of each C tile
 	resWhole    bool
 	resOnce     bool // one pixel for all positions
 	outWhole    bool
-	bytes       int // of the weights
+	bytes       int // size of the weights
 	replay      bool
-	beat, words int // bytes and elements
+	beat, words int // size of a beat in bytes, and in elements
 	elem        int // bytes of an element
 	pair        int // channels of a vector of weights
 }
@@ -195,7 +195,8 @@ func (l *layer) runs(t tile, whole, once bool, offset, rowBytes uint32, pix, c0,
 // groups returns the number of steps of DRAIN words in which nch channels of a pixel are written.
 func (m *Model) groups(nch int) int { return ceil(nch, m.Design.Drain) }
 
-// period returns the trips of a window in the lanes: its taps, or the most groups of words that it completes.
+// period returns the trips of a window in the lanes: its taps or, if larger, parts, the groups of words that it
+// completes.
 func (m *Model) period(l *layer) (period, parts int) {
 	words, nb := int(l.d.InC), m.Design.NB()
 	if words > nb {
@@ -224,7 +225,7 @@ func (m *Model) Layer(desc *abi.Desc, e abi.FBCB, batch int) Layer {
 		w.visits = int64(len(l.channels))
 	}
 	items := make([][]item, len(l.tiles)) // by row tile, C tile
-	weights := map[*item]int64{}          // their beats
+	weights := map[*item]int64{}          // beats of weights, by item
 	for i, t := range l.tiles {
 		items[i] = make([]item, len(l.channels))
 		load := w.load(t)
@@ -257,13 +258,13 @@ func (m *Model) Layer(desc *abi.Desc, e abi.FBCB, batch int) Layer {
 	return w.total(schedule(l.order(items)))
 }
 
-// work is a layer as its stages' cycles are added up.
+// work adds up the cycles of a layer's stages.
 type work struct {
 	*Model
 	*layer
-	visits          int64            // of each row tile's rows
-	now             map[string]int64 // cycles of the stages for this item
-	inBeats, wBeats int64            // of rows and of weights
+	visits          int64            // number of times that each row tile's rows are loaded
+	now             map[string]int64 // cycles of this item, by stage
+	inBeats, wBeats int64            // beats of rows and of weights
 	out             Layer
 }
 
@@ -280,10 +281,10 @@ func (w *work) trips(stage, loop string, entries, n int64) {
 
 func (w *work) latency() int64 { return int64(w.Design.DRAM.LatencyCycles) }
 
-// wait adds the latency of runs: each is a burst, and the next one is requested when it has arrived.
+// wait adds the latency of runs. Each run is a burst, and the next is requested when it has arrived.
 func (w *work) wait(stage string, runs int64) { w.now[stage] += runs * w.latency() }
 
-// done takes the cycles added so far, at the end of an item or of work that a layer does once.
+// done returns the cycles added since its last call, at the end of an item or of work that a layer does once.
 func (w *work) done() map[string]int64 {
 	was := w.now
 	for s, n := range was {
@@ -300,12 +301,12 @@ func longest(of map[string]int64, stages ...string) (n int64) {
 	return n
 }
 
-// pixels is how many outputs a row tile has of one sample; all counts both groups' samples.
+// pixels returns the number of outputs of a row tile per sample. all returns the number of samples of both groups.
 func (l *layer) pixels(t tile) int { return l.rows(t) * int(l.d.OutW) }
 
 func (l *layer) all(t tile) int64 { return int64(l.samples(t, 0) + l.samples(t, 1)) }
 
-// load is what a row tile's rows take, once.
+// load adds the loading of a row tile's rows, and returns the cycles of loading them once.
 func (w *work) load(t tile) int64 {
 	d := w.d
 	if w.e.KeepIn {
@@ -326,7 +327,8 @@ func (w *work) load(t tile) int64 {
 	return w.done()["load_rows"] / w.visits
 }
 
-// windows adds what the lanes do for a row tile of a pool or a depthwise layer. The first tile takes the weights: their beats.
+// windows adds the work of the lanes for a row tile of a pool or a depthwise layer. The first tile of a depthwise layer
+// also reads the weights; windows returns their beats.
 func (w *work) windows(t tile, first bool) int64 {
 	d := w.d
 	pixels := int64(w.pixels(t)) * int64(w.samples(t, 0))
@@ -337,7 +339,7 @@ func (w *work) windows(t tile, first bool) int64 {
 	w.out.Streams["rows"] += taps
 	w.trips("multiply", "tap_lanes.steps", 1, windows*int64(period))
 	if first {
-		w.now["multiply"] += int64(parts) * int64(w.Loops["tap_lanes.steps"].II) // the last window's
+		w.now["multiply"] += int64(parts) * int64(w.Loops["tap_lanes.steps"].II) // results of the last window
 	}
 	steps := pixels * int64(w.groups(int(d.OutC)))
 	w.trips("drain", "drain.pass_on", 1, steps)
@@ -349,7 +351,7 @@ func (w *work) windows(t tile, first bool) int64 {
 	return w.feed(int64(w.passes))
 }
 
-// feed adds what passes vectors of weights on, and returns their beats.
+// feed adds the stage that passes vectors of weights on, and returns their beats.
 func (w *work) feed(vectors int64) int64 {
 	beats := w.weightBeats(int(vectors))
 	w.trips("feed_weights", "feed_weights.steps", 1, vectors+beats)
@@ -358,7 +360,7 @@ func (w *work) feed(vectors int64) int64 {
 	return beats
 }
 
-// array adds what the array does for an item, and returns the beats of its weights.
+// array adds the work of the array for an item, and returns the beats of its weights.
 func (w *work) array(t tile, nch int) int64 {
 	passes, rows := int64(w.passes), int64(w.pixels(t))*int64(w.samples(t, 0))
 	w.trips("form_rows", "form_pass.row", passes, passes*rows)
@@ -370,7 +372,7 @@ func (w *work) array(t tile, nch int) int64 {
 	return w.feed(vectors)
 }
 
-// results adds what is done with the results of an item, nch channels from c0.
+// results adds the work on the results of an item, which has nch channels from c0 on.
 func (w *work) results(t tile, c0, nch int) {
 	d, s := w.d, w.out.Streams
 	all := int64(w.pixels(t)) * w.all(t)
@@ -401,14 +403,14 @@ func (w *work) results(t tile, c0, nch int) {
 		n, beats := w.runs(t, w.outWhole, false, d.OutOffset, d.OutRowBytes, int(d.OutPix), c0, nch)
 		w.trips("pack_out", "pack_out.steps", n, beats+steps)
 		w.trips("write_out", "write_out.beats", n, beats)
-		// answers are awaited when so many runs are outstanding
+		// the stage waits for answers when this number of runs is outstanding
 		w.now["write_out"] = max(w.now["write_out"], n*w.latency()/outstanding)
 		s["local"] += steps
 		s["packed"] += beats
 	}
 }
 
-// once adds what a layer does once: biases and its weights.
+// once adds the work that a layer does once: biases, and fetching its weights.
 func (w *work) once() {
 	d := w.d
 	bias := int64(ceil(4*int(d.BiasCount), w.beat))
@@ -419,7 +421,7 @@ func (w *work) once() {
 	} else {
 		words := 0
 		if !w.pool {
-			words = w.pair * int(d.OutC) // in int8 a channel has two
+			words = w.pair * int(d.OutC) // in int8 two words per channel
 		}
 		w.trips("finish", "finish.take", 1, int64(ceil(4*words, w.beat)))
 	}
@@ -433,7 +435,7 @@ func (w *work) once() {
 		return
 	}
 	w.wait("fetch_weights", 1)
-	fetches, replays := int64(1), int64(0) // of the weights of one C tile, or of all of them
+	fetches, replays := int64(1), int64(0) // how often the weights of a C tile are fetched, and replayed from the ring
 	if w.gemm {
 		fetches = int64(len(w.tiles))
 	}
@@ -447,7 +449,7 @@ func (w *work) once() {
 	w.wBeats = fetches * once
 }
 
-// order is the items one after another.
+// order returns the items in the order of execution.
 func (l *layer) order(items [][]item) (all []item) {
 	if !l.outer {
 		return slices.Concat(items...)
@@ -460,7 +462,7 @@ func (l *layer) order(items [][]item) (all []item) {
 	return all
 }
 
-// total is the layer's estimate, from the cycles that its items take.
+// total returns the layer's estimate, from the cycles of its items.
 func (w *work) total(busy int64) Layer {
 	out := &w.out
 	for _, s := range Stages {
@@ -468,7 +470,7 @@ func (w *work) total(busy int64) Layer {
 			out.Bound = s
 		}
 	}
-	// the shell gives the ports a, w, r, o a memory port each, or they share one in turns; reads and writes overlap
+	// each of the ports a, w, r, o has its own memory port, or they share one in turns; reads and writes overlap
 	beats := []int64{w.inBeats, w.wBeats + out.Streams["biases"], out.Streams["fetched"]}
 	written, read := out.Streams["packed"], make([]int64, w.Design.NAXI)
 	out.Port = written
@@ -491,7 +493,7 @@ func (w *work) total(busy int64) Layer {
 	if !w.e.OnChip {
 		out.Cycles += w.latency()
 	}
-	if w.e.KeepOut { // the input of the next layer is copied
+	if w.e.KeepOut { // the output is copied as the next layer's input
 		out.Cycles += int64(w.Design.ABufWords)
 	}
 	return *out

@@ -6,8 +6,8 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// conv is a 1 x 1 convolution of one item with a residual. Activations, residuals and results have the same number of
-// beats.
+// conv returns a 1 x 1 convolution of one item with a residual. Activations, residuals and results have the same number
+// of beats.
 func conv(rows, width, channels int) (*abi.Desc, abi.FBCB) {
 	d := &abi.Desc{
 		Op: abi.OpGEMM, Residual: true,
@@ -20,8 +20,8 @@ func conv(rows, width, channels int) (*abi.Desc, abi.FBCB) {
 	return d, abi.FBCB{BR: 1, TileB: 1, TileRows: uint16(rows)}
 }
 
-// Steps that hand over a whole block follow one another: a layer of one item takes the sum of load, array and
-// write-back.
+// Steps that pass on a whole block run one after another: the time of a layer with one item is the sum of load, array
+// and write-back.
 func TestOneItem(t *testing.T) {
 	m := model(t)
 	d, e := conv(4, 4, 4)
@@ -65,8 +65,8 @@ func TestFloors(t *testing.T) {
 	}
 }
 
-// Two blocks between two steps: a step waits for the step before, and until the step after has emptied the last block
-// but one.
+// Two blocks between two steps: a step waits for the previous step, and until the next step has emptied the block of two
+// items before.
 func TestSchedule(t *testing.T) {
 	same := func(n int, it item) (out []item) {
 		for range n {

@@ -29,7 +29,7 @@ type Memory struct {
 	LUTs    int     `json:"luts"`   // total, used as memory
 }
 
-// Resources are the needs of the kernel's memories and array.
+// Resources holds the resources that the kernel's memories and array need.
 type Resources struct {
 	Memories []Memory `json:"memories"`
 	DSP      int      `json:"dsp"`
@@ -50,8 +50,8 @@ const (
 	groupBits, countBits                        = 16, 8
 )
 
-// Needs returns what a design's kernel needs on a family of devices. It is the minimum number of blocks that hold the
-// memories; a tool may use more. DSPs are as the flow requests them: products outside the array are made of LUTs.
+// Needs returns the resources that a design's kernel needs on a family of devices. Blocks are the minimum that holds the
+// memories; a tool may use more. DSPs are those that the flow requests: multipliers outside the array are LUTs.
 func Needs(d configs.Design, family string) Resources {
 	const weight = abi.DataBits
 	nb, beat, word := d.NB(), 8*d.AXIBytes, 8*d.ElemBytes()
@@ -101,7 +101,7 @@ func Needs(d configs.Design, family string) Resources {
 		{Name: "outs", Storage: SRL, Count: 1, Words: outDepth, Bits: out},
 		{Name: "local", Storage: SRL, Count: 1, Words: outDepth, Bits: out},
 		{Name: "packed", Storage: SRL, Count: 1, Words: beatsDepth, Bits: beat},
-		// buffers in the vendor's adapters of m_axi ports: outstanding reads of a, w, r and o, and data that o writes
+		// buffers in the vendor's adapters of m_axi ports: one for outstanding reads of each of a, w, r and o, one for o's writes
 		{Name: "m_axi", Storage: BRAM, Count: 4 + 1, Words: outstanding * d.MaxBurst, Bits: beat},
 	}, options...) {
 		switch m.Storage {
@@ -119,7 +119,7 @@ func Needs(d configs.Design, family string) Resources {
 	return r
 }
 
-// avgMulBits and avgShiftBits are the descriptor's fields AVG_MUL and AVG_SHIFT.
+// avgMulBits and avgShiftBits are the widths of the descriptor's fields AVG_MUL and AVG_SHIFT.
 const avgMulBits, avgShiftBits = 17, 6
 
 // blocks18 returns the minimum number of 18 Kibit blocks that hold a memory; a 36 Kibit block counts as two. Both

@@ -72,7 +72,7 @@ func TestMemories(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, d := range []configs.Design{tiny, zc706} {
-		d.Post, d.Depthwise = true, true // without them the source's memories have no readers
+		d.Post, d.Depthwise = true, true // otherwise some memories of the source have no reader
 		var names []string
 		for _, m := range Needs(d, boards.Series7).Memories {
 			if m.Name == "m_axi" {

@@ -1,6 +1,5 @@
-// Package shell_test plays vectors on npu_top with the HLS kernel in npu_core's place: hw's registers, FBCB and
-// interrupt, the shell's starts, ends and ports, and a stand-in for the RTL that Vitis exports, which runs the
-// kernel's C++.
+// Package shell_test plays vectors on npu_top with the HLS kernel instead of npu_core. The shell connects hw's
+// registers, FBCB, interrupt and ports to the kernel. A stand-in for the RTL that Vitis exports runs the kernel's C++.
 package shell_test
 
 import (
@@ -134,7 +133,7 @@ func TestShell(t *testing.T) {
 		t.Fatal("no start")
 	}
 	// soft resets while the FBCB is read, memory is read, results are written: the start ends with SOFT_RESET, and
-	// the next one is right
+	// the next start is correct
 	whole, said := play(t, binary, memory, files[0])
 	if said != "" {
 		t.Fatal(said)
@@ -148,7 +147,7 @@ func TestShell(t *testing.T) {
 			t.Errorf("a soft reset after %d cycles: %s", after, said)
 		}
 	}
-	// the same while memory takes a beat only every eight cycles, so that offers must wait unchanged
+	// the same while memory accepts a beat only every eight cycles, so that offered beats must wait unchanged
 	// (axi_offers_checker)
 	slow := []string{"--bandwidth", "1"}
 	waiting, err := vectors.ReadFile(files[2])
@@ -188,7 +187,7 @@ func TestShell(t *testing.T) {
 	if _, said := play(t, binary, memory, write(t, "batch.vec", ends500(r, abi.ErrBatchRange))); said != "" {
 		t.Errorf("no samples: %s", said)
 	}
-	// memory that ends within what the stand-in reads: a bus error ends the start, although the kernel ignores it
+	// memory that ends inside the area that the stand-in reads: a bus error ends the start, although the kernel ignores it
 	r = slices.Clone(records[:start+1])
 	if _, said := play(t, binary, 256<<10, write(t, "bus.vec", ends500(r, abi.ErrReadDECERR))); said != "" {
 		t.Errorf("memory that ends: %s", said)

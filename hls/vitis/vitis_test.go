@@ -239,7 +239,7 @@ func TestNoTool(t *testing.T) {
 	}
 }
 
-// Refusals: files that are not the flow's are not deleted, and a board that does not exist is named.
+// Files that are not the flow's are not deleted, and a board that does not exist is named.
 func TestRefuses(t *testing.T) {
 	other := t.TempDir()
 	kept := filepath.Join(other, "kept")
@@ -271,8 +271,8 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
-// The steps can be run one by one: a step uses what an earlier call, with either tool, has synthesised; without that
-// it is rejected. A part may have any speed grade.
+// The steps can be run one by one. A step uses the synthesis of an earlier call, with either tool, and fails without
+// one. A part may have any speed grade.
 func TestStepByStep(t *testing.T) {
 	dir := t.TempDir()
 	standin := `#!/usr/bin/env bash

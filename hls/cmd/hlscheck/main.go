@@ -1,6 +1,6 @@
 // Command hlscheck checks that an HLS tool can turn the HLS kernel of configurations into hardware.
 //
-// Exit codes: 0 ok, 1 the kernel was rejected, 2 usage, 3 bad input, 5 a tool is missing.
+// Exit codes: 0 ok, 1 the kernel is rejected, 2 usage, 3 bad input, 5 a tool is missing.
 package main
 
 import (
@@ -126,8 +126,8 @@ func above() (string, error) {
 	}
 }
 
-// resources prints what a configuration's kernel needs and reports whether the board has it. Without a named board it
-// is the configuration's board.
+// resources prints the resources that a configuration's kernel needs, and reports whether the board has them. An empty
+// board means the configuration's.
 func resources(w io.Writer, name, board string) (fits bool, err error) {
 	d, err := configs.Load(name)
 	if err != nil {

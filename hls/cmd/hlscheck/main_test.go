@@ -57,7 +57,7 @@ dram: {bytes_per_cycle: [8], latency_cycles: 60}
 			}
 		}
 	}
-	// -board is only for -resources: without that, it is rejected, as it would be ignored.
+	// -board without -resources is rejected, as it would be ignored.
 	var out strings.Builder
 	if code := run([]string{"-board", "zc706", "tiny"}, &out, &out); code != 2 || !strings.Contains(out.String(), "with -resources: the board") {
 		t.Errorf("-board without -resources: exit code %d\n%s", code, out.String())

@@ -79,7 +79,7 @@ func sources(tree fs.FS, files []string, top string) (used []string, hash string
 	return used, hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// SourcesIn returns the hash of Sources for the RTL of the repository at root.
+// SourcesIn is Sources for the RTL of the repository at root.
 func SourcesIn(root, top string) (string, error) { return inTree(os.DirFS(root), top) }
 
 // SourcesInt8 is SourcesIn for int8's RTL, which hw/rtl/int8/files.sh makes.

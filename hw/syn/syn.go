@@ -408,8 +408,8 @@ var without = []struct{ cell, register, at string }{
 	{"DSP48E2", "", `u_pool.$mul$`}, // yosys 0.23 infers the multiplier alone and leaves its registers outside
 }
 
-// CheckRegisters returns an error for each register that a DSP or memory lacks, except those in without. Int8 designs
-// and single modules other than the array are not checked.
+// CheckRegisters returns an error for each register that a DSP or memory lacks, but for the named exceptions. Int8's
+// designs and single modules other than the array are not held to it.
 func (r Run) CheckRegisters() error {
 	if r.Design.Int8() || !ExpectFor(r.Design, r.Top).Known {
 		return nil

@@ -1,13 +1,11 @@
-// Runs the RTL and the netlist side by side: both see the same inputs in every cycle, and every
-// output that means something in a cycle (payloads count while they are valid, write data where its
-// strobe is set) must be equal in every cycle. Both begin with random bits in all registers and
-// memories, not the same ones.
+// Runs the RTL and the netlist in parallel. Both have the same inputs in every cycle, and their valid
+// outputs must be equal: a payload is compared while it is valid, a byte of write data if its strobe
+// is set. Both begin with random bits in all registers and memories, which differ between the two.
 //
 // The traffic is random from a seed: register accesses of every kind, also illegal ones and while a
 // start runs; starts of one to three layers of every operator on random memory; broken descriptors,
 // FBCB entries, slot tables, ranges and batches; bus errors, answers that never come, soft resets,
-// the watchdog; memories of random bandwidth and latency. The numbers need not make sense: they
-// need to be the same.
+// the watchdog; memories of random bandwidth and latency. Results need not be meaningful, only equal.
 //
 // Exit codes: 0 all equal, 1 a difference, 2 usage.
 #include <algorithm>
@@ -40,7 +38,7 @@ constexpr unsigned kPorts = N_AXI;
 constexpr unsigned kBytes = AXI_BYTES;
 constexpr unsigned kResetCycles = 16;
 constexpr uint64_t kMemory = 1 << 20;
-constexpr uint64_t kBase = 0x1240000000;  // above 32 bits: the high halves of the bases count
+constexpr uint64_t kBase = 0x1240000000;  // above 32 bits, to use the high halves of the bases
 constexpr uint64_t kStartLimit = 400000;  // cycles after which a start is reset
 
 struct Lite {  // inputs of the register bus
@@ -50,7 +48,7 @@ struct Lite {  // inputs of the register bus
   uint8_t wstrb = 0;
 };
 
-// The outputs of a cycle; what does not count is zero.
+// The outputs of a cycle; invalid ones are zero.
 struct Outputs {
   struct Port {
     bool arvalid, rready, awvalid, wvalid, bready, wlast;
@@ -188,7 +186,7 @@ class Pair {
     compare_ = true;
   }
 
-  // Hard reset, of the memory's traffic too.
+  // Hard reset, including the memory's traffic.
   void reset() {
     lite = Lite();
     reset_n_ = false;
@@ -206,7 +204,7 @@ class Pair {
   const Outputs& out() const { return rtl_out_; }
   uint64_t now() const { return now_; }
 
-  // Applies the inputs and compares what the outputs become; then the clock's edge.
+  // Applies the inputs, compares the outputs, then applies the clock's edge.
   void cycle() {
     settle();
     for (unsigned p = 0; p < kPorts; p++) {
@@ -231,7 +229,7 @@ class Pair {
     now_++;
   }
 
-  // Sees the outputs of this cycle before its edge.
+  // Reads the outputs of this cycle before its edge.
   void settle() {
     apply(*rtl_, reset_n_, lite, dram_);
     apply(*net_, reset_n_, lite, dram_);
@@ -272,7 +270,7 @@ class Pair {
   uint64_t now_ = 0;
 };
 
-// What this build can hold, read from its registers.
+// The sizes of this build, read from its registers.
 struct Build {
   uint32_t t_r, t_p, t_c, abuf, c_max;
   bool int8;
@@ -285,7 +283,8 @@ class Traffic {
   int run(uint64_t starts) {
     identify();
     registers(200);
-    // Entries that nobody wrote hold what each model's memory began with; an illegal batch or last layer reads them.
+    // Entries that were never written have the initial values of each model's memory; an illegal batch or last layer reads
+    // them.
     uint32_t entry = 0;
     for (const auto& f : {abi::FBCB_B_R, abi::FBCB_TILE_B, abi::FBCB_TILE_ROWS}) abi::set(&entry, f, 1);
     write(abi::REG_FBCB_ADDR, 0);
@@ -388,7 +387,7 @@ class Traffic {
     for (uint32_t offset = 0; offset < 0x1000; offset += 4) read(offset);
   }
 
-  // Random accesses, most of them to registers, none that starts.
+  // Random accesses, mostly to registers; none starts the NPU.
   void registers(unsigned n) {
     for (unsigned i = 0; i < n; i++) access();
   }
@@ -503,7 +502,7 @@ class Traffic {
     put(abi::DESC_F_KWC, kw * in_c);
     if (gemm) {
       constexpr uint32_t kAlign = abi::WEIGHT_ALIGN;
-      // of int8 the shifts come with the biases: whatever the memory holds
+      // in int8 the shifts are in memory with the biases
       if (!int8) put(abi::DESC_F_SHIFT, random_.percent(90) ? pick(14, 24) : pick(0, 47));
       if (residual) {
         put(abi::DESC_F_RES_PIX, res_pix);
@@ -607,7 +606,7 @@ class Traffic {
       pair_.dram().add_fault(f);
       lost = f.kind == sluice::FaultKind::kNever;
     }
-    // a watchdog for every start that may hang; now and then one that barks at a slow memory
+    // a watchdog for every start that may hang; sometimes so short that it expires with a slow memory
     write(abi::REG_WATCHDOG, random_.percent(5) ? pick(20, 200) : 3000);
     write(abi::REG_IRQ_STATUS, 3);
     if (random_.percent(20)) write(abi::REG_CTRL, abi::REG_CTRL_CLEAR_COUNTERS_MASK);
@@ -624,7 +623,7 @@ class Traffic {
         reset = true;
       }
       if (reset && pair_.now() >= reset_at + 10000) {
-        // enough answers never came to block every AXI ID
+        // enough answers were lost to block every AXI ID
         hung_++;
         pair_.reset();
         return;

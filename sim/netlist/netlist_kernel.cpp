@@ -1,8 +1,8 @@
 // The kernel of sim/cosim with the netlist as its npu_top. The source is the RTL's, since ports and
 // file names of the Verilated model are the same; only the state at power-on differs: registers and
-// memories begin with random bits, as the hardware's may, so that whatever a reset forgets shows.
+// memories begin with random bits, as in hardware, so that a missing reset is noticed.
 //
-// SLUICE_NETLIST_SEED (1 to 2147483647) chooses the bits; without it, another one each time, which
+// SLUICE_NETLIST_SEED (1 to 2147483647) chooses the bits; without it, a new seed each time, which
 // is printed on the error output.
 #include <cstdio>
 #include <cstdlib>

@@ -3,20 +3,20 @@
 // npu_device.so: the co-simulated NPU as a memory-mapped device of a QEMU machine.
 //
 // A TCG plugin (qemu-system-* -plugin npu_device.so,socket=...,base=...,spi=...) that adds a real I/O
-// region to the machine: every access of the guest to it becomes one register access of npu_cosim
-// (sim/PROTOCOL.md, free-running) before the guest's instruction ends, an AXI error becomes a
+// region to the machine. Every access of the guest becomes one register access of npu_cosim
+// (sim/PROTOCOL.md, free-running) before the guest's instruction ends. An AXI error becomes a
 // bus error, and the NPU's interrupt line drives an input of the machine's GIC. QEMU is the
 // distribution's, unpatched: a build with loadable modules exports the functions declared below.
-// Their declarations are those of QEMU 7.2 (include/exec/memory.h, include/hw/irq.h ...), which
-// has no header for them outside its own tree; the version is checked before anything is done.
+// The declarations match QEMU 7.2 (include/exec/memory.h, include/hw/irq.h ...), which installs no
+// headers for them; the version is checked first.
 //
 // Everything runs under QEMU's big lock, in the CPU that accesses or in the main loop, so there
-// are no threads here. The NPU's clock runs from the first access on: before it nobody can tell,
-// and a simulated clock beside a booting guest costs a processor.
+// are no threads here. The NPU's clock runs from the first access on: earlier it would have no effect,
+// and a simulated clock needs a processor while the guest boots.
 // Further arguments, for the tests of faults:
-//   mute=1           the line never rises
-//   spurious_ns=NS   the line is high without a cause for so many ns of host time, then low as long
-//   slverr=N         the N-th read burst of the NPU into memory is answered SLVERR
+//   mute=1           the interrupt line never rises
+//   spurious_ns=NS   the line is high without a cause for NS ns of host time, then low for the same time
+//   slverr=N         memory answers the N-th read burst of the NPU with SLVERR
 #include <sys/socket.h>
 #include <sys/timerfd.h>
 #include <sys/un.h>
@@ -33,7 +33,7 @@
 
 #include "cosim/protocol.hpp"
 
-// ---- QEMU 7.2, as far as it is used
+// ---- the used part of QEMU 7.2
 
 extern "C" {
 struct Object;
@@ -116,9 +116,9 @@ struct {
   int fd = -1, timer = -1;
   uint32_t tag = 0;
   bool line = false;  // as the NPU drives it
-  bool pulse = false; // a cause that is none (spurious_ns)
+  bool pulse = false; // a spurious interrupt (spurious_ns)
   qemu_irq irq = nullptr;
-  // QEMU says itself how large a region is (272 bytes in 7.2) when it initialises one.
+  // QEMU sets the size of a region (272 bytes in 7.2) when it initialises one.
   alignas(64) unsigned char region[8192] = {};
 } npu;
 
@@ -132,7 +132,7 @@ void set_line(bool level) {
   if (npu.irq && !npu.mute) qemu_set_irq(npu.irq, level);
 }
 
-// Receives one packet; false where none waits and `wait` is false.
+// Receives one packet; false if none is pending and `wait` is false.
 bool receive(Answer& a, bool wait) {
   for (;;) {
     const ssize_t n = ::recv(npu.fd, &a, sizeof a, wait ? 0 : MSG_DONTWAIT);
@@ -163,8 +163,8 @@ void on_event(void*) {
 void on_pulse(void*) {
   uint64_t n = 0;
   if (::read(npu.timer, &n, sizeof n) != ssize_t{sizeof n}) return;
-  // The GIC takes a level: one that falls before a processor has looked was never there. So the line
-  // stays high from one tick to the next, where the NPU does not hold it.
+  // The GIC input is level-sensitive: a pulse that ends before a processor reads it has no effect. So the
+  // line stays high from one tick to the next.
   npu.pulse = !npu.pulse;
   if (!npu.line) qemu_set_irq(npu.irq, npu.pulse);
 }
@@ -215,8 +215,7 @@ Answer access(Request& r) {
   return call(r);
 }
 
-// What lies behind the registers in the region answers an error, as an address without a register
-// does.
+// Addresses after the registers answer an error, as an address without a register does.
 MemTxResult on_read(void*, uint64_t offset, uint64_t* data, unsigned, MemTxAttrs) {
   *data = 0;
   if (offset >= kRegisters) return MEMTX_DECODE_ERROR;
@@ -236,7 +235,7 @@ MemTxResult on_write(void*, uint64_t offset, uint64_t data, unsigned, MemTxAttrs
   return finish(access(r), offset);
 }
 
-// 32 bits, aligned; anything else is a bus error, as the driver must never do it.
+// Only aligned 32-bit accesses; others are a bus error, since the driver must never do them.
 const MemoryRegionOps kOps = {
     nullptr, nullptr, on_read, on_write, DEVICE_LITTLE_ENDIAN, {4, 4, false, nullptr}, {4, 4, false},
 };

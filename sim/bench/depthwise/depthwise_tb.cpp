@@ -1,8 +1,8 @@
 // depthwise_tb: random depthwise layers, by taps (windows of 1 to 49 taps) and by columns (three wide, strides of one
-// and two), of any number of channels, with weights at both ends of their range. Taps come where there is room for their
-// sum, sums leave up to LANES at a time in the order of the channels; both at random, or without a pause, which the unit then must
-// not add to. The weights of the next layer are offered from the first tap of a layer on, and must not be taken before its last.
-// Memory and queues begin as the layers before left them.
+// and two), of any number of channels, with weights at both ends of their range. A tap is sent if there is room for its
+// sum. Sums leave in the order of the channels, up to LANES at a time. Both have random pauses, or none; then the unit
+// must not add any. The weights of the next layer are offered from the first tap of a layer on, and must not be accepted
+// before its last tap. Memory and queues keep their state between layers.
 #include "sluice_abi.hpp"
 #include "Vdepthwise.h"
 #include "bench/unit.hpp"
@@ -39,7 +39,7 @@ class Bench {
     const unsigned ready = static_cast<unsigned>(fast || random_.percent(40) ? 100 : random_.range(10, 100));
     struct Word {
       int64_t sum;
-      bool pixel;  // the last of one
+      bool pixel;  // the last of a pixel
     };
     std::deque<Word> expect;
     unsigned row = 0, column = 0, group = 0, tap = 0, room = P_ROOM;
@@ -98,7 +98,7 @@ class Bench {
         dut_.release_i = random_.percent(50);
         dut_.group_i = static_cast<unsigned char>(random_.below(P_GROUPS));
       }
-      // drain: it knows a pixel's channels, not whether they are there
+      // the drain knows the number of a pixel's channels, but not whether their sums are ready
       unsigned cnt = 0;
       bool pixel = false;
       while (cnt < kLanes && !pixel) pixel = ++cnt + left_ >= l.channels;
@@ -129,7 +129,7 @@ class Bench {
     }
     check_.that(room == P_ROOM, "a group has not left");
     const uint64_t all = uint64_t{l.rows} * columns * l.groups * taps;
-    // each pixel begins a step, so either side may be the slower one; where taps are, nothing is added to them
+    // each pixel begins a new step, so either side may be the slower one; if it is the taps, the unit adds no cycles
     if (fast && taps >= (kNB + kLanes - 1) / kLanes + 1) check_.that(ends - begin < all + 8 && now_ - begin <= all + words + 12, "%" PRIu64 " cycles for %" PRIu64 " taps, %" PRIu64 " steps", ends - begin, all, words);
     dut_.valid_i = 0;
     dut_.pop_i = 0;
@@ -147,7 +147,7 @@ class Bench {
     s.k_w = static_cast<unsigned>(s.cols ? 3 : random_.range(1, 7));
     s.k_h = static_cast<unsigned>(random_.percent(20) ? 1 : random_.range(1, 7));
     while (s.groups * s.k_h * s.k_w > sluice_abi::DW_WORDS) s.k_h--;
-    if (random_.percent(5)) {  // as many as there may be
+    if (random_.percent(5)) {  // the maximum
       s.groups = std::min<unsigned>(P_GROUPS, 8);
       s.channels = s.groups * kNB - static_cast<unsigned>(random_.below(kNB));
       s.k_h = sluice_abi::DW_WORDS / s.groups / s.k_w;

@@ -1,9 +1,9 @@
 // drain_tb: a start of random layers of every k, s and loop order, with random timing of complete
 // banks, biases, residual words and output words. The output must be every word of every row in
-// order, by the formula. Words of a row come four cycles behind it; those of a bank that is released are lost as late. A
-// pool must count as drained when it is written, not earlier. With POST, the table of a layer's curve may be
-// written over as soon as the layer counts as drained. With DEPTHWISE some layers' sums are that unit's, of all channels of each
-// pixel, and come at random.
+// order, by the formula. The words of a row come four cycles after its address, and are lost four cycles after their bank
+// is released. A pool must count as drained when it is written, not earlier. With POST, the table of a layer's curve may
+// be overwritten as soon as the layer counts as drained. With DEPTHWISE some layers' sums are from that unit, for all
+// channels of each pixel, at random times.
 #include "Vdrain.h"
 #include "bench/post_model.hpp"
 #include "bench/unit.hpp"
@@ -19,7 +19,7 @@
 namespace {
 
 constexpr unsigned kTC = P_T_C, kTR = P_T_R, kHalfRows = P_T_R / 2, kLanes = P_LANES, kHalf = P_C_MAX / P_LANES;
-constexpr unsigned kRead = 4;  // cycles of a word behind its row
+constexpr unsigned kRead = 4;  // cycles from a row's address to its words
 
 // The half, the PE and the row that hold a channel of a C tile.
 unsigned place(const unit::Layer& l, unsigned channel, unsigned group, unsigned row) {
@@ -87,7 +87,7 @@ class Bench {
     check_.that(!dut_.valid_o && residual_.empty() && sums_.empty(), "words left over");
   }
 
-  // A group a cycle when nothing holds it up.
+  // One group per cycle if nothing stalls.
   void full_speed(unsigned k, unsigned s) {
     start(0);
     ready_ = speed_ = res_speed_ = 100;
@@ -194,7 +194,7 @@ class Bench {
       }
     }
     dut_.bias_layers_i = static_cast<unsigned short>(counted);
-    // residual: what the gearbox holds
+    // residual: the words in the gearbox
     if (res_fill_ < std::min<size_t>(residual_.size(), kLanes + 8) && random_.percent(res_speed_)) {
       res_fill_ = static_cast<unsigned>(std::min<size_t>({residual_.size(), kLanes + 8, res_fill_ + static_cast<size_t>(random_.range(1, kLanes))}));
     }
@@ -203,7 +203,7 @@ class Bench {
       unit::put(dut_.res_data_i, i * 16, 16, i < res_fill_ ? residual_[i] : random_.next());
     }
     dut_.ready_i = random_.percent(ready_);
-    // sums of the depthwise unit: there, until they are taken
+    // sums of the depthwise unit stay until they are accepted
     there_ = there_ || (!sums_.empty() && random_.percent(speed_));
     dut_.dw_ok_i = there_;
     for (unsigned i = 0; i < kLanes; i++) {
@@ -276,7 +276,7 @@ class Bench {
     now_++;
   }
 
-  // What the accumulators show from a cycle on: a row, or, once its bank is released, anything.
+  // The accumulators' output from a cycle on: a row or, after its bank is released, arbitrary values.
   struct Read {
     bool fresh = false, valid = false;
     size_t bank = 0;

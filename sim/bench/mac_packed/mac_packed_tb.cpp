@@ -1,6 +1,6 @@
-// mac_packed_tb: one row per cycle, its lanes skewed as mac_packed has them, with packed weights loaded and swapped in
-// between. Both sums must leave with their accumulators, modulo 2^32. A fifth of the weights and operands of each segment are
-// all extremes, and every segment must have seen the largest sum of either sign in either channel.
+// mac_packed_tb: one row per cycle, its lanes skewed as mac_packed expects, with packed weights loaded and swapped in
+// between. Both sums must leave with their accumulators, modulo 2^32. In half of the segments all weights are extremes, in
+// half of the rows all operands. Every segment must reach the largest sum of each sign in each channel.
 #include "Vmac_packed.h"
 #include "bench/unit.hpp"
 #include "verilated.h"

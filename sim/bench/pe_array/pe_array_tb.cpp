@@ -21,7 +21,7 @@ namespace {
 
 constexpr unsigned kTR = P_T_R, kTP = P_T_P, kTC = P_T_C, kLoad = P_W_LOAD;
 constexpr unsigned kFirst = kTP / 2, kGroups = (kTC + kLoad - 1) / kLoad, kHalfRows = kTR / 2;
-constexpr unsigned kRead = 4;  // cycles of the drain's words behind their row
+constexpr unsigned kRead = 4;  // cycles from the drain's row address to its words
 
 class Bench {
  public:
@@ -171,7 +171,7 @@ class Bench {
     now_++;
     for (unsigned i = kRead - 1; i > 0; i--) way_[i] = way_[i - 1];
     way_[0] = read ? static_cast<int>(drain_row_++) : -1;
-    // a word stays until the next one, or its bank computes
+    // a word stays until the next one, or until its bank computes
     if (draining_ && shown_ == static_cast<int>(drain_.rows) - 1) {
       shown_ = -1;
       draining_ = false;
@@ -201,7 +201,7 @@ class Bench {
   Drain drain_{0, 0, 0, 0};
   uint64_t now_ = 0, swap_at_ = 0;
   unsigned loading_ = kGroups, bank_ = 0, drain_row_ = 0;
-  int way_[kRead] = {-1, -1, -1, -1}, shown_ = -1;  // rows of the drain's words under way, of those that are there
+  int way_[kRead] = {-1, -1, -1, -1}, shown_ = -1;  // rows of the drain's words in flight, and of those at the output
   unsigned k_ = 0, chain_ = kTP, tiles_ = 0;
   bool two_ = false, draining_ = false;
 };

@@ -1,5 +1,6 @@
-// pe_array_int8_tb: as pe_array_tb, with codes of 8 bits, two channels a chain and sums modulo 2^32. Rows and weights come as
-// close to each other as the header allows; weights are -127 to 127, a fifth of them and of the codes extremes.
+// pe_array_int8_tb: like pe_array_tb, with operands of 8 bits, two channels per chain and sums modulo 2^32. Rows and
+// weights follow each other as closely as the header allows. Weights are -127 to 127; a fifth of weights and operands are
+// extremes.
 #include "Vpe_array_int8.h"
 #include "bench/unit.hpp"
 #include "verilated.h"
@@ -22,10 +23,10 @@ namespace {
 constexpr unsigned kTR = P_T_R, kTP = P_T_P, kTC = P_T_C, kLoad = P_W_LOAD, kChains = kTC / 2;
 constexpr unsigned kFirst = kTP / 2, kGroups = (kChains + kLoad - 1) / kLoad, kHalfRows = kTR / 2;
 constexpr unsigned kMost = P_DSP48E2 ? 8 : 4, kSecond = kTP - kFirst;
-// when sums leave: for k = 1/2, 1 and 2
+// cycle in which sums leave, for k = 1/2, 1 and 2
 constexpr unsigned kLeave = std::min(kSecond, kMost) + 4 + unit::clog2((kSecond + kMost - 1) / kMost);
 constexpr unsigned kLater[] = {2, 0, 6}, kAgain[] = {7, 5, 11};
-constexpr unsigned kRead = 4;  // cycles of the drain's words behind their row
+constexpr unsigned kRead = 4;  // cycles from the drain's row address to its words
 
 class Bench {
  public:
@@ -183,7 +184,7 @@ class Bench {
     now_++;
     for (unsigned i = kRead - 1; i > 0; i--) way_[i] = way_[i - 1];
     way_[0] = read ? static_cast<int>(drain_row_++) : -1;
-    // a word stays until the next one, or its bank computes
+    // a word stays until the next one, or until its bank computes
     if (draining_ && shown_ == static_cast<int>(drain_.rows) - 1) {
       shown_ = -1;
       draining_ = false;
@@ -215,7 +216,7 @@ class Bench {
   Drain drain_{0, 0, 0, 0};
   uint64_t now_ = 0, swap_at_ = 0;
   unsigned loading_ = kGroups, bank_ = 0, drain_row_ = 0;
-  int way_[kRead] = {-1, -1, -1, -1}, shown_ = -1;  // rows of the drain's words under way, of those that are there
+  int way_[kRead] = {-1, -1, -1, -1}, shown_ = -1;  // rows of the drain's words in flight, and of those at the output
   unsigned k_ = 0, chain_ = kTP, tiles_ = 0;
   bool two_ = false, draining_ = false;
 };

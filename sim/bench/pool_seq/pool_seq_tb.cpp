@@ -4,8 +4,9 @@
 // of its window inside the image so far (by columns, the last tap has that of the whole window). A
 // layer with a table must wait for it. The parameters for the pool unit must stay until the layer
 // is written. A kept tensor is available at once, in the half that the previous layer did not read,
-// without padding. Tall layers count places beyond 8 bits. Where the unit walks depthwise layers, half of those that are
-// no GEMM are such: they wait for their weights, and tags tell where these begin again and where the layer ends.
+// without padding. Tall layers count places beyond 8 bits. If the unit walks depthwise layers, half of the layers that
+// are not GEMMs are depthwise: they wait for their weights, and tags mark where the weights begin again and where the
+// layer ends.
 #include "Vpool_seq.h"
 #include "bench/unit.hpp"
 #include "verilated.h"
@@ -212,7 +213,7 @@ class Bench {
     // the table of this layer, and perhaps the biases of the next
     const bool table = now_ >= table_at_;
     dut_.bias_layers_i = static_cast<unsigned short>((written_ + (table ? 1 + ahead_ : 0)) & 511);
-    // the depthwise unit's may leave two at a time
+    // two taps of the depthwise unit may leave at a time
     unsigned taken = 0;
     while (taken < (depthwise(layer_) ? 2 : 1) && taken < results_.size() && results_[taken] <= now_) taken++;
     dut_.result_taken_i = taken && !depthwise(layer_);

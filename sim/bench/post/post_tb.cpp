@@ -1,7 +1,7 @@
 // post_tb: random and extreme operands, shifts and bounds, compared with 64-bit arithmetic, with
 // the enable low at random; latency is 3 enabled cycles, with POST 6. With POST: plain layers, products
-// and curves in turn; a curve is written while the layer before it, which uses the other half of the
-// table, still computes. Curves of the widest and the narrowest segments, and of extreme words, among them.
+// and curves in turn. A curve is written while the previous layer, which uses the other half of the
+// table, still computes. Some curves have the widest or narrowest segments, or extreme words.
 #include "Vpost.h"
 #include "bench/post_model.hpp"
 #include "bench/unit.hpp"

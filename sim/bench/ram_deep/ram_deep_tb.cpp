@@ -1,4 +1,4 @@
-// ram_deep_tb: the promises of ram_1r1w for a memory in parts: random reads and writes, compared
+// ram_deep_tb: the behaviour of ram_1r1w for a memory in parts: random reads and writes, compared
 // with an array, many of them at the border of two parts. Data come one cycle later, two with OUT_REG, and
 // stay while re_i is low; reading an address that is being written gives the old word. A write beyond the last
 // part changes no word.

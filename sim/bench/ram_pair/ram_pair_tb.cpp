@@ -1,6 +1,7 @@
-// ram_pair_tb: the promises of ram_1r1w for pairs of bytes, each written alone, both or neither: random reads and writes, compared
-// with an array, many of them at the border of two parts or rows. Data come one cycle later, two with OUT_REG, and stay while re_i
-// is low; reading an address that is being written gives the old bytes. In parts, a write beyond the last one changes no byte.
+// ram_pair_tb: the behaviour of ram_1r1w for pairs of bytes, which are written alone, together or not at all: random
+// reads and writes, many of them at the border of two parts or rows, compared with an array. Data come one cycle later,
+// two with OUT_REG, and stay while re_i is low; reading an address that is being written gives the old bytes. A write
+// beyond the last part changes no byte.
 #include <optional>
 
 #include "Vram_pair.h"

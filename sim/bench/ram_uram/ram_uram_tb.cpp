@@ -1,5 +1,5 @@
-// ram_uram_tb: random reads and writes of rows, any of their bytes, few rows of every URAM, compared with an array: rows come two cycles
-// later and stay while re_i is low; a read of the row that is being written gives the old bytes.
+// ram_uram_tb: random reads of rows and writes of any of their bytes, on a few rows of every URAM, compared with an
+// array. Rows come two cycles later and stay while re_i is low; reading a row that is being written gives the old bytes.
 #include <optional>
 
 #include "Vram_uram.h"
@@ -11,7 +11,7 @@ int main(int argc, char** argv) {
   tb::Random random(args.seed);
   tb::Checks check("ram_uram", args.seed);
   Vram_uram dut;
-  std::vector<unsigned> rows;  // that are used
+  std::vector<unsigned> rows;  // indices of the used rows
   for (unsigned at = 0; at < P_ROWS; at += 4096) {
     for (unsigned r : {at, at + 1, at + 4095, P_ROWS - 1u}) rows.push_back(std::min(r, P_ROWS - 1u));
   }

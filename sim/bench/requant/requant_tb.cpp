@@ -1,6 +1,7 @@
-// requant_tb: the definition's vectors (vectors.txt, written by the test of dse/golden/int8), then random and extreme operands,
-// factors, shifts and bounds compared with 64-bit arithmetic, ties and the ends of 16 and 8 bits often among them; the
-// enable is low at random. Latency is 20 enabled cycles, 26 without DSP. What must have been met is counted.
+// requant_tb: the definition's vectors (vectors.txt, written by the test of dse/golden/int8). Then random and extreme
+// operands, factors, shifts and bounds, often with ties and the extremes of 16 and 8 bits, compared with 64-bit
+// arithmetic. The enable is low at random. Latency is 20 enabled cycles, 26 without DSP. Rare cases that must occur are
+// counted.
 #include <cstdio>
 
 #include "Vrequant.h"
@@ -92,7 +93,7 @@ int main(int argc, char** argv) {
     return dut.en_i;
   };
 
-  // ---- the definition's
+  // ---- vectors of the definition
   std::FILE* file = std::fopen("sim/bench/requant/vectors.txt", "r");
   check.that(file, "sim/bench/requant/vectors.txt: cannot be read");
   Layer l;
@@ -110,7 +111,7 @@ int main(int argc, char** argv) {
   check.that(std::feof(file) && vectors >= 500, "sim/bench/requant/vectors.txt: %u vectors are read", vectors);
   std::fclose(file);
 
-  // ---- drawn
+  // ---- random operands
   const auto pick = [&](unsigned bits) -> int64_t {  // often extreme or small values
     const int64_t top = (int64_t{1} << (bits - 1)) - 1;
     switch (random.below(5)) {
@@ -142,7 +143,7 @@ int main(int argc, char** argv) {
       w.res = pick(8);
       w.bias = pick(32);
       int64_t sum = pick(32);
-      if (random.percent(50)) {  // near a code, a tie or an end, of 16 bits or of 8
+      if (random.percent(50)) {  // near a code, a tie or an extreme, of 16 or 8 bits
         const int64_t end = random.percent(50) ? 32767 : -32768;
         const int64_t twice = 2 * (random.percent(40) ? pick(9) : end + static_cast<int64_t>(random.below(5)) - 2) + static_cast<int64_t>(random.below(2));
         w.mul = int64_t{1} << random.below(17);
@@ -150,7 +151,7 @@ int main(int argc, char** argv) {
         const int64_t x = w.sh ? twice * (int64_t{1} << (w.sh - 1)) : twice / 2;
         sum = clamp(x / w.mul + static_cast<int64_t>(random.below(3)) - 1, INT32_MIN, INT32_MAX);
       }
-      if (random.percent(20)) {  // few bits, around where they are rounded away
+      if (random.percent(20)) {  // small values, around the rounding position
         const int64_t m = static_cast<int64_t>(random.below(17)), n = static_cast<int64_t>(random.below(28));
         w.mul = int64_t{1} << m;
         w.sh = m + n + static_cast<int64_t>(random.below(5));

@@ -3,7 +3,7 @@
 // others once for each row tile. A model of the array's shadow weights takes the loads; when a
 // swap reaches it, it must hold the pass, and it must not change while the swap is in progress. A ring that has
 // wrapped keeps at most KEEP bytes and a request. Descriptors with too many or too few bytes must
-// end in an error of their layer. A depthwise layer's beats are that unit's, each once, and nobody else's.
+// end in an error of their layer. A depthwise layer's beats go only to that unit, each once.
 #include "Vweight_feed.h"
 #include "bench/unit.hpp"
 #include "verilated.h"
@@ -61,7 +61,7 @@ class Bench {
     }
   }
 
-  // A beat in and a group out per cycle: the promise without stalls.
+  // Without stalls: one beat in and one group out per cycle.
   void full_speed(unsigned k, unsigned s) {
     reset();
     gap_ = slow_ = 0;

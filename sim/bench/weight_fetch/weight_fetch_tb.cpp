@@ -4,8 +4,8 @@
 // again for each row tile unless the ring keeps them (loop order 1, or all of them fit). The reader
 // reads the kept weights once for each row tile and commits in the last one; before that, no more
 // than the ring holds may be requested. The biases of a layer, or an average's factors, must be in
-// their half of the memory from the moment that they count until the layer has drained. With POST, a
-// curve's words, behind the biases, likewise.
+// their half of the memory from the moment that they count until the layer has drained. The same holds
+// for a curve's words after the biases, with POST.
 #include "Vweight_fetch.h"
 #include "bench/unit.hpp"
 #include "verilated.h"

@@ -1,4 +1,4 @@
-// weight_pack_tb: every pair of weights, in one of two words, any others in the other.
+// weight_pack_tb: every pair of weights in one of two words, with random weights in the other.
 #include "Vweight_pack.h"
 #include "bench/unit.hpp"
 #include "verilated.h"

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Synthesises the kernel of one configuration with Bambu (PandA), an open HLS tool, where it is on PATH:
+# Synthesises the kernel of one configuration with Bambu (PandA), an open HLS tool, if it is on PATH:
 #
-#   hls/bambu.sh [CONFIG]          the smallest, tiny, where none is named
+#   hls/bambu.sh [CONFIG]          default: tiny, the smallest
 #
-# Prints the Verilog's path. ap_int.h and hls_stream.h are Bambu's own; hls_streamofblocks.h, which it has not, is
-# hls/standin's. Ends with 5 where Bambu is missing, with Bambu's own status where it fails. No Bambu has run this here.
+# Prints the path of the Verilog. ap_int.h and hls_stream.h are Bambu's own; it lacks hls_streamofblocks.h, which is
+# hls/standin's. Status 5: Bambu is missing; if it fails, Bambu's status. Bambu has never run here.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 here=$PWD

@@ -3,11 +3,11 @@
 #
 #   hls/test.sh [--seed N] [--full | --part PART]
 #
-# First the static check on LLVM's intermediate code (hls/check). Then a sample for CI: random networks on an odd array of either type, int8 built by g++ and int16 by clang++, both with
-# -fsanitize=address,undefined, and 64 images end to end on `run`. --full is the RTL's suite: at least 500
-# random layers with every bin of the coverage table on each of its arrays, with both compilers, the same under
-# -fsanitize=thread, and on the vendor's own headers; and the images under sanitizers. It is cut into parts, which
-# --full lists as it goes; what has ended well on a commit is not run there again (.ci/once).
+# First the static check on LLVM's intermediate code (hls/check). Then a sample for CI: random networks on an odd array of
+# each type, int8 built by g++ and int16 by clang++, both with -fsanitize=address,undefined, and 64 images end to end on
+# `run`. --full is the RTL's suite: on each of its arrays at least 500 random layers with every bin of the coverage
+# table, with both compilers, under -fsanitize=thread, and with the vendor's own headers; and the images under
+# sanitizers. It consists of parts, which --full prints; a part that has passed on a commit is not repeated (.ci/once).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . hls/tools.sh
@@ -26,16 +26,16 @@ while (($#)); do
 done
 export TSAN_OPTIONS="suppressions=$PWD/hls/tsan.supp halt_on_error=1 ${TSAN_OPTIONS:-}"
 out=out/hls
-plain=(v5 v7 v8 v13)                                                 # odd ones: every (k, s)
-arrays=("${plain[@]}" v13x)                                         # and the options
-int8=(v5-int8 v7-int8 v8-int8 v13-int8)                              # the same of int8
+plain=(v5 v7 v8 v13)                                                 # odd arrays: every (k, s)
+arrays=("${plain[@]}" v13x)                                         # with the options
+int8=(v5-int8 v7-int8 v8-int8 v13-int8)                              # the same in int8
 arrays+=("${int8[@]}" v5-post-int8)
-boards=(run hls/configs/zc706-hls.yaml hls/configs/zcu104-hls.yaml)  # what is used
+boards=(run hls/configs/zc706-hls.yaml hls/configs/zcu104-hls.yaml)  # arrays of real designs
 builds=('--sanitize' '--sanitize --cxx clang++-14' '--tsan --cxx clang++-14' '--xilinx')
 
-file() { # the configuration called so
+file() { # NAME: prints the configuration's name or file
   case $1 in
-    v5-post-int8) # as `make test-verify` has it
+    v5-post-int8) # as in `make test-verify`
       mkdir -p "$out"
       { sed "s/^name: .*/name: $1/" hw/configs/v5.yaml; printf 'post: true\ndepthwise: true\ntype: int8\n'; } >"$out/$1.yaml"
       echo "$out/$1.yaml"
@@ -55,7 +55,7 @@ images() {
   SLUICE_COSIM=$1 bin/sluice verify --device hls --config run --n 0 --images 64 --oracle 0 --orders "$2" --seed "$seed" \
     --out "$out/images-$(basename "$(dirname "$1")")" | sed -n '/^images/p;/^orders/p;/mismatches/p'
 }
-# faults N: what the RTL refuses, this kernel refuses, with the same error in the same layer. int8 has fields of its own.
+# faults N: the kernel rejects what the RTL rejects, with the same error in the same layer. int8 has additional fields.
 faults() {
   local config binary kinds
   for config in tiny tinyx v5-post-int8; do
@@ -69,7 +69,7 @@ faults() {
   done
 }
 words=()
-split() { read -ra words <<<"$1"; } # flags of a build
+split() { read -ra words <<<"$1"; } # splits the flags of a build
 
 if [[ -n $full ]]; then
   run() { .ci/once "hls-$1" hls/test.sh --part "$1" --seed "$seed"; }
@@ -103,7 +103,7 @@ case $part in
     layers "$binary" "$config" 500
     exit 0
     ;;
-  breaks) # every deliberate one of the kernel's
+  breaks) # every deliberate break of the kernel
     SLUICE_ALL=1 go test ./hls -count 1 -run '^TestBreaks$'
     exit 0
     ;;
@@ -147,7 +147,7 @@ echo "v5-post-int8, g++ -fsanitize=address,undefined"
 layers "$gcc" v5-post-int8 60
 echo "v13x, clang++ -fsanitize=address,undefined"
 layers "$clang" v13x 60
-# an open HLS tool, where somebody has it
+# an open HLS tool, if it is installed
 if command -v bambu >/dev/null; then hls/bambu.sh tiny; fi
 faults 40
 echo "run, 64 images"

@@ -1,5 +1,5 @@
-# Sourced from the repository's root: its own commands, built where they are not, with the exit codes that are theirs (go run
-# makes 1 of them all).
+# Sourced from the repository's root: runs the repository's commands, built if necessary, with their own exit codes (go run
+# would turn all of them into 1).
 sluice_tool() { # PACKAGE ARGS...
   local package=$1
   shift

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Fetches the vendor's own ap_int.h and hls_stream.h, which PyPI's hls4ml carries (pinned by its hash in
-# hls/requirements.txt), and prints the folder they lie in. Needs the Python environment (make setup).
+# Fetches the vendor's own ap_int.h and hls_stream.h from PyPI's hls4ml (pinned by its hash in
+# hls/requirements.txt), and prints their folder. Needs the Python environment (make setup).
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Counts the backbones of hw/README's table by the machine anew (frames.json), some six minutes of CPU, and writes the table.
+# Recomputes the backbones of hw/README's table with the machine (frames.json) and writes the table: some six minutes of CPU.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 make --no-print-directory build

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# sim/kept.sh CONFIG [--trace]: sim/build.sh with SLUICE_RTL, files named from the repository's root, whose result is kept for
-# other clones (.ci/cache), as that of other RTL is not by itself: of mutants there are hundreds.
+# sim/kept.sh CONFIG [--trace]: runs sim/build.sh with SLUICE_RTL (paths from the repository's root) and keeps the result
+# for other clones (.ci/cache). sim/build.sh alone does not keep builds of other RTL, since there are hundreds of mutants.
 set -euo pipefail
 here=$PWD
 cd "$(dirname "$0")/.."

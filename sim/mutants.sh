@@ -1,21 +1,22 @@
 #!/usr/bin/env bash
-# Breaks the RTL as sim/mutants.txt says, one break at a time in a copy, and expects the bench to
-# fail: sim/mutants.sh [--check] [BENCH...]. Two at a time. Status 1 where a break goes unnoticed,
-# changes nothing or does not build, 2 where there is no such bench. --check only sees that every break changes its file and has its
-# bench: seconds. Four kinds are no module's bench: "npu", the whole NPU of `tiny` under random faults ("npu:CONFIG": of
-# another configuration); "checked", the whole NPU of `tiny` with the assertions of sim/checkers under random layers, where one of them must be what notices;
-# "formal:UNIT/PROPERTY", that property of sim/formal alone, which must have a counterexample; and "timing:MODULE", `make timing` of a unit of zc706, which loses a register.
+# Breaks the RTL as listed in sim/mutants.txt, one break at a time in a copy, and expects the bench to
+# fail: sim/mutants.sh [--check] [BENCH...]. Two run in parallel. Status 1: a break is not noticed, changes
+# nothing or does not build, 2: there is no such bench. --check only checks, in seconds, that every break
+# changes its file and has its bench. Besides the benches of modules there are:
+#   npu, npu:CONFIG        the whole NPU of `tiny`, or of CONFIG, under random faults
+#   checked                the whole NPU of `tiny` under random layers; an assertion of sim/checkers must fail
+#   formal:UNIT/PROPERTY   a property of sim/formal, which must have a counterexample
+#   timing:MODULE          `make timing` of a unit of zc706 that lacks a register
 #
-# A break that was noticed is not tried again as long as its line, the RTL and what the bench is made of (sim/verify
-# and all that it imports, for the whole NPU) are the same (build/mutants/noticed), so a run that was stopped goes on
-# where it was.
+# A noticed break is not repeated while its line, the RTL and the bench's sources (for the whole NPU sim/verify
+# and its imports) are unchanged (build/mutants/noticed). So a stopped run can be continued.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root"
-export SLUICE_CACHE= # breaks are built once
+export SLUICE_CACHE= # a break is built only once
 export SLUICE_BENCH_RUNTIME=${SLUICE_BENCH_RUNTIME:-$root/build/bench/runtime}
 
-# the fields of line $1
+# break_of N: reads the fields of line N
 break_of() {
   IFS='|' read -r bench file expression < <(sed -n "$1p" sim/mutants.txt)
   bench=${bench// /}
@@ -23,10 +24,10 @@ break_of() {
   expression=${expression# }
 }
 
-# npu_of CONFIG WORK [NAME=VALUE...]: builds the whole NPU of a configuration with the break, under a name of its own,
-# and sets cosim to it
+# npu_of CONFIG WORK [NAME=VALUE...]: builds the whole NPU of a configuration with the break, under its own name,
+# and sets cosim to its path
 npu_of() {
-  local name=mutant-$$  # in small letters
+  local name=mutant-$$  # lower case
   sed "s/^name: .*/name: $name/" "hw/configs/$1.yaml" >"$2/$name.yaml"
   if ! cosim=$(env "${@:3}" SLUICE_RTL="$(grep '^hw/' hw/rtl/files.f | sed "s|^|$2/|" | tr '\n' ' ')" sim/build.sh "$2/$name.yaml" 2>"$2/log"); then
     echo "does not build" >>"$2/log"
@@ -34,7 +35,7 @@ npu_of() {
   fi
 }
 
-# whole WORK CONFIG: faults the NPU of a configuration
+# whole WORK CONFIG: runs random faults on the NPU of a configuration
 whole() {
   local cosim status=0
   npu_of "$2" "$1" || return 1
@@ -50,28 +51,28 @@ checked() {
   SLUICE_COSIM=$root/$cosim timeout 300 bin/sluice verify --config tiny --checked tiny --n 40 --images 0 --oracle 0 --orders 0 \
     --seed 1 --out "$1/verify" >>"$1/log" 2>&1 || status=1
   rm -rf "$(dirname "$cosim")"
-  if ((status)) && ! grep -q 'Assertion failed' "$1/log"; then return 0; fi  # golden noticed: that does not count
+  if ((status)) && ! grep -q 'Assertion failed' "$1/log"; then return 0; fi  # only golden noticed it, which does not count
   return $status
 }
 
-# timed WORK MODULE: synthesises a unit with the break, and holds its longest path to the stored figure
+# timed WORK MODULE: synthesises a unit with the break, and compares its longest path with the stored figure
 timed() {
   local work=$1 status=0
   SLUICE_RTL="$(grep '^hw/' hw/rtl/files.f | sed "s|^|$work/|" | tr '\n' ' ')" SLUICE_SYN=$work/syn \
     go run ./hw/syn/cmd/timing -out '' -all -only "zc706/$2" >"$work/log" 2>&1 || status=$?
-  # go run makes 1 of every status
+  # go run turns every status into 1
   if ((status)) && ! grep -q 'the clock is lost' "$work/log"; then echo "does not build" >>"$work/log"; fi
   return $status
 }
 
-# watcher prints what sees breaks of the whole NPU.
+# watcher prints the check that must notice breaks of the whole NPU.
 watcher() {
   local dirs
   mapfile -t dirs < <(go list -deps -f '{{if .Module}}{{if .Module.Main}}{{.Dir}}{{end}}{{end}}' ./sim/verify)
   find "${dirs[@]}" host/cmd/sluice -maxdepth 1 -name '*.go' ! -name '*_test.go' -print0 | sort -z | xargs -0 cat sim/build.sh
 }
 
-# one LINE: the break in that line of the table.
+# one LINE: tries the break in that line of the table.
 one() {
   local bench file expression work said stamp
   break_of "$1"
@@ -86,14 +87,14 @@ one() {
     return 0
   fi
   mkdir -p build/mutants/noticed
-  work=$(mktemp -d "build/mutants/${bench//[:\/]/-}-XXXXXX")  # several of this script may run
+  work=$(mktemp -d "build/mutants/${bench//[:\/]/-}-XXXXXX")  # this script may run several times in parallel
   cp -r hw sim "$work/"
   sed -i "$expression" "$work/$file"
   if cmp -s "$file" "$work/$file"; then
     echo "mutants: $bench: changes nothing: $expression" >&2
     return 1
   fi
-  # a break may leave a signal unused: that is not what is to be noticed
+  # a break may leave a signal unused; the linter's warning must not count as noticed
   export SLUICE_BENCH_FLAGS=-Wno-fatal
   if [[ $bench == npu || $bench == npu:* ]]; then
     local config=${bench#npu}

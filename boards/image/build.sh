@@ -2,10 +2,10 @@
 # Builds what a board boots: boards/image/build.sh BOARD [CONFIG [NETWORK]]
 #
 # The result is build/image/<board>/: kernel, board.dtb (the kernel's device tree and our overlay, npu.dtbo),
-# board-cached.dtb (the same with the NPU's memory behind the caches),
+# board-cached.dtb (the same with the NPU's memory cached),
 # initramfs.cpio.gz (u-root, sluice, the modules, the kit of CONFIG and NETWORK), qemu.dtb (board.dtb
-# with what QEMU's machine lacks taken out), kit/, boot.cmd and boot.scr for U-Boot, boot.bif for bootgen,
-# SHA256SUMS. Same sources, same bytes. The initramfs must stay below 16 MB.
+# without devices that QEMU's machine lacks), kit/, boot.cmd and boot.scr for U-Boot, boot.bif for bootgen,
+# SHA256SUMS. The same sources give the same bytes. The initramfs must stay below 16 MB.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 cd "$root"
@@ -47,7 +47,7 @@ mkdir -p "$tree"/bin "$tree"/lib/modules "$tree"/kit
 "${target[@]}" go build -tags static -trimpath -buildvcs=false -ldflags '-s -w -buildid=' -o "$tree/bin/sluice" ./host/cmd/sluice
 cp "$kernel"/*.ko "$tree/lib/modules/"
 go run ./host/cmd/sluice kit --config "$config" --network "$network" --out "$tree/kit"
-# The bundle's meta data names the program that made it; everything else in it is the content's.
+# The bundle's metadata names the program that made it; all else depends on its content only.
 find "$tree" -exec touch -h -d @0 {} +
 find "$tree" -type d -exec chmod 755 {} +
 find "$tree" -type f -exec chmod 644 {} +
@@ -56,10 +56,10 @@ chmod 755 "$tree/bin/sluice"
   | gzip -9n >"$out/initramfs.cpio.gz"
 
 rm -rf "$out/kit"
-cp -r "$tree/kit" "$out/kit" # for what is done with it on the workstation
+cp -r "$tree/kit" "$out/kit" # for use on the workstation
 cp "$kernel/kernel" "$out/kernel"
-# dtc cannot know the cells of the nodes that an overlay goes into.
-tree() { # overlay, its file, what the tree's is called beside board
+# dtc cannot know the cells of the nodes that an overlay changes.
+tree() { # overlay, its file, suffix of the tree's file after "board"
   go run ./boards/cmd/boardtree "$1" "$board" >"$out/$2.dtso"
   dtc -q -@ -I dts -O dtb -o "$out/$2.dtbo" "$out/$2.dtso"
   fdtoverlay -i "$kernel/$board.dtb" -o "$out/board$3.dtb" "$out/$2.dtbo"

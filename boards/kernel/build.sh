@@ -2,10 +2,10 @@
 # Builds a board's kernel and module: boards/kernel/build.sh arm|arm64
 #
 # From Debian's linux-source-6.1, allnoconfig and the fragments beside this script. The result is
-# build/kernel/<arch>: kernel (zImage or Image), <board>.dtb with symbols, the modules. Nothing is done
-# where a hash over package, fragments and compiler says so, and all that it stands for is there; the modules
-# have a hash of their own, and are built against what is kept of the tree. 600 files are compiled where nothing is
-# there, two for the modules alone; both architectures share the sources, of which what neither can use is not unpacked.
+# build/kernel/<arch>: kernel (zImage or Image), <board>.dtb with symbols, the modules. Nothing is built if a hash over
+# package, fragments and compiler is unchanged and all results exist. The modules have their own hash and are built in
+# the saved part of the tree: two files instead of 600. Both architectures share the sources; files that neither needs
+# are not unpacked.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 cd "$root"
@@ -37,7 +37,7 @@ if built; then
   echo "$out"
   exit 0
 fi
-# A make that called this script hands on flags of its own and a jobserver that is closed here: a warning, not ours.
+# A calling make passes on its flags and a jobserver that is closed here, which would cause a warning.
 unset MAKEFLAGS MFLAGS MAKELEVEL
 run() { make -s -C "$src" O="$out/tree" ARCH=$arch CROSS_COMPILE=$cross \
   KBUILD_BUILD_TIMESTAMP=@0 KBUILD_BUILD_USER=sluice KBUILD_BUILD_HOST=sluice DTC_FLAGS=-@ "$@"; }
@@ -58,7 +58,7 @@ sources() { # once for both architectures
   fi
   flock -u 8
 }
-# What the key stands for: an interrupted copy or a cleaned tree must not pass for it.
+# whole checks that the tree is complete: an interrupted copy or a cleaned tree is not.
 whole() {
   local f
   for f in kernel $name.dtb tree/{.config,Module.symvers,include/generated/autoconf.h,scripts/mod/modpost}; do

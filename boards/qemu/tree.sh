@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Makes a board's device tree one for QEMU 7.2's machine: boards/qemu/tree.sh arm|arm64 FROM TO
+# Adapts a board's device tree to QEMU 7.2's machine: boards/qemu/tree.sh arm|arm64 FROM TO
 #
-# xilinx-zynq-a9 takes the zc706's as it is. xlnx-zcu102 has no PMU firmware: what the zcu104 needs of it, UART and Ethernet,
-# gets fixed clocks, no power domain, no reset and no pin control. The machine's PHY answers at address 23.
+# xilinx-zynq-a9 works with the zc706's tree. xlnx-zcu102 has no PMU firmware, so the zcu104's UART and Ethernet get fixed
+# clocks, and no power domain, reset or pin control. The machine's PHY has address 23.
 set -euo pipefail
 arch=$1 from=$2 to=$3
 command -v fdtput >/dev/null || { echo "boards/qemu/tree.sh: fdtput is missing: install the package device-tree-compiler" >&2; exit 5; }
 cp "$from" "$to"
 [[ $arch == arm64 ]] || exit 0
-freed() { # node, Hz, phandle of its clock, how many it has
+freed() { # node, Hz, phandle of its clock, number of its clocks
   local clock=/qemu-clock-$3 p
   fdtput -p -t s "$to" "$clock" compatible fixed-clock
   fdtput -t i "$to" "$clock" '#clock-cells' 0

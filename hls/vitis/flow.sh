@@ -3,11 +3,10 @@
 #
 #   hls/vitis/flow.sh CONFIG [--part PART] [--out DIR] [--seed N] [--prepare] [STEP...]
 #
-# STEP is csim, csynth, cosim or export (all of them where none is named). Takes vitis_hls where that is on
-# PATH (npu.tcl), else its successor vitis-run (npu.cfg, which is written beside the sources); where neither is
-# there, it says so and ends with 5. --prepare writes the folder and calls no tool. The clock is the
-# configuration's; the part is its board's, unless one is named. What an earlier call has synthesised stays, so that
-# cosim and export may come later; csynth makes it anew.
+# STEP is csim, csynth, cosim or export (default: all). Uses vitis_hls if it is on PATH (npu.tcl), else its successor
+# vitis-run (npu.cfg, which is written beside the sources); if both are missing, the status is 5. --prepare writes the
+# folder and calls no tool. The clock is the configuration's; the default part is its board's. The synthesis of an
+# earlier call is kept for cosim and export; csynth replaces it.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 here=$PWD
@@ -31,7 +30,7 @@ while (($#)); do
   shift
 done
 [[ -n $config ]] || usage
-# files and folders are named from where the user is
+# paths are relative to the user's folder
 if [[ $config == */* || $config == *.yaml ]] && [[ $config != /* ]]; then config=$here/$config; fi
 if [[ -n $out && $out != /* ]]; then out=$here/$out; fi
 ((${#steps[@]})) || steps=(csim csynth cosim export)
@@ -47,7 +46,7 @@ fi
 ns=$(awk -v f="$(value clock_mhz)" 'BEGIN { printf "%.3f", 1000 / f }')
 [[ $part =~ ^x[A-Za-z0-9-]+$ ]] || { echo "flow.sh: $part is no part" >&2; exit 3; }
 out=${out:-build/hls/vitis/$(basename "$config" .yaml)}
-# what is there is cleared, so it must be an earlier flow's
+# the folder is cleared, so it must be an earlier flow's
 if [[ -e $out && ! -d $out ]] || { [[ -d $out && ! -f $out/npu.cfg ]] && [[ -n $(ls -A "$out") ]]; }; then
   echo "flow.sh: --out $out: expected no folder, an empty one or one of an earlier flow (with npu.cfg)" >&2
   exit 3
@@ -64,14 +63,14 @@ for step in "${steps[@]}"; do
       ;;
   esac
 done
-# what this script wrote, not what a tool made of it: that is hours' work
+# removes this script's files, not the results of tools, which take hours
 (cd "$out" 2>/dev/null && rm -rf src include tb.cpp a.vec npu.tcl) || true
 mkdir -p "$out/src" "$out/include"
-: >"$out/npu.cfg" # this flow's from here on, also where it is interrupted
+: >"$out/npu.cfg" # marks the folder as the flow's, even if it is interrupted
 out=$(cd "$out" && pwd)
 cp hls/src/* "$out/src/"
 hwconfig -cpp "$config" >"$out/include/sluice_design.hpp"
-# the vendor's own headers take the place of hls/standin; the bench needs the vectors' player
+# the vendor's own headers replace hls/standin; the bench needs the vectors' player
 mkdir -p "$out/include/cosim"
 cp sim/include/sluice_abi.hpp hls/include/sluice_limits.hpp hls/include/sluice_planned.hpp hls/csim/registers.hpp sim/vectors.hpp sim/dram.hpp "$out/include/"
 cp sim/cosim/kernel.hpp "$out/include/cosim/"

@@ -30,7 +30,7 @@ def main():
     top, parameters = sys.argv[cut + 1], sys.argv[cut + 2:]
     driver = pyslang.driver.Driver()
     driver.addStandardArgs()
-    # generics with a $fatal behind a condition are elaborated only where it holds
+    # a conditional $fatal is elaborated only if its condition holds
     command = ["slang", "--top", top, "-Werror", *("-G" + p for p in parameters), *files(sys.argv[1:cut])]
     if not driver.parseCommandLine(" ".join(command)) or not driver.processOptions() or not driver.parseAllSources():
         return 1

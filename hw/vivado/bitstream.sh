@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Builds a bitstream where Vivado is: hw/vivado/bitstream.sh BOARD CONFIG
+# Builds a bitstream with Vivado: hw/vivado/bitstream.sh BOARD CONFIG
 #
-# Either is a name or a YAML file. The result is build/bitstream/<board>-<config>, by the names that stand in them: npu.bit,
-# npu.bin, npu.yaml (its manifest, which is what is committed, as bitstreams/<board>-<config>.yaml), npu.xsa, reports. What
-# an earlier build left there goes first. Begin with the configuration `small`. DEBUG=1 puts an ILA in. Never run: there
-# is no Vivado here.
+# Both are names or YAML files. The result is build/bitstream/<board>-<config>, with the names inside the files: npu.bit,
+# npu.bin, npu.yaml (the manifest, to be committed as bitstreams/<board>-<config>.yaml), npu.xsa, reports. Results of an
+# earlier build are removed first. Begin with the configuration `small`. DEBUG=1 adds an ILA. Vivado is not available
+# here, so this has never run.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 cd "$root"
 [[ $# -eq 2 ]] || { echo "usage: hw/vivado/bitstream.sh BOARD CONFIG" >&2; exit 2; }
 board=$1 config=$2
-# refuses what cannot be built, before there is a folder
+# rejects a design that cannot be built, before it creates a folder
 name=$(go run ./hw/vivado/block/cmd/boardblock name "$board" "$config")
 out=${BUILD:-build}/bitstream/$name
 rm -rf "$out"

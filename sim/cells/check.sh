@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks that the cell models refuse, at elaboration, every parameter value that they do not model:
-# sim/cells/check.sh. A few seconds; status 1 where one is accepted, or a supported one refused, 2: usage.
+# Checks that the cell models reject, at elaboration, every parameter value that they do not model:
+# sim/cells/check.sh. Takes a few seconds. Status 1: a bad value is accepted or a supported one rejected, 2: usage.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 cd "$root"

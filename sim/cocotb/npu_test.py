@@ -16,10 +16,10 @@ from cocotb.triggers import ReadOnly, RisingEdge, with_timeout
 from cocotbext.axi import AxiBus, AxiLiteBus, AxiLiteMaster, AxiRam, AxiResp
 from cocotbext.axi.axi_channels import AxiARSink, AxiAWSink
 
-# offsets of hw/abi that vectors do not speak of
+# offsets of hw/abi that vectors do not use
 TIME_LO, TIME_HI, ACCESS, IRQ_STATUS = 0x0C0, 0x0C4, 0x0C8, 0x048
 MEMORY = 1 << 29
-# cycles in which a start of such small networks ends, paused or not
+# limit in cycles for a start of such a small network, with or without pauses
 LIMIT = 200_000
 
 
@@ -76,12 +76,12 @@ class Bench:
 
         size = len(signal("wstrb")).bit_length() - 1
         axi3 = hasattr(self.dut, f"M{port:02}_AXI_wid")
-        waiting = {}  # channel: payload that was offered and not taken
+        waiting = {}  # by channel: payload that was offered and not accepted
         channels = {
             "aw": ["awid", "awaddr", "awlen"], "ar": ["arid", "araddr", "arlen"], "w": ["wdata", "wstrb", "wlast"],
         }
-        # IDs of announced bursts whose data are still to come: data may be taken before their address is, not before
-        # it stands on the bus
+        # IDs of announced bursts that lack data: data may be accepted before their address is, but not before the address is on
+        # the bus
         owed, noted = [], False
         edge, settled = RisingEdge(self.dut.clk), ReadOnly()
         while True:
@@ -204,12 +204,12 @@ async def vectors(dut):
     runs = 0
     paths = sorted(pathlib.Path(os.environ["VECTORS"]).glob("*.vec"))
     for i, path in enumerate(paths):
-        if i or len(paths) == 1:  # the first of several goes undisturbed
+        if i or len(paths) == 1:  # the first of several files is played without pauses
             bench.pause(rng.choice((20, 50, 80)))
         runs += await with_timeout(play(bench, path), 60, "ms")
     assert runs > 0 and bench.seen["paused"] > 100 and bench.seen["bursts"] > 100, f"{runs} starts, {bench.seen}"
 
-    # a register that is not there, TIME, and an address that the ports do not have
+    # a register that does not exist, TIME, and an address that is too wide for the ports
     await bench.write(0xFF0, 0, refused=True)
     lo, at = await bench.read(TIME_LO), bench.cycles
     hi = await bench.read(TIME_HI)

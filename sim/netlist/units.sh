@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Runs benches of units on their netlists, for both families: sim/netlist/units.sh [--seed N] [--n N]
 #
-# These are the units that hold cells of hw/xilinx, or memories whose registers are packed into them (hw/syn). hw/syn/synth.sh
-# synthesises each, small; its bench of sim/bench then drives the netlist with sim/cells instead of the RTL. A minute and a half of CPU where nothing
-# is built yet. Status 1 where one fails, 2: usage, 5: a tool is missing.
+# These units contain cells of hw/xilinx, or memories with packed output registers (hw/syn). hw/syn/synth.sh synthesises a
+# small variant of each; its bench of sim/bench then drives the netlist with sim/cells instead of the RTL. Takes a minute
+# and a half of CPU if nothing is built yet. Status 1: a bench fails, 2: usage, 5: a tool is missing.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 cd "$root"
@@ -18,7 +18,7 @@ for tool in verilator g++; do
   command -v $tool >/dev/null || { echo "sim/netlist/units.sh: $tool is missing: install the package $tool" >&2; exit 5; }
 done
 failed=0
-# family | module | what the netlist holds | parameters
+# family | module | text that the netlist must contain | parameters
 while IFS='|' read -r family module holds parameters; do
   set=() defines=()
   for p in $parameters; do set+=(--set "$p"); defines+=("-DP_$p"); done

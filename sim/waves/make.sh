@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Writes npu.gtkw and npu.sucl from signals.txt: sim/waves/make.sh [TRACE.fst]
 #
-# The ranges of signals.txt are those of one memory port. With a trace, writes TRACE.gtkw instead, with the ranges that
-# the trace has (needs fst2vcd, package gtkwave), and says which signals it does not have; status 1 then, 2: usage,
+# The ranges in signals.txt are for one memory port. With a trace, it writes TRACE.gtkw instead, with the trace's ranges
+# (needs fst2vcd, package gtkwave), and prints the signals that the trace lacks. Status 1: signals are missing, 2: usage,
 # 3: a trace that cannot be read, 5: fst2vcd is missing. Surfer's list has no ranges.
 set -euo pipefail
 here=$PWD
@@ -16,14 +16,14 @@ if [[ -n $trace ]]; then
   [[ -r $trace ]] || { echo "sim/waves/make.sh: there is no trace $1" >&2; exit 3; }
   tmp=$(mktemp -d)
   trap 'rm -rf "$tmp"' EXIT
-  # the reader ends at the end of the definitions
+  # awk stops at the end of the definitions
   fst2vcd "$trace" 2>"$tmp/errors" | awk '
     /\$scope/ {n++; s[n] = $3}
     /\$upscope/ {n--}
     /\$var/ {p = ""; for (i = 2; i <= n; i++) p = p s[i] "."; r = $6; if (r == "$end") r = ""; print p $5 r}
     /\$enddefinitions/ {exit}' | sort -u >"$tmp/names" || true
   [[ -s $tmp/names ]] || { cat "$tmp/errors" >&2; echo "sim/waves/make.sh: $1 names no signals" >&2; exit 3; }
-  # a name as the trace has it, where it has one
+  # names as in the trace, if it has them
   awk -v missing="$tmp/missing" '
     NR == FNR {n = $0; sub(/\[.*/, "", n); range[n] = $0; next}
     /^(#|--|$)/ {print; next}

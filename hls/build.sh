@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Builds the co-simulation process with the HLS kernel behind the protocol:
+# Builds the co-simulation process with the HLS kernel:
 #
 #   hls/build.sh CONFIG [--sanitize | --tsan] [--cxx CXX] [--xilinx]
 #
 # The result is build/cosim/<config>-hls[-CXX][-xilinx][-sanitize|-tsan]/npu_cosim; its path is printed. Nothing is
-# done where a hash over everything that goes in has not changed. --sanitize compiles with
-# -fsanitize=address,undefined and counts the trips of every loop against what its pragma states, --tsan with -fsanitize=thread; --xilinx takes the vendor's own ap_int.h and hls_stream.h (hls/xilinx.sh
-# fetches them) in place of hls/standin. SLUICE_HLS names another source folder than hls/src (for tests;
-# the result is then in <config>-hls-other...).
+# built if a hash over all inputs is unchanged.
+#   --sanitize   compiles with -fsanitize=address,undefined and checks the trips of every loop against its pragma
+#   --tsan       compiles with -fsanitize=thread
+#   --xilinx     uses the vendor's own ap_int.h and hls_stream.h (hls/xilinx.sh fetches them) instead of hls/standin
+# SLUICE_HLS names a source folder other than hls/src (for tests; the result is in <config>-hls-other...).
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 here=$PWD
@@ -33,7 +34,7 @@ while (($#)); do
   shift
 done
 [[ -n $config ]] || usage
-# a file is named from where the user is
+# a file's path is relative to the user's folder
 if [[ $config == */* || $config == *.yaml ]] && [[ $config != /* ]]; then config=$here/$config; fi
 package() { case $1 in g++*) echo g++ ;; *) echo "${1/clang++/clang}" ;; esac; }
 for tool in go "$cxx"; do
@@ -65,7 +66,7 @@ fi
 include=(-Ihls/include -Ihls/csim -Isim -Isim/include)
 if [[ -n $xilinx ]]; then
   vendor=$(hls/xilinx.sh)
-  # theirs is before 2020.2: no depth in the type; and not written for these warnings
+  # the vendor's headers are older than 2020.2, without a depth in the type, and cause these warnings
   include+=(-isystem "$vendor" -Ihls/standin/blocks)
   flags+=(-DSLUICE_PLAIN_STREAMS -DHLS_STREAM_THREAD_SAFE -include deque)
 else
@@ -73,7 +74,7 @@ else
   include+=(-Ihls/standin -Ihls/standin/blocks)
 fi
 flags+=(-DSLUICE_THREADS)
-# what lies there is in the key, not where: the same kernel in another folder is not compiled again
+# the key has the content, not the path: the same kernel in another folder is not compiled again
 found=(-I"$kernel_src" -I"$out" "${include[@]}")
 
 hwconfig -cpp "$config" >"$out/sluice_design.hpp.new"
@@ -94,8 +95,8 @@ if .ci/cache get "$keep" "$out"; then
   echo "$out/npu_cosim"
   exit 0
 fi
-# two at a time: the kernel in the dialect's C++14, the process in C++17; in a job of its own, because bash takes
-# no notice of -e in what stands before ||
+# both in parallel: the kernel in the dialect's C++14, the process in C++17. A separate job, because bash ignores -e on
+# the left side of ||.
 (
   set -e
   if [[ ! -f $out/npu.o || ! -f $out/npu.hash || $(cat "$out/npu.hash") != "$kernel" ]]; then

@@ -1,16 +1,18 @@
 #!/usr/bin/env bash
 # Builds and runs the benches of modules: sim/bench.sh [--seed N] [--n N] [-x] [-j N] [MODULE...]
 #
-# A bench is a folder sim/bench/<module>/ with <module>_tb.cpp (its top is the module), `files` (RTL
-# and checkers it depends on, one a line, from the repository's root) and, where it needs them,
-# `args` (one line of verilator flags for every variant that is to be built; each -GNAME=VALUE is
-# also given to the C++ as P_NAME). A folder without `files` is plain C++ and holds no RTL. Without
-# names: all of them. --n says how much of its random traffic a bench makes (0: its default). -j says
-# how many run at a time (default 2), -x stops at the first that fails. Status 1 where one fails, 2: usage.
+# A bench is a folder sim/bench/<module>/ with <module>_tb.cpp (its top is the module), `files` (the
+# RTL and checkers that it needs, one per line, from the repository's root) and optionally `args` (a
+# line of verilator flags per variant; the C++ gets each -GNAME=VALUE as P_NAME). A folder without
+# `files` is plain C++ without RTL. Default: all modules.
+#   --n N   amount of random traffic (0: the bench's default)
+#   -j N    benches that run in parallel (default 2)
+#   -x      stops at the first failure
+# Status 1: a bench fails, 2: usage.
 #
-# A variant is built only where its inputs have changed (by content), against one verilator runtime
-# that all share, precompiled headers with it: parsing them was half of what a variant cost.
-# SLUICE_BENCH_RUNTIME says where that lies, SLUICE_BENCH_FLAGS adds verilator flags.
+# A variant is built only if the content of its inputs has changed. All variants share one verilator
+# runtime with precompiled headers; parsing these took half of the time. SLUICE_BENCH_RUNTIME is the
+# runtime's folder, SLUICE_BENCH_FLAGS adds verilator flags.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root"
@@ -21,7 +23,7 @@ usage() {
   echo "usage: sim/bench.sh [--seed N] [--n N] [-x] [-j N] [MODULE...]   (--n 0: each bench's default)" >&2
   exit 2
 }
-# number FLAG TEXT MIN MAX: ends where the text is no number as the benches read them, or not MIN..MAX.
+# number FLAG TEXT MIN MAX: ends with an error if the text is not a number in MIN..MAX as the benches read it.
 number() {
   if ! [[ $2 =~ ^(0[xX][0-9a-fA-F]{1,15}|0[0-7]{0,20}|[1-9][0-9]{0,17})$ ]] || (($2 < $3 || $2 > $4)); then
     echo "sim/bench.sh: $1 $2: expected a number, $3 to $4" >&2
@@ -34,7 +36,7 @@ done
 vroot=$(verilator --getenv VERILATOR_ROOT)
 vinc=(-isystem "$vroot/include" -isystem "$vroot/include/vltstd")
 
-# The verilated library and the headers of models and benches, once for all that are built.
+# The verilated library and the headers of models and benches, built once for all variants.
 stamp="$(verilator --version) ${cxx[*]} $("${cxx[0]}" -dumpversion) $(cat sim/bench.sh sim/bench/*.hpp sim/include/*.hpp | sha256sum)"
 build_runtime() {
   mkdir -p "$runtime"
@@ -54,7 +56,7 @@ build_runtime() {
   exec 8>&-
 }
 
-# one MODULE VARIANT ARGS...: builds and runs one variant; says everything at once.
+# one MODULE VARIANT ARGS...: builds and runs one variant; prints all output at its end.
 one() {
   local module=$1 i=$2
   shift 2
@@ -75,7 +77,7 @@ one() {
   local hash
   hash=$( (echo "${vflags[*]} ${cflags[*]} ${cxx[*]} ${SLUICE_BENCH_FLAGS:-}"; echo "$stamp"; cat sim/bench.sh "${files[@]}" \
     "$dir/${module}_tb.cpp" sim/*.hpp sim/bench/*.hpp sim/include/*.hpp) | sha256sum | cut -d' ' -f1)
-  # Others may run benches in this tree: one at a time in a folder.
+  # Other calls may run benches in this tree: one build per folder at a time.
   mkdir -p build/bench
   exec 9>"build/bench/.lock-$module-$i"
   flock 9

@@ -1,6 +1,6 @@
-// bits.hpp: slices of verilated ports. A port is a CData..QData or a VlWide; on the little-endian
-// hosts that this project builds on, all of them are little-endian bytes in memory, so a slice that
-// begins and ends on a byte is a copy, whatever the port's type.
+// bits.hpp: slices of verilated ports. A port is a CData..QData or a VlWide. On the little-endian
+// hosts of this project all of them are little-endian bytes in memory, so a slice that begins and
+// ends on a byte is a copy, for every type of port.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace sluice {
 
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "port slices assume a little-endian host");
 
-// The slice-th group of kBytes bytes of a port.
+// Copies the slice-th group of kBytes bytes of a port.
 template <unsigned kBytes, class Port>
 inline uint64_t get_bytes(const Port& port, unsigned slice) {
   static_assert(kBytes <= 8, "at most 64 bits");

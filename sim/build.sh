@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
 # Builds the co-simulation process of a configuration: sim/build.sh CONFIG [--stub] [--trace] [--fold]
 #
-# The result is build/cosim/<config>[-stub][-trace][-fold]/npu_cosim; its path is printed, from the repository's
-# root where the caller is there, else the whole of it. Nothing is done
-# where a hash over the RTL, the sources and the parameters says that nothing has changed. --stub
-# leaves the MACs out (same cycles, no numbers); --trace builds one that can write FST traces; --fold one with the activation
-# buffer's banks folded, as boards with URAM have them (same cycles and numbers).
-# CONFIG is a name of hw/configs or any YAML file, which is named after its design and not as one of hw/configs is.
-# Status 2: usage, 3: a configuration that the RTL does not build, 5: a tool is missing. SLUICE_RTL names other RTL than that of hw/rtl/files.f (for
-# tests; the folder is then <config>-other), SLUICE_KIND what the process calls itself: rtl (where it is not set) or shell; SLUICE_CHECK=1 keeps the assertions of sim/checkers in
-# (<config>-check).
+# CONFIG is a name in hw/configs, or any YAML file with a design of its own name. The result is
+# build/cosim/<config>[-stub][-trace][-fold]/npu_cosim. Its path is printed: relative if the caller is in the
+# repository's root, else absolute. Nothing is built if a hash over RTL, sources and parameters is unchanged.
+#   --stub    without MACs: same cycles, no numbers
+#   --trace   can write FST traces
+#   --fold    with folded banks of the activation buffer, as on boards with URAM: same cycles and numbers
+# SLUICE_RTL names RTL other than hw/rtl/files.f (for tests; the folder is <config>-other). SLUICE_KIND is the kind that
+# the process reports: rtl (default) or shell. SLUICE_CHECK=1 includes the assertions of sim/checkers (<config>-check).
+# Status 2: usage, 3: a configuration that the RTL rejects, 5: a tool is missing.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 here=$PWD
-at= # before what is printed
+at= # prefix of the printed path
 if ! [[ $here -ef $root ]]; then at=$root/; fi
 cd "$root"
 . hls/tools.sh # hwconfig
@@ -41,13 +41,13 @@ case $kind in
   '' | rtl | shell) ;;
   *) echo "sim/build.sh: SLUICE_KIND=$kind: expected rtl or shell" >&2; exit 2 ;;
 esac
-# a file is named from where the user is
+# a file's path is relative to the user's folder
 if [[ $config == */* || $config == *.yaml ]] && [[ $config != /* ]]; then config=$here/$config; fi
 for tool in verilator go g++ flock xargs; do
   command -v "$tool" >/dev/null || { echo "sim/build.sh: $tool is missing: install the package $tool" >&2; exit 5; }
 done
 
-params=$(hwconfig -verilator -whole "$config")  # its status is this script's
+params=$(hwconfig -verilator -whole "$config")  # a failure ends this script with the same status
 read -ra params <<<"$params"
 value() {
   local p
@@ -61,15 +61,15 @@ if [[ -n $stub ]]; then
   done
 fi
 if [[ -n $fold ]]; then params+=(-GFOLD=1); fi
-# Banks of a few hundred words are split as those of a board are (v8's).
+# Small banks (v8's) are split too, as those of boards are.
 if (($(value ABUF_WORDS) <= 1024)); then params+=(-GSPLIT=32); fi
 n_axi=$(value N_AXI)
 axi_bytes=$(value AXI_BYTES)
 array=$(($(value T_P) * $(value T_C)))
-# What gcc spends on a model is in walks over the stores before each load, thousands in a function: bounded, and without
-# the passes that ask most of them, -O2 compiles in 60 % of its time and the model loses 6 %. Arrays above 512 MACs take
-# minutes even so and run no faster than at -O1; the odd arrays and what holds checkers run for seconds, so that less
-# pays there too.
+# gcc spends most of its time on walks over the stores before each load, thousands in a function. With a bound on these
+# and without the passes that need most of them, -O2 compiles in 60 % of the time and the model is 6 % slower. Even so,
+# arrays above 512 MACs take minutes and run no faster than at -O1. Odd arrays and models with checkers run only for
+# seconds, so -O1 is better there too.
 bounds=(--param sccvn-max-alias-queries-per-access=50 --param dse-max-alias-queries-per-store=8)
 level=(-O2 -fno-tree-dse -fno-tree-pre -fno-schedule-insns2 "${bounds[@]}")
 if [[ $(basename "$config" .yaml) == v[0-9]* || -n ${SLUICE_CHECK:-} ]] || { ((array > 512)) && [[ -z $stub ]]; }; then
@@ -81,7 +81,7 @@ if [[ -n ${SLUICE_RTL:-} ]]; then
   other=-other
   read -ra rtl <<<"$SLUICE_RTL"
 elif [[ -n $(value INT8) ]]; then
-  # one folder a build, so that none reads what another writes
+  # one folder per build, so that builds do not read each other's files
   list=$(hw/rtl/int8/files.sh "build/cosim/$(basename "$config" .yaml)$stub$trace$fold${SLUICE_CHECK:+-check}/rtl")
   mapfile -t rtl <<<"$list"
 else
@@ -91,7 +91,7 @@ fi
 ordered=()
 for f in "${rtl[@]}"; do if [[ $f == *_pkg.sv ]]; then ordered+=("$f"); fi; done
 for f in "${rtl[@]}"; do if [[ $f != *_pkg.sv && $f != *.o ]]; then ordered+=("$f"); fi; done
-# what a module of SLUICE_RTL calls outside of Verilog
+# objects that modules of SLUICE_RTL call
 objects=()
 for f in "${rtl[@]}"; do if [[ $f == *.o ]]; then objects+=("$f"); fi; done
 asserts=(--noassert)
@@ -114,7 +114,7 @@ if [[ -x $out/npu_cosim && -f $out/hash && $(cat "$out/hash") == "$hash" ]]; the
   exit 0
 fi
 
-# One build of a folder at a time; whoever waited finds it done.
+# One build of a folder at a time; a call that waited finds the result.
 exec 9>"$out/lock"
 flock 9
 if [[ -x $out/npu_cosim && -f $out/hash && $(cat "$out/hash") == "$hash" ]]; then
@@ -133,8 +133,8 @@ vroot=$(verilator --getenv VERILATOR_ROOT)
 cxx=(g++ -std=c++17 -fcf-protection=none -DVM_TRACE="$((${#trace} > 0))" -isystem "$vroot/include" -isystem "$vroot/include/vltstd")
 ours=(-Wall -Wextra -Werror -I"$root/sim" -I"$root/sim/include")
 
-# What is the same in every configuration, once for all of them: verilator's library, the process around the model, and
-# the library's headers, parsed, for each level.
+# common builds the parts that all configurations share: verilator's library, the process around the model, and the
+# library's precompiled headers for each level.
 runtime=build/cosim/runtime$trace
 pch=$runtime/model${level[0]}.hpp
 common() {
@@ -161,8 +161,8 @@ common() {
   flock -u 8
 }
 
-# build makes the process: verilator's large files one by one, the small ones, half of whose time is the headers',
-# together; what runs once is not optimised. Two at a time.
+# build builds the process: verilator's large files one by one, and the small ones together, since headers take half of
+# their time. Code that runs once is not optimised. Two compilers run in parallel.
 build() {
   local f
   rm -f "$out"/V* "$out"/*.o "$out"/{hot,slow}.cpp

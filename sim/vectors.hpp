@@ -34,13 +34,13 @@ enum Kind : uint32_t {
   kRegRefused = 8,
 };
 
-// The file is not what VECTORS.md says; nothing of it has been played.
+// The file does not conform to VECTORS.md. Nothing has been played.
 class BadFile : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// The kernel did not do what a record expects.
+// The kernel's behaviour differs from a record's expectation.
 class Mismatch : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -48,7 +48,7 @@ class Mismatch : public std::runtime_error {
 
 struct Record {
   uint32_t kind;
-  uint64_t offset;  // of the record in the file
+  uint64_t offset;  // of the record, in the file
   const uint8_t* payload;
   uint32_t length;
 };
@@ -91,7 +91,7 @@ std::string text(const char* format, Args... args) {
   return buffer;
 }
 
-// Cuts a whole file into records and checks it; throws BadFile. The records point into `file`.
+// Splits a file into records and checks it; throws BadFile. The records point into `file`.
 inline std::vector<Record> parse(const std::vector<uint8_t>& file) {
   if (file.size() < 8 || std::memcmp(file.data(), kMagic, 8) != 0)
     throw BadFile("does not begin with SLVEC001");
@@ -152,8 +152,7 @@ inline std::vector<Record> parse(const std::vector<uint8_t>& file) {
   }
 }
 
-// Where META's JSON says "base", memory must begin there; throws BadFile. It is the outermost
-// object's: others inside may have one of their own.
+// If META's JSON has "base" in its outermost object, memory must begin there; throws BadFile.
 inline void check_base(const Record& meta, uint64_t base) {
   const std::string json(reinterpret_cast<const char*>(meta.payload), meta.length);
   const auto skip = [&json](size_t i) {
@@ -182,7 +181,7 @@ inline void check_base(const Record& meta, uint64_t base) {
   }
 }
 
-// What follows from a register that says what the NPU is and differs; "" of others.
+// The reason for a mismatch of a register that identifies the NPU; "" for other registers.
 inline const char* other(uint32_t offset) {
   switch (offset) {
     case sluice_abi::REG_ID:
@@ -197,8 +196,8 @@ inline const char* other(uint32_t offset) {
   return "";
 }
 
-// Plays records in order; throws Mismatch at the first that fails, KernelError where the bus hangs,
-// BadFile, before anything is played, where memory is to begin elsewhere.
+// Plays records in order. Throws Mismatch at the first that fails, KernelError if the bus hangs, and
+// BadFile, before playing, if memory does not begin where the file expects it.
 inline Tally play(const std::vector<Record>& records, Kernel& kernel) {
   Tally tally;
   const Window& window = kernel.window();

@@ -1,8 +1,7 @@
-// hls_kernel.cpp: the HLS kernel behind the Kernel interface of sim/cosim, so that npu_cosim serves drivers and
-// plays vectors with it. Functional: the same answers as the RTL's, no claim of cycles, no memory timing, no
-// faults. The kernel's pointers are indexed from address 0 of 2^ADDR_BITS bytes, so that much address space
-// is reserved and the DRAM window is mapped in its place; what is read or written beside it is answered as a
-// bus would, DECERR, where a page fault tells.
+// hls_kernel.cpp: the HLS kernel as a Kernel of sim/cosim, so that npu_cosim serves drivers and plays vectors
+// with it. Functional only: the RTL's results, without meaningful cycles, memory timing and faults. The kernel's
+// pointers are indexed from address 0 of 2^ADDR_BITS bytes. This address space is reserved, and the DRAM window
+// is mapped in its place. An access outside the window causes a page fault, which is answered like a bus: DECERR.
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/ucontext.h>
@@ -33,7 +32,7 @@ namespace {
 // The address space of the one kernel of this process, for the signal handler.
 struct Space {
 #if SLUICE_TSAN
-  // -fsanitize=thread leaves a program little more than 2^40 bytes of addresses in all
+  // with -fsanitize=thread a program has little more than 2^40 bytes of addresses
   static constexpr std::size_t kBytes = std::size_t{1} << 38;
 #else
   // a burst of weights may begin below the last address and go beyond it
@@ -55,7 +54,7 @@ void on_fault(int, siginfo_t *info, void *context) {
   const std::size_t hole = space.holes.fetch_add(1);
   if (p < space.begin || p >= space.begin + Space::kBytes || hole >= Space::kMaxHoles) {
     signal(SIGSEGV, SIG_DFL);
-    return;  // the instruction is repeated, and ends the process
+    return;  // the repeated instruction ends the process
   }
   bool write = false;
 #if defined(__x86_64__)
@@ -68,7 +67,7 @@ void on_fault(int, siginfo_t *info, void *context) {
     space.wrote = write;
     space.address = offset;
   }
-  // a chunk of zeros, but nothing of the window
+  // a chunk of zeros, without the window
   std::size_t from = offset & ~(Space::kChunk - 1), to = from + Space::kChunk;
   if (offset >= space.high && from < space.high) from = space.high;
   if (offset < space.low && to > space.low) to = space.low;
@@ -136,7 +135,7 @@ class HlsKernel : public Kernel {
   bool irq() const override { return registers_.irq(); }
   uint64_t cycles() const override { return registers_.cycles(); }
 
-  void set_timing(const MemoryTiming &) override {}  // there is no time
+  void set_timing(const MemoryTiming &) override {}  // no timing is modelled
   void add_fault(const Fault &) override { throw KernelError("the HLS kernel's memory has no faults"); }
   void clear_faults() override {}
   PortStats stats(unsigned) const override { return PortStats(); }  // there are no bursts
@@ -147,7 +146,7 @@ class HlsKernel : public Kernel {
     if (offset > 0xFFC || offset % 4) throw std::invalid_argument("offset is no register's");
   }
 
-  // Ends a start whose time has come.
+  // Ends a start whose time has elapsed.
   void finish() {
     if (!registers_.due()) return;
     space.failed = space.wrote = false;

@@ -1,6 +1,6 @@
-// registers.hpp: the register block (hw/rtl/npu_regs.sv) in front of the kernel in C-simulation,
-// made from the generated register table. Its times are nominal: an access takes 3 cycles as in the
-// RTL, a start always kNominal.
+// registers.hpp: the register block (hw/rtl/npu_regs.sv) for the kernel in C-simulation, built from
+// the generated register table. Its times are nominal: an access takes 3 cycles as in the RTL, a
+// start always kNominal.
 #ifndef SLUICE_CSIM_REGISTERS_HPP
 #define SLUICE_CSIM_REGISTERS_HPP
 
@@ -60,7 +60,7 @@ class Registers {
     return taken;
   }
 
-  // Whether the time of a start has come; then run the kernel and call end().
+  // Whether the time of a start has elapsed; then the caller runs the kernel and calls end().
   bool due() const { return busy_ && cycles_ >= began_ + kNominal; }
   bool busy() const { return busy_; }
   bool irq() const { return (get(sluice_abi::REG_IRQ_STATUS) & get(sluice_abi::REG_IRQ_ENABLE)) != 0; }

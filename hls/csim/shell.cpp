@@ -1,5 +1,5 @@
-// shell.cpp: the kernel's C++ behind the ports of hls/shell/sluice_npu.sv. SLUICE_STANDIN_BASE is where the memory begins that it
-// sees (0 if unsaid); with SLUICE_STANDIN_HANGS set, it never comes to its results.
+// shell.cpp: the kernel's C++ for the ports of hls/shell/sluice_npu.sv. SLUICE_STANDIN_BASE is the address of its memory
+// (default 0). With SLUICE_STANDIN_HANGS set it never writes results.
 #include <cstdint>
 #include <cstdlib>
 #include <vector>
@@ -43,7 +43,7 @@ void standin_run(unsigned char first, unsigned char last, unsigned char b_act, u
   *layer = static_cast<unsigned char>(l.to_uint());
   *address = a.to_uint();
 }
-// The first beat of the next burst that has changed; COSIM_BEATS where there is none.
+// The first changed beat of the next burst; COSIM_BEATS if there is none.
 unsigned standin_next(unsigned from, unsigned burst) {
   for (unsigned b = from; b < static_cast<unsigned>(npu::COSIM_BEATS); b += burst)
     for (unsigned i = 0; i < burst; i++)

@@ -1,11 +1,10 @@
 // tb.cpp: the test bench of the vendor's C-simulation and co-simulation. Plays a file of test vectors
 // (sim/VECTORS.md, base 0, at most COSIM_BEATS beats of memory) on the kernel behind the register model.
-// Status 0 where everything is as the vectors say; the first difference is printed.
+// Status 0 if all records match; otherwise the first difference is printed.
 //
-// Every port of the kernel has a memory of its own, filled before a start, and what is written is taken from the
-// memory of gmem_o behind it: so does the vendor's co-simulation, which gives every m_axi bundle one. A layer
-// therefore does not see what an earlier one of the same start has written; vectors are to have a start for
-// every layer (dse vectors --apart).
+// Every port of the kernel has its own memory, as in the vendor's co-simulation. They are filled before a start, and
+// results are read from gmem_o's after it. So a layer cannot read the results of an earlier layer of the same start:
+// vectors must have one start per layer (dse vectors --apart).
 #include <cstdio>
 #include <vector>
 
@@ -32,7 +31,7 @@ class Bench : public sluice::Kernel {
     a.resp = registers_.write(offset, value) ? sluice::kRespOkay : sluice::kRespSlverr;
     return a;
   }
-  // The kernel's memories are arrays of beats (what co-simulation can hand over); the vectors' are bytes.
+  // The kernel's memories are arrays of beats, which co-simulation can pass; the vectors' are bytes.
   uint64_t run(uint64_t cycles, bool) override {
     registers_.advance(cycles);
     if (!registers_.due()) return cycles;

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Builds the co-simulation process (sim/cosim) of npu_top with the HLS kernel in npu_core's place:
+# Builds the co-simulation process (sim/cosim) of npu_top with the HLS kernel instead of npu_core:
 #
 #   hls/shell/build.sh CONFIG [--rtl FOLDER]
 #
-# FOLDER holds the Verilog that Vitis exported for CONFIG, or is the flow's, build/hls/vitis/CONFIG, in which
-# hls/vitis/flow.sh CONFIG csynth leaves it: vitis_hls in npu/solution/syn/verilog, vitis-run in work/hls/syn/verilog.
-# What its memories are filled with ($readmemh) is read from there. Without FOLDER sluice_npu.sv stands in, with the
-# kernel's C++ behind its ports. Prints the process's path: the same as sim/build.sh's, so whatever plays on that plays on this.
+# FOLDER holds the Verilog that Vitis exported for CONFIG. It may also be the flow's folder build/hls/vitis/CONFIG: then
+# the Verilog is where csynth wrote it, npu/solution/syn/verilog (vitis_hls) or work/hls/syn/verilog (vitis-run). Initial
+# values of memories ($readmemh) are read from there. Without FOLDER the stand-in sluice_npu.sv calls the kernel's C++.
+# Prints the path of the process, which is used like sim/build.sh's.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 here=$PWD
@@ -44,7 +44,7 @@ if [[ -n $rtl ]]; then
     echo "hls/shell/build.sh: --rtl $rtl: expected Verilog with a module sluice_npu, there, in npu/solution/syn/verilog (vitis_hls) or in work/hls/syn/verilog (vitis-run)" >&2
     exit 3
   }
-  # the process runs elsewhere than where the tool has put what memories are filled with
+  # the process runs in another folder than the one with the memories' initial values
   copies=$root/build/hls/shell/$(basename "$config" .yaml)
   rm -rf "$copies"
   mkdir -p "$copies"
@@ -53,14 +53,14 @@ if [[ -n $rtl ]]; then
     sed "s#\$readmemh(\"\(\./\)\?\([^/\"]*\)\"#\$readmemh(\"$data/\2\"#" "$f" >"$copies/$(basename "$f")"
     core+=("$copies/$(basename "$f")")
   done
-  if [[ -n ${SLUICE_SHELL_LIST:-} ]]; then # what would be built, for tests
+  if [[ -n ${SLUICE_SHELL_LIST:-} ]]; then # only lists the files, for tests
     printf '%s\n' "${core[@]}"
     exit 0
   fi
 else
   hls/build.sh "$config" >/dev/null
   out=build/cosim/$(basename "$config" .yaml)-hls
-  keep=standin-$(cat "$out/npu.hash" hls/csim/* hls/shell/build.sh | sha256sum | cut -d' ' -f1) # npu.hash: of all else that is included
+  keep=standin-$(cat "$out/npu.hash" hls/csim/* hls/shell/build.sh | sha256sum | cut -d' ' -f1) # npu.hash covers all other included files
   .ci/cache get "$keep" "$out" || {
     g++ -std=c++14 -O2 -Wall -Wextra -Werror -Wno-unknown-pragmas -Wno-unused-label -Ihls/src -Ihls/include -Ihls/standin \
       -Ihls/standin/blocks -Ihls/csim -I"$out" -Isim/include -c hls/csim/shell.cpp -o "$out/standin.o"

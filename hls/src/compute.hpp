@@ -9,20 +9,21 @@ namespace npu {
 
 typedef packed_t pes_t[CHAINS][T_P];
 
-// One of the two words of 8 bits of a weight's.
+// One of the two 8-bit values in a weight word.
 inline word_t byte_of(const weight_t &w, int i) {
 #pragma HLS inline
   return word_t(w.range(WORD_BITS * i + WORD_BITS - 1, WORD_BITS * i).to_int());
 }
 
-// What a multiplier gets: in int8 both channels' weights, of which a lower one below zero takes one from the upper one.
+// The operand of a multiplier. In int8 it packs the weights of two channels; a negative lower weight subtracts one from
+// the upper one.
 inline packed_t pack(const weight_t &w) {
 #pragma HLS inline
   if (!INT8) return packed_t(w);
   return packed_t(static_cast<std::int32_t>(byte_of(w, 1)) * (1 << PACK_SHIFT) + static_cast<std::int32_t>(byte_of(w, 0)));
 }
 
-// Loads vector c of a pass into its chain: the weights of a channel, in int8 of a pair of channels.
+// Loads vector c of a pass into its chain: the weights of one channel, or of two in int8.
 // With k = 1/2 each half of a chain has a vector, with k = 2 a vector has two chains. With s = 2 both
 // chains hold the same weights, one for each group.
 inline void hold(const layer_t &l, const vec_t &v, int c, pes_t &pes) {
@@ -43,11 +44,11 @@ chains:
   }
 }
 
-// Computes one row: adds every PE's sum, or the sums of its halves, to accumulator row n. A PE has a
-// channel: in int8 a chain is those of two, whose products a multiplier makes at once.
+// Computes one row: adds every PE's sum, or the sums of its halves, to accumulator row n. A PE has one
+// channel. In int8 a chain is two PEs, whose products come from the same multipliers.
 inline void step(const layer_t &l, const row_t &row, const pes_t &pes, int n, bool first, acc_t (&bank)[2][T_C][T_R / 2]) {
 #pragma HLS inline
-  acc_t sum[2][CHAINS][PAIR];  // of the halves
+  acc_t sum[2][CHAINS][PAIR];  // by half, chain and channel of the pair
   acc_t low[T_C], high[T_C];
 #pragma HLS array_partition variable=sum complete dim=0
 #pragma HLS array_partition variable=low complete dim=0
@@ -93,8 +94,8 @@ trees:
 order:
   for (int pe = 0; pe < T_C; pe++) {
 #pragma HLS unroll
-    // in int8 PEs stand as those of int16: of a pair of chains the one of a channel beside its partner's, with k = 1/2
-    // the one of a half
+    // in int8 PEs have the order of int16: with k = 2 or s = 2 the same channel of two chains is adjacent; with k = 1/2 a PE
+    // is one half of a chain
     const bool crossed = l.pair || l.two;
     const int outer = (pe >> 1) & 1, inner = pe & 1;
     const int chain = INT8 ? (pe >> 2) * 2 + (crossed ? inner : outer) : pe % CHAINS;
@@ -141,7 +142,7 @@ inline void tap_lanes(const layer_t &l, hls::stream<row_t> &rows, hls::stream<ve
     held_lanes:
       for (int i = 0; i < NB; i++) {
 #pragma HLS unroll
-        const int from = i / PAIR < VEC ? i / PAIR : 0;  // without the unit a vector may be shorter
+        const int from = i / PAIR < VEC ? i / PAIR : 0;  // without the depthwise unit a vector may be shorter
         held[n][i] = INT8 ? byte_of(v.w[from], i % 2) : word_t(v.w[from]);
       }
     }
@@ -156,7 +157,7 @@ inline void tap_lanes(const layer_t &l, hls::stream<row_t> &rows, hls::stream<ve
 #pragma HLS array_partition variable=given complete dim=0
   int t = 0, word = 0, c0 = 0, inside = 0;
   int fill = 0, group = 0, of = 0;  // words in given, their group of the pixel, and its taps
-  bool ends = false;                // they are the pixel's last
+  bool ends = false;                // the words are the pixel's last
 steps:
   for (s64 n = 0; n < busy + parts; n++) {
 // one tap per cycle, as they are formed, and DRAIN words, as for the array

@@ -14,7 +14,7 @@ typedef std::int64_t s64;
 
 struct layer_t {
   bool gemm, depthwise, pool, max, avg, table, residual;
-  bool curve, product;            // behind the shift; a product's factor is the residual
+  bool curve, product;            // after the shift; a product's factor is the residual
   bool half, pair, two, c_outer;  // k = 1/2, k = 2, s = 2; C tiles outermost
   bool keep_in, keep_out, on_chip, replay;
   bool in_whole, out_whole, res_whole;  // a row is one run in DRAM
@@ -25,7 +25,7 @@ struct layer_t {
   int k_h, k_w, s_h, s_w, pad_t;
   int in_row, step_row, step_col, pad_col, kwc;
   int res_shift, shift, clamp_lo, clamp_hi, avg_mul, avg_shift, curve_lo, curve_step, curve_shift;
-  int in_zero, out_zero;  // codes of zero: int8's
+  int in_zero, out_zero;  // zero points (int8)
   u32 in_offset, out_offset, res_offset, in_row_bytes, out_row_bytes, res_row_bytes;
   u32 w_bytes, w_tile;
   u64 w_address, bias_address;
@@ -39,7 +39,7 @@ struct layer_t {
   table_t slots;  // of the batch positions
 };
 
-// What the previous layer of this start leaves on chip.
+// The tensor that the previous layer of this start leaves on chip.
 struct kept_state_t {
   bool there;
   int h, w, c;
@@ -60,7 +60,7 @@ inline u32 slot_at(const table_t &slots, int position) {
 #pragma HLS inline
   return slots.range(SLOT_BITS * position + SLOT_BITS - 1, SLOT_BITS * position).to_uint();
 }
-// Where a batch position's slot begins.
+// Address of a batch position's slot.
 inline u64 slot_of(const layer_t &l, int position) {
 #pragma HLS inline
   const u64 offset = static_cast<u64>(l.slot_stride) * slot_at(l.slots, position & (MAX_BATCH - 1));
@@ -78,7 +78,7 @@ inline int samples_of(const layer_t &l, const item_t &at, int group) {
 inline int rows_of(const layer_t &l, const item_t &at) { return least(l.tile_rows, l.out_h - at.oh0); }
 inline int channels_of(const layer_t &l, const item_t &at) { return l.gemm ? least(l.tc, l.out_c - at.c0) : l.out_c; }
 
-// Vectors of weights of so many channels in a pass.
+// Number of weight vectors in a pass for a number of channels.
 inline int vectors_of(int channels) { return (channels + PAIR - 1) / PAIR; }
 
 // Goes to the next row tile; after the last one it returns false and is at the first again.
@@ -178,7 +178,7 @@ inline bool too_large(const layer_t &l) {
          (l.in_pix == l.in_c && static_cast<u32>(WORD_BYTES * l.in_row) > run_bytes);
 }
 
-// Words in front of a curve's: of the channels, in int8 then of a residual.
+// Number of words before a curve's: those of the channels and, in int8, of a residual.
 inline int curve_begin(const layer_t &l) { return BIAS_WORDS * l.out_c + (INT8 && l.residual ? RES_WORDS : 0); }
 
 inline u32 check_static(const u32 *d, u32 entry, const layer_t &l, const kept_state_t &kept, bool last) {
@@ -191,7 +191,7 @@ reserved_words:
   }
   if (reserved != 0) return hw::ERR_DESC_MAGIC;
   if (!l.gemm && !l.depthwise && !l.avg && !l.max) return hw::ERR_DESC_OP;
-  // a design is of one type
+  // all maps of a design have the same type
   if (INT8 && (get(d, hw::DESC_F_IN_8) == 0 || get(d, hw::DESC_F_OUT_8) == 0 || (get(d, hw::DESC_F_RES_8) != 0) != l.residual)) return hw::ERR_DESC_OP;
   if (!POST && (l.curve || l.product)) return hw::ERR_DESC_OP;
   const bool sizes = l.in_h && l.in_w && l.in_c && l.out_h && l.out_w && l.out_c && l.k_h && l.k_w && l.s_h && l.s_w;
@@ -216,7 +216,7 @@ reserved_words:
       ((w_offset | l.w_bytes | l.w_tile | static_cast<u32>(get(d, hw::DESC_F_BIAS_OFFSET))) & (hw::WEIGHT_ALIGN - 1)) != 0)
     return hw::ERR_DESC_ADDRESS;
   const bool order = get(&entry, hw::FBCB_ORDER) != 0;
-  const u32 again = l.w_tile < l.w_bytes ? l.w_tile : l.w_bytes;  // what loop order 1 replays
+  const u32 again = l.w_tile < l.w_bytes ? l.w_tile : l.w_bytes;  // bytes that loop order 1 replays
   const bool one_tile = !l.two && l.tile_b == l.b_act && l.tile_rows == l.out_h;
   if ((entry & hw::FBCB_RSVD_MASK) != 0 || (k != hw::K_ONE && k != hw::K_HALF && k != hw::K_TWO) || (k != hw::K_ONE && (!STACK || !l.gemm)) ||
       (l.two && (!FLUID || !l.gemm || l.pair || l.b_act == 1 || l.b_r != (l.b_act + 1) / 2 ||

@@ -9,17 +9,17 @@
 
 namespace npu {
 
-// One layer. Every stage walks its items on its own; they meet at the streams only.
+// One layer. Every stage walks the items independently; stages synchronise only by streams.
 static void run_layer(const layer_t l, const beat_t *gmem_a, const beat_t *gmem_w, const beat_t *gmem_r,
                       hls::burst_maxi<beat_t> gmem_o, const kept_t &kept_in, kept_t &kept_out) {
 #pragma HLS dataflow
-// read by every stage and the same as long as any runs; scalars, by value: of anything else there is one reader
+// constant while stages run, and read by all of them; scalars, by value, since other types may have only one reader
 #pragma HLS stable variable=l
   hls::stream_of_blocks<tile_t> tiles;
 // every lane of a window in one cycle, of both sample groups
 #pragma HLS array_partition variable=tiles complete dim=1
 #pragma HLS array_partition variable=tiles complete dim=3
-// written and read at the same time, but another block
+// different blocks are written and read at the same time
 #pragma HLS bind_storage variable=tiles type=ram_s2p impl=bram
   hls::stream_of_blocks<bank_t> banks;
 // every PE adds to both its halves in one cycle
@@ -53,7 +53,7 @@ static void run_layer(const layer_t l, const beat_t *gmem_a, const beat_t *gmem_
 #pragma HLS stream variable=outs depth=OUT_DEPTH
 #pragma HLS stream variable=local depth=OUT_DEPTH
 #pragma HLS stream variable=packed depth=BEATS_DEPTH
-// shift registers: block RAM is what the part has too little of
+// shift registers, since the part has too little block RAM
 #pragma HLS bind_storage variable=rows type=fifo impl=srl
 #pragma HLS bind_storage variable=biases type=fifo impl=srl
 #pragma HLS bind_storage variable=weights type=fifo impl=srl
@@ -90,7 +90,7 @@ void sluice_npu(npu::layer_index_t first, npu::layer_index_t last, npu::batch_t 
   using namespace npu;
 // started and ended by hw's register block
 #pragma HLS interface mode=ap_ctrl_hs port=return
-// registers that stand still during a start
+// registers that do not change during a start
 #pragma HLS interface mode=ap_none port=first
 #pragma HLS interface mode=ap_none port=last
 #pragma HLS interface mode=ap_none port=b_act
@@ -102,7 +102,7 @@ void sluice_npu(npu::layer_index_t first, npu::layer_index_t last, npu::batch_t 
 #pragma HLS interface mode=ap_none port=slot_table
 // hw/rtl/fbcb.sv answers a cycle after the address
 #pragma HLS interface mode=ap_memory port=fbcb storage_type=ram_1p latency=1
-// addresses are absolute (offset=off); depth is what co-simulation puts behind the pointers, from address 0
+// addresses are absolute (offset=off); depth is the size of co-simulation's memories, from address 0
 #pragma HLS interface mode=m_axi port=gmem_a bundle=a offset=off depth=COSIM_BEATS max_read_burst_length=MAX_BURST num_read_outstanding=16 latency=DRAM_LATENCY
 #pragma HLS interface mode=m_axi port=gmem_w bundle=w offset=off depth=COSIM_BEATS max_read_burst_length=MAX_BURST num_read_outstanding=16 latency=DRAM_LATENCY
 #pragma HLS interface mode=m_axi port=gmem_r bundle=r offset=off depth=COSIM_BEATS max_read_burst_length=MAX_BURST num_read_outstanding=16 latency=DRAM_LATENCY
@@ -110,7 +110,7 @@ void sluice_npu(npu::layer_index_t first, npu::layer_index_t last, npu::batch_t 
 #pragma HLS interface mode=ap_vld port=err_code
 #pragma HLS interface mode=ap_vld port=err_layer
 #pragma HLS interface mode=ap_vld port=err_addr
-  // not static: what has an initial value is to be brought back to it by a reset, word by word
+  // not static: a reset would have to restore initial values word by word
   kept_t kept_in, kept_out;
 // NB lanes in one cycle
 #pragma HLS array_partition variable=kept_in complete dim=2
@@ -174,7 +174,7 @@ layers:
     kept.w = l.out_w;
     kept.c = l.out_c;
     if (l.keep_out) {
-      // a stage of the next layer reads what one of this layer has written: a memory has one of each
+      // the next layer reads the memory that this layer wrote; a memory may have one writer and one reader
     carry:
       for (int i = 0; i < ABUF_WORDS; i++) {
 #pragma HLS pipeline II=1

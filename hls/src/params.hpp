@@ -23,8 +23,8 @@ constexpr int log2_of(int n) { return n <= 1 ? 0 : 1 + log2_of((n + 1) / 2); }
 constexpr int bits_of(std::uint32_t mask) { return mask == 0 ? 0 : 1 + bits_of(mask >> 1); }
 constexpr bool power_of_two(int n) { return n > 0 && (n & (n - 1)) == 0; }
 
-// A word is an element of a map. Weights come in words of 16 bits of either type: in int8 those of two neighbouring
-// channels, and of a depthwise layer two neighbouring lanes'.
+// A word is an element of a map. Weights come in words of 16 bits in both types: in int8 a word has the weights of two
+// neighbouring channels, in a depthwise layer of two neighbouring lanes.
 constexpr int WORD_BITS = INT8 ? hw::DESC_F_IN_ZERO.bits : hw::DATA_BITS;
 constexpr int WORD_BYTES = WORD_BITS / 8;
 constexpr int WEIGHT_BYTES = hw::DATA_BITS / 8;

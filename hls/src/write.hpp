@@ -18,7 +18,7 @@ inline s64 rescale(s64 x, int shift) {
   const s64 half = shift == 0 ? s64(0) : static_cast<s64>(1) << (shift - 1);
   return saturate((x + half) >> shift);
 }
-// The same of int8, which rounds half to even.
+// The same in int8, which rounds half to even.
 inline s64 round_even(s64 x, int shift) {
 #pragma HLS inline
   const s64 half = shift == 0 ? s64(0) : (static_cast<s64>(1) << (shift - 1)) - 1 + ((x >> shift) & 1);
@@ -30,12 +30,12 @@ inline int shift_of(std::int32_t factor) {
 #pragma HLS inline
   return (factor >> FACTOR_SHIFT) & static_cast<std::int32_t>(hw::mask(hw::DESC_F_AVG_SHIFT));
 }
-// The end of a lane of int8, in 16 bits: a sum times its channel's factor (or an average's), then the residual's words
-// A, B, shift and D.
+// The last steps of an int8 lane, in 16 bits: a sum times its channel's factor (or an average's), then the residual with
+// its words A, B, shift and D.
 inline s64 requantise(const layer_t &l, const acc_t &sum, std::int32_t mul, int shift, const std::int32_t (&operand)[RES_WORDS], const word_t &res) {
 #pragma HLS inline
   const s64 scaled = static_cast<s64>(sum) * mul;
-// DSPs are the array's
+// in LUTs, since the array needs the DSPs
 #pragma HLS bind_op variable=scaled op=mul impl=fabric latency=3
   s64 t = round_even(scaled, shift);
   if (l.residual) {
@@ -191,7 +191,7 @@ items:
             const weight_t given = r.w[j];
             const weight_t factor = multiplies ? given : slope;
             const std::int32_t post = static_cast<std::int32_t>(y) * static_cast<std::int32_t>(factor);
-// DSPs are the array's
+// in LUTs, since the array needs the DSPs
 #pragma HLS bind_op variable=post op=mul impl=fabric latency=3
             const s64 bent = rescale(static_cast<s64>(post) + (l.curve ? offset : 0), multiplies ? l.res_shift : l.curve_shift);
             if (multiplies || l.curve) y = bent;

@@ -1,8 +1,8 @@
-// ap_int.h: a stand-in for the vendor's header of that name, as far as hls/src uses it: ap_int<W> and
-// ap_uint<W> up to 128 bits that wrap at their width, convert to and from C's integers, and give and take
-// bits by range(). Arithmetic is C's, on the converted values, and is cut to W where it is stored, which
-// is what the vendor's grown widths come to where intermediate values fit 64 bits. No name here is not in
-// the vendor's header as well (what begins with standin_ is not for use).
+// ap_int.h: a stand-in for the part of the vendor's header that hls/src uses: ap_int<W> and ap_uint<W> up to
+// 128 bits, which wrap at their width, convert to and from C's integers, and read and write bits by range().
+// Arithmetic is C's on the converted values; the result is cut to W when it is stored. The vendor's wider
+// results are the same if intermediate values fit 64 bits. All names are in the vendor's header too, except
+// internal ones (standin_).
 #ifndef SLUICE_STANDIN_AP_INT_H
 #define SLUICE_STANDIN_AP_INT_H
 
@@ -38,7 +38,7 @@ struct store<W, false> {
 template <int W, bool S>
 struct ap_int_base;
 
-// What range() answers: bits of a number, to read or to assign.
+// The result of range(): bits of a number, to read or to assign.
 template <int W, bool S>
 struct ap_range_ref {
   ap_range_ref(ap_int_base<W, S> &number, int high, int low) : of(number), hi(high), lo(low) {}

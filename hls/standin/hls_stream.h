@@ -1,7 +1,7 @@
-// hls_stream.h: a stand-in for the vendor's header of that name, as far as hls/src uses it:
-// hls::stream<T, DEPTH> with blocking read() and write(). Unlike the vendor's it holds DEPTH elements and
-// no more in C-simulation with a thread a stage (csim/threads.hpp), so that a stream that is too short
-// shows. For analysis (__SYNTHESIS__) it is declared only.
+// hls_stream.h: a stand-in for the part of the vendor's header that hls/src uses: hls::stream<T, DEPTH> with
+// blocking read() and write(). In C-simulation with a thread per stage (csim/threads.hpp) it holds only DEPTH
+// elements, unlike the vendor's, so that a stream that is too short is noticed. For analysis (__SYNTHESIS__)
+// it is only declared.
 #ifndef SLUICE_STANDIN_HLS_STREAM_H
 #define SLUICE_STANDIN_HLS_STREAM_H
 
@@ -14,7 +14,7 @@ namespace hls {
 template <class T, int DEPTH = 0>
 class stream;
 
-// What functions take: a stream of any depth.
+// The type of functions' parameters: a stream of any depth.
 template <class T>
 class stream<T, 0> {
  public:

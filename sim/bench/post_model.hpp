@@ -20,12 +20,12 @@ inline int16_t post(int64_t acc, int64_t bias, int64_t res, unsigned rs, unsigne
   return static_cast<int16_t>(clamp(sat16(rnd(acc + bias + res * (int64_t{1} << rs), sh)), lo, hi));
 }
 
-// What comes behind the shift in a build with POST, if anything.
+// The steps after the shift in a build with POST.
 struct Behind {
   bool product = false, curve = false;
   int64_t lo = 0;
   unsigned step = 0, shift = 0;
-  const uint32_t* words = nullptr;  // OFFSET and SLOPE of each of 32 segments
+  const uint32_t* words = nullptr;  // OFFSET and SLOPE of 32 segments
 
   int16_t post(int64_t acc, int64_t bias, int64_t res, unsigned rs, unsigned sh, int64_t min, int64_t max) const {
     const int64_t t = model::post(acc, bias, product ? 0 : res, rs, sh, -32768, 32767);

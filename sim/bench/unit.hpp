@@ -60,17 +60,17 @@ struct Layer {
   unsigned res_pix = 0, res_shift = 0, shift = 0, avg_mul = 0, avg_shift = 0;
   int clamp_lo = -32768, clamp_hi = 32767;
   uint64_t in_offset = 0, out_offset = 0, res_offset = 0;
-  uint64_t w_offset = 0, w_bytes = 64, w_tile = 64, bias_offset = 0;  // w_*: for the layer's k
+  uint64_t w_offset = 0, w_bytes = 64, w_tile = 64, bias_offset = 0;  // w_*: the values for the layer's k
   unsigned tile_b = 1, tile_rows = 1;
   unsigned b_act = 1;
   unsigned k = 0;               // as in an FBCB entry: 0: 1, 1: 1/2, 2: 2
   unsigned groups = 1;          // s
   unsigned order = 0;           // loop order: 1: C tiles outermost
   unsigned table = 0;           // entries of an average's table; 0: none
-  // of a build with POST: multiply by the residual, a curve behind the shift
+  // with POST: product with the residual, and a curve after the shift
   unsigned product = 0, curve = 0, curve_step = 0, curve_shift = 0;
   int curve_lo = 0;
-  unsigned keep_in = 0;         // the input is on chip, where the previous layer left it
+  unsigned keep_in = 0;         // the input is on chip, left there by the previous layer
   unsigned keep_out = 0, on_chip = 0;  // the output stays there for the next layer; only there
 
   bool gemm() const { return op == sluice_abi::OP_GEMM; }
@@ -159,7 +159,7 @@ struct Layer {
     set(w, DESC_F_CLAMP_LO, clamp_lo);
     set(w, DESC_F_CLAMP_HI, clamp_hi);
     if (weighted()) {
-      // each k has its own; those of the other k are random
+      // each k has its own values; the other k get random ones
       const auto of = [&](unsigned n, uint64_t value) { return static_cast<int64_t>(n == k ? value : 64 * (77 + n)); };
       set(w, DESC_F_W_OFFSET_1, of(0, w_offset));
       set(w, DESC_F_W_OFFSET_H, of(1, w_offset));
@@ -192,7 +192,7 @@ struct Layer {
 struct Limits {
   unsigned t_r = 32;           // accumulator rows
   unsigned t_c = 0;            // PEs; 0: k and s do not matter and are 1
-  bool stack = true, fluid = true;  // what is built of k and s
+  bool stack = true, fluid = true;  // the build supports k, and s
   bool post = false;           // curves, products, residuals of one pixel
   unsigned abuf = 2048;        // elements of a half
   unsigned max_in_c = 10, max_out_c = 12, max_size = 7, max_k = 3;
@@ -244,7 +244,7 @@ inline Layer random_layer(tb::Random& r, const Limits& limit, unsigned op, unsig
       if (l.in_h + l.pad_t + pad_b < l.k_h || l.in_w + l.pad_l + pad_r < l.k_w) continue;
       l.out_h = (l.in_h + l.pad_t + pad_b - l.k_h) / l.s_h + 1;
       l.out_w = (l.in_w + l.pad_l + pad_r - l.k_w) / l.s_w + 1;
-      if ((l.out_h - 1) * l.s_h >= l.in_h + l.pad_t || (l.out_w - 1) * l.s_w >= l.in_w + l.pad_l) continue;  // begins behind it
+      if ((l.out_h - 1) * l.s_h >= l.in_h + l.pad_t || (l.out_w - 1) * l.s_w >= l.in_w + l.pad_l) continue;  // begins after the input
     }
     const auto pix = [&](unsigned c) { return r.percent(50) ? c : c + static_cast<unsigned>(r.below(6)); };
     l.in_pix = pix(l.in_c);
@@ -398,7 +398,7 @@ inline Layer wide_layer(tb::Random& r, const Limits& limit, unsigned op, unsigne
     if (high < l.k_h || wide < l.k_w) continue;
     l.out_h = (high - l.k_h) / l.s_h + 1;
     l.out_w = (wide - l.k_w) / l.s_w + 1;
-    if ((l.out_h - 1) * l.s_h >= l.in_h + l.pad_t || (l.out_w - 1) * l.s_w >= l.in_w + l.pad_l) continue;  // begins behind it
+    if ((l.out_h - 1) * l.s_h >= l.in_h + l.pad_t || (l.out_w - 1) * l.s_w >= l.in_w + l.pad_l) continue;  // begins after the input
     l.in_pix = l.in_c + (r.percent(50) ? draw(0, 3) : 0);
     l.out_pix = l.out_c;
     l.order = gemm && r.percent(50);

@@ -1,5 +1,5 @@
-// kernel.hpp: what stands behind the protocol. The Verilated RTL implements it (rtl_kernel.hpp);
-// another implementation of the same register map (HLS C simulation) can take its place.
+// kernel.hpp: the interface of an NPU that the protocol's server drives. Implementations are the
+// Verilated RTL (rtl_kernel.hpp) and others with the same register map (HLS C-simulation).
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace sluice {
 
-// AXI responses as the bus carries them.
+// Codes of AXI responses.
 constexpr uint8_t kRespOkay = 0, kRespSlverr = 2, kRespDecerr = 3;
 
 struct KernelInfo {
@@ -27,13 +27,13 @@ struct RegisterAnswer {
   uint8_t resp = kRespOkay;
 };
 
-// The register bus did not answer, or an operation is not offered.
+// The register bus did not answer, or the kernel does not support an operation.
 class KernelError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// Methods that say so throw KernelError; std::invalid_argument is for arguments out of range.
+// Methods marked so throw KernelError; arguments out of range throw std::invalid_argument.
 class Kernel {
  public:
   virtual ~Kernel() = default;
@@ -45,19 +45,19 @@ class Kernel {
   // One bus transaction; takes clock cycles (sim/PROTOCOL.md says how many). Throws.
   virtual RegisterAnswer read(uint32_t offset) = 0;
   virtual RegisterAnswer write(uint32_t offset, uint32_t value) = 0;
-  // Advances the clock by at most `cycles`; where `until_irq`, stops as soon as the interrupt line
-  // is high (at once where it is already). Answers the cycles advanced.
+  // Advances the clock by at most `cycles`. With `until_irq` it stops as soon as the interrupt line
+  // is high, even before the first cycle. Returns the number of cycles advanced.
   virtual uint64_t run(uint64_t cycles, bool until_irq) = 0;
   virtual bool irq() const = 0;
   virtual uint64_t cycles() const = 0;  // since the last hard reset
 
-  // The memory behind the kernel. All of them throw where the kernel does not model it.
+  // The kernel's memory. These methods throw if the kernel does not model it.
   virtual void set_timing(const MemoryTiming& timing) = 0;
   virtual void add_fault(const Fault& fault) = 0;
   virtual void clear_faults() = 0;
   virtual PortStats stats(unsigned port) const = 0;
 
-  virtual void trace(bool on) = 0;  // throws where this build cannot
+  virtual void trace(bool on) = 0;  // throws if this build cannot write traces
 };
 
 }  // namespace sluice

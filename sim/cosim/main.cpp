@@ -1,4 +1,4 @@
-// npu_cosim: the NPU as a process of its own. See sim/PROTOCOL.md and --help.
+// npu_cosim: the NPU as a separate process. See sim/PROTOCOL.md and --help.
 //
 // Exit codes: 0 ok, 1 a vector did not match, 2 usage, 3 bad input, 4 the socket or the kernel
 // failed.
@@ -113,7 +113,7 @@ Options parse(int argc, char** argv) {
   return o;
 }
 
-// One connection on a new socket; the path is removed once it is there.
+// Accepts one connection on a new socket, then removes the socket's path.
 int accept_one(const std::string& path) {
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;

@@ -22,7 +22,7 @@ enum Op : uint32_t {
   kStats = 9,
   kTrace = 10,
   kQuit = 11,
-  kEvent = 12,  // from the process, unasked: the interrupt line has changed (--free-run)
+  kEvent = 12,  // from the process, without a request: the interrupt line has changed (--free-run)
 };
 
 enum Status : uint32_t {
@@ -30,10 +30,10 @@ enum Status : uint32_t {
   kBadLength = 1,    // a packet that is not 64 bytes long
   kBadOp = 2,        // unknown operation
   kBadArgument = 3,  // an argument out of range
-  kNoHello = 4,      // anything before a successful hello
-  kBadVersion = 5,   // hello with another magic or version; the answer carries this side's
+  kNoHello = 4,      // a request before a successful hello
+  kBadVersion = 5,   // hello with another magic or version; the answer has this side's
   kNoAnswer = 6,     // the register bus did not answer
-  kUnsupported = 7,  // this kernel or build does not offer it
+  kUnsupported = 7,  // this kernel or build does not support it
 };
 
 struct Hello {
@@ -107,7 +107,7 @@ struct Answer {
     RegAnswer reg;
     RunAnswer run;
     StatsAnswer stats;
-    char text[40];  // why, where status is not zero; NUL-terminated
+    char text[40];  // the reason if status is not zero; NUL-terminated
   };
 };
 static_assert(sizeof(Answer) == kMessageBytes, "an answer is 64 bytes");

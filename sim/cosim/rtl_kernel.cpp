@@ -1,10 +1,10 @@
 // The Verilated npu_top behind the Kernel interface.
 //
-// A cycle is: the memory's and the register bus's outputs are applied, the clock rises and is
-// evaluated, the memory is stepped with what the ports showed before that edge, the clock falls and
-// is evaluated with the new inputs. So the model is right whether or not npu_top has paths from its
-// inputs to its outputs. N_AXI and AXI_BYTES come from the configuration, SLUICE_KIND (Info::kind) from
-// whoever puts another kernel into it, through sim/build.sh; what is Verilated is no C-simulation ("hls").
+// Steps of a cycle: the memory's and the register bus's outputs are applied; the clock rises and the
+// model is evaluated; the memory is stepped with the ports' values before that edge; the clock falls
+// and the model is evaluated with the new inputs. So the model is correct even if npu_top has paths
+// from its inputs to its outputs. N_AXI and AXI_BYTES come from the configuration. SLUICE_KIND
+// (Info::kind) comes from sim/build.sh, for a top with another kernel; "hls" is only the C-simulation.
 #include "cosim/rtl_kernel.hpp"
 
 #include <string_view>
@@ -30,7 +30,7 @@ static_assert(kKind == "rtl" || kKind == "shell", "SLUICE_KIND: expected rtl or 
 constexpr unsigned kPorts = N_AXI;
 constexpr unsigned kBytes = AXI_BYTES;
 constexpr unsigned kResetCycles = 16;
-constexpr unsigned kBusLimit = 1000;  // cycles after which a register access is given up
+constexpr unsigned kBusLimit = 1000;  // cycles after which a register access fails
 
 class RtlKernel : public Kernel {
  public:
@@ -175,7 +175,7 @@ class RtlKernel : public Kernel {
     return l | uint64_t{read(high).value} << 32;
   }
 
-  // Lets changed inputs reach the outputs while the clock is low.
+  // Evaluates changed inputs while the clock is low.
   void settle() { top_->eval(); }
 
   void cycle() {
@@ -197,7 +197,7 @@ class RtlKernel : public Kernel {
     cycles_++;
   }
 
-  // What the ports show before the edge.
+  // Reads the ports before the edge.
   void sample() {
     for (unsigned p = 0; p < kPorts; p++) {
       MasterOut<kBytes>& m = in_[p];
@@ -225,7 +225,7 @@ class RtlKernel : public Kernel {
     }
   }
 
-  // What the memory answers from here on.
+  // Applies the memory's answers to the ports.
   void drive() {
     for (unsigned p = 0; p < kPorts; p++) {
       const SlaveOut<kBytes>& s = dram_.out(p);

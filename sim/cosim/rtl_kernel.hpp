@@ -8,8 +8,8 @@
 
 namespace sluice {
 
-// Memory answers through `window`, which must outlive the kernel. `trace_file` is where an FST
-// trace goes once trace(true) is called; empty for none.
+// Memory uses `window`, which must outlive the kernel. After trace(true) an FST trace is written to
+// `trace_file`; empty: none.
 std::unique_ptr<Kernel> make_rtl_kernel(const Window& window, const std::string& trace_file);
 
 }  // namespace sluice

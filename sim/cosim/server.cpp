@@ -15,7 +15,7 @@ namespace {
 
 using namespace protocol;
 
-constexpr uint64_t kSlice = 1 << 16;  // cycles between looks at the socket in a long run
+constexpr uint64_t kSlice = 1 << 16;  // cycles between two checks of the socket in a long run
 constexpr uint64_t kFreeSlice = 1 << 11;
 
 class Connection {
@@ -45,14 +45,14 @@ class Connection {
       if (gone_) return true;
       answer.irq = kernel_.irq();
       answer.cycles = kernel_.cycles();
-      irq_ = kernel_.irq();  // the answer has told it
+      irq_ = kernel_.irq();  // the answer has reported it
       if (!send(answer)) return errno == EPIPE || errno == ECONNRESET;
       if (quit) return true;
     }
   }
 
  private:
-  // Whether a packet waits, or the other side has gone.
+  // Whether a packet is pending, or the other side has closed.
   bool waiting() const {
     pollfd p = {fd_, POLLIN, 0};
     return ::poll(&p, 1, 0) != 0;
@@ -62,7 +62,7 @@ class Connection {
     return ::poll(&p, 1, 0) > 0 && (p.revents & (POLLHUP | POLLERR));
   }
 
-  // A free-running slice; the interrupt line's changes are told as they happen.
+  // Runs a free-running slice and reports a change of the interrupt line.
   bool advance() {
     kernel_.run(kFreeSlice, !irq_);
     if (kernel_.irq() == irq_) return true;
@@ -74,7 +74,7 @@ class Connection {
     return send(event) || errno == EPIPE || errno == ECONNRESET;
   }
 
-  // The length of the packet, also where it was longer than a message; 0 where the socket closed.
+  // Returns the length of the packet; more than a message if it was too long, 0 if the socket is closed.
   ssize_t receive(Request& request) const {
     for (;;) {
       iovec part = {&request, sizeof request};
@@ -105,7 +105,7 @@ class Connection {
     std::strncpy(answer.text, text, sizeof answer.text - 1);
   }
 
-  // Carries a request out; true where it was the last one.
+  // Handles a request; returns true if it was the last one.
   bool handle(const Request& r, Answer& a) {
     if (!greeted_ && r.op != kHello && r.op != kQuit) {
       fail(a, kNoHello, "say hello first");

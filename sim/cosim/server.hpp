@@ -5,8 +5,8 @@
 
 namespace sluice {
 
-// Serves until the other side quits or closes; then answers true, or false where the socket
-// failed. In free-run mode the clock advances all the time and interrupts are reported unasked.
+// Serves until the other side quits or closes. Returns false if the socket failed. In free-run mode
+// the clock always advances, and interrupts are reported without a request.
 bool serve(int fd, Kernel& kernel, bool free_run);
 
 }  // namespace sluice

@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
-# Builds the co-simulation process with a configuration's netlist in place of its RTL:
+# Builds the co-simulation process with a configuration's netlist instead of its RTL:
 #
 #   sim/netlist/build.sh CONFIG [--lockstep]
 #
-# Synthesises first (hw/syn/synth.sh, xc7) where that has not been done. The result is
-# build/netlist/<config>/npu_cosim, which plays vectors and serves drivers as sim/build.sh's does;
-# with --lockstep it is build/netlist/<config>/lockstep, which runs RTL and netlist side by side.
-# Its path is printed, as sim/build.sh's is. Nothing is done where a hash over everything that goes in has not changed.
-# SLUICE_NETLIST names another netlist (for tests: one that is wrong), which builds in
-# build/netlist/<config>-given; SLUICE_RTL other RTL to compare with, as in sim/build.sh.
-# Status 2: usage, 3: a configuration that the RTL does not build, or no such netlist, 5: a tool is missing.
+# Synthesises first (hw/syn/synth.sh, xc7) if necessary. The result is build/netlist/<config>/npu_cosim,
+# which plays vectors and serves drivers like sim/build.sh's; with --lockstep it is
+# build/netlist/<config>/lockstep, which runs RTL and netlist in parallel. Its path is printed as by
+# sim/build.sh. Nothing is built if a hash over all inputs is unchanged.
+# SLUICE_NETLIST names another netlist (for tests: a wrong one), built in build/netlist/<config>-given;
+# SLUICE_RTL names other RTL to compare with, as in sim/build.sh.
+# Status 2: usage, 3: a configuration that the RTL rejects, or no such netlist, 5: a tool is missing.
 set -euo pipefail
 here=$PWD
 root=$(cd "$(dirname "$0")/../.." && pwd)
-at= # before what is printed
+at= # prefix of the printed path
 if ! [[ $here -ef $root ]]; then at=$root/; fi
 cd "$root"
 . hls/tools.sh # hwconfig
@@ -32,7 +32,7 @@ for arg in "$@"; do
   esac
 done
 [[ -n $config ]] || usage
-# a file is named from where the user is
+# a file's path is relative to the user's folder
 if [[ $config == */* || $config == *.yaml ]] && [[ $config != /* ]]; then config=$here/$config; fi
 netlist=${SLUICE_NETLIST:-}
 if [[ -n $netlist ]]; then
@@ -43,7 +43,7 @@ for tool in verilator go g++ make; do
   command -v "$tool" >/dev/null || { echo "sim/netlist/build.sh: $tool is missing: install the package $tool" >&2; exit 5; }
 done
 
-params=$(hwconfig -verilator -whole "$config")  # its status is this script's
+params=$(hwconfig -verilator -whole "$config")  # a failure ends this script with the same status
 name=$(basename "$config" .yaml)
 out=build/netlist/$name${netlist:+-given}
 mkdir -p "$out"
@@ -72,7 +72,7 @@ defines="-DN_AXI=$(value N_AXI) -DAXI_BYTES=$(value AXI_BYTES) -DVM_TRACE=0"
 verilator_root=$(verilator --getenv VERILATOR_ROOT)
 
 sum() { sha256sum | cut -d' ' -f1; }
-# fresh FILE HASH: whether FILE was made from what HASH stands for.
+# fresh FILE HASH: whether FILE was built from the inputs with this hash.
 fresh() { [[ -e $1 && -f $1.hash && $(cat "$1.hash") == "$2" ]]; }
 fail() {
   tail -n 40 "$1" >&2
@@ -80,8 +80,8 @@ fail() {
   exit 1
 }
 
-# model PREFIX DIR LEVEL FLAGS-AND-FILES...: a library of one Verilated model; sets model_hash. LEVEL is for what runs
-# every cycle; what runs once gets -O0.
+# model PREFIX DIR LEVEL FLAGS-AND-FILES...: builds a library of one Verilated model and sets model_hash. Code that runs
+# in every cycle is compiled at LEVEL, code that runs once at -O0.
 model() {
   local prefix=$1 dir=$2 level=$3 arg
   shift 3
@@ -104,9 +104,9 @@ model() {
   echo "$model_hash" >"$dir/lib$prefix.a.hash"
 }
 
-# The netlist leaves pins open and gives constants of other widths; all else is an error, above all
-# what a cell model does not support (USERFATAL).
-# Compiling the netlist costs 100 s more at -O1 than at -O0: vectors of some 10^5 cycles are played sooner without.
+# The netlist has open pins and constants of other widths. All other warnings are errors, above all
+# values that a cell model does not support (USERFATAL).
+# -O1 would take 100 s more than -O0 to compile, which does not pay for vectors of some 10^5 cycles.
 level=-O0
 net=$out/net
 if [[ $target == lockstep ]]; then level=-O1 net=$out/net$level; fi

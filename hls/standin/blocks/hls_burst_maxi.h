@@ -1,7 +1,7 @@
-// hls_burst_maxi.h: a stand-in for the vendor's header of that name, as far as hls/src uses it: writes of an m_axi port in
-// bursts that the code asks for. Unlike the vendor's, which writes at once, what is written is in memory when its answer
-// has been taken, so that an answer too few shows; and a write without a request, an answer without its data,
-// or an end with either open ends the process. For analysis (__SYNTHESIS__) it is declared only.
+// hls_burst_maxi.h: a stand-in for the part of the vendor's header that hls/src uses: writes of an m_axi port in bursts
+// that the code requests. Unlike the vendor's, data reach memory only when their answer has been read, so that a missing
+// read is noticed. A write without a request, an answer without its data, or an end with pending bursts ends the
+// process. For analysis (__SYNTHESIS__) it is only declared.
 #ifndef SLUICE_STANDIN_HLS_BURST_MAXI_H
 #define SLUICE_STANDIN_HLS_BURST_MAXI_H
 
@@ -35,7 +35,7 @@ template <class T>
 class burst_maxi {
  public:
   burst_maxi(T *p) : p_(p) {}
-  // Where it reaches is copied, what is open is not.
+  // Copies the pointer, but not the pending bursts.
   burst_maxi(const burst_maxi &other) : p_(other.p_) {}
   burst_maxi &operator=(const burst_maxi &) = delete;
   ~burst_maxi() {
@@ -56,7 +56,7 @@ class burst_maxi {
     if (filling_ == 0) wrong("an answer to what has not been written");
     const burst &b = open_.front();
     for (std::size_t i = 0; i < b.len; i++) {
-      // only what is enabled is touched, as on a bus
+      // only enabled bytes change, as on a bus
       char *to = reinterpret_cast<char *>(p_ + b.offset + i);
       const char *from = reinterpret_cast<const char *>(&b.data[i].value);
       for (std::size_t n = 0; n < sizeof(T); n++)
@@ -81,7 +81,7 @@ class burst_maxi {
   }
   T *p_;
   std::deque<burst> open_;
-  std::size_t filling_ = 0;  // of open_: those before it have all their data
+  std::size_t filling_ = 0;  // index in open_: earlier bursts have all their data
 };
 
 #endif

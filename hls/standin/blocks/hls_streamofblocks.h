@@ -1,5 +1,5 @@
-// hls_streamofblocks.h: a stand-in for the vendor's header of that name, as far as hls/src uses it: blocks of
-// memory (two) that one stage fills under a write_lock and another reads under a read_lock, in order.
+// hls_streamofblocks.h: a stand-in for the part of the vendor's header that hls/src uses: two blocks of memory
+// that one stage fills under a write_lock and another reads under a read_lock, in order.
 #ifndef SLUICE_STANDIN_HLS_STREAMOFBLOCKS_H
 #define SLUICE_STANDIN_HLS_STREAMOFBLOCKS_H
 
@@ -46,7 +46,7 @@ class stream_of_blocks {
 
 #endif
 
-// A block to fill: there from here on, handed on where the lock ends.
+// A block to fill. It belongs to the writer until the lock's end, then to the reader.
 template <class T>
 class write_lock {
  public:
@@ -69,7 +69,7 @@ class write_lock {
   T &data_;
 };
 
-// A block to read: there when it has been filled, given back where the lock ends.
+// A block to read. The lock waits until it is filled and returns it at its end.
 template <class T>
 class read_lock {
  public:

@@ -49,7 +49,7 @@ var rules = map[string][]string{
 	"dse/resource":               {"boards", "hw", "hw/syn"}, // its law is fitted on runs in hw/syn's format
 	"dse/lower":                  {"dse/cost", "dse/mapping", "dse/alias", "dse/graph"},
 	"dse/search":                 {"dse/cost", "dse/mapping", "dse/lower", "dse/alias", "dse/graph", "dse/resource", "boards"}, // it does not simulate: a simulation is passed in
-	"dse/report":                 {"dse/search", "dse/cost", "dse/mapping", "dse/resource", "boards"},
+	"dse/report":                 {"dse/search", "dse/counted", "dse/cost", "dse/mapping", "dse/resource", "boards"},
 	"dse/bundle":                 {"dse/cost", "dse/mapping", "dse/graph"}, // an FBCB entry is checked by the code that selects it; in graph: names of confidences
 	"dse/golden":                 {"dse/bundle"},
 	"dse/golden/int8":            {"dse/golden", "dse/quant", "dse/graph"}, // a network before it is a bundle

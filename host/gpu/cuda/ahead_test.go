@@ -12,8 +12,8 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda"
 )
 
-// Where priority goes ahead its kernels are with the driver while others have not left, else when they have; what it
-// left behind goes on either way, once, with golden's results.
+// With reset-ahead the kernels of priority are launched before the other launches have left, otherwise after that. In
+// both cases the others resume, once, with golden's results.
 func TestAhead(t *testing.T) {
 	for name, ahead := range map[string]bool{"reset": false, "reset-ahead": true} {
 		t.Run(name, func(t *testing.T) {
@@ -26,14 +26,14 @@ func TestAhead(t *testing.T) {
 			both := [2]device.Work{launch(b, 0, 0, 2, 1), launch(b, 0, 0, 2, 2)}
 			for i := range both {
 				both[i].Launch.ID, both[i].Launch.Priority = device.LaunchID(i+1), i
-				r.must(both[i]) // their streams are there, and clean
+				r.must(both[i]) // creates and clears their streams
 			}
 			orders = nil
 			r.h.Log(1)
 			r.h.Hold(1)
 			for i := range both {
 				r.begin(both[i])
-				for range 2 { // between two answers the launcher has launched what it may
+				for range 2 { // after the second answer, the launcher has launched all that it may
 					if _, err := r.d.Counts(); !errors.Is(err, device.ErrRequest) {
 						t.Fatalf("launches are under way: %v", err)
 					}
@@ -69,7 +69,8 @@ func TestAhead(t *testing.T) {
 			if !ahead {
 				return
 			}
-			// The order to leave comes right behind the launch of the first kernel of priority, and nothing else before its last.
+			// The order to leave comes directly after the launch of the first kernel of priority, and no other order before the last
+			// kernel.
 			i := slices.IndexFunc(calls, func(c string) bool { return strings.HasPrefix(c, "cuStreamWriteValue32") })
 			if i < 1 || i+2 >= len(calls) || !strings.HasPrefix(calls[i-1], "cuLaunchKernel") || !strings.HasPrefix(calls[i+2], "cuLaunchKernel") {
 				t.Errorf("around the order to leave stands %v", calls[max(0, i-2):min(len(calls), i+4)])
@@ -78,7 +79,7 @@ func TestAhead(t *testing.T) {
 	}
 }
 
-// Of a launch of priority that is over before others are known to have left, the preemption lasts until they are.
+// If a launch of priority ends before the others are known to have left, the preemption lasts until they have left.
 func TestAheadOver(t *testing.T) {
 	const late = 50 * time.Millisecond
 	r := start(t, cuda.Config{Mode: mode(t, "reset-ahead")})
@@ -89,13 +90,13 @@ func TestAheadOver(t *testing.T) {
 	first, second := launch(b, 0, 0, 2, 1), launch(b, 0, 0, 2, 2)
 	second.Launch.Priority = 1
 	r.must(first)
-	r.must(second) // their streams are there, and clean
+	r.must(second) // creates and clears their streams
 	r.h.Late(int(late))
 	defer r.h.Late(0)
 	r.h.Hold(1)
 	for _, w := range []device.Work{first, second} {
 		r.begin(w)
-		for range 2 { // between two answers the launcher has launched what it may
+		for range 2 { // after the second answer, the launcher has launched all that it may
 			if _, err := r.d.Counts(); !errors.Is(err, device.ErrRequest) {
 				t.Fatalf("launches are under way: %v", err)
 			}
@@ -113,8 +114,8 @@ func TestAheadOver(t *testing.T) {
 	}
 }
 
-// Where the first kernel of priority cannot go yet, since the Control of a new stream is made clean first, those in its way are
-// told to leave all the same.
+// If the first kernel of priority cannot be launched yet, because the Control of a new stream must be cleared first, the
+// launches in its way still get the order to leave.
 func TestAheadWaits(t *testing.T) {
 	r := start(t, cuda.Config{Mode: mode(t, "reset-ahead")})
 	b, _ := r.admitted(1, 6)
@@ -123,12 +124,12 @@ func TestAheadWaits(t *testing.T) {
 	}
 	first, second := launch(b, 0, 0, 2, 1), launch(b, 0, 0, 2, 2)
 	second.Launch.Priority, second.Launch.Units = 1, device.UnitRange(0, 3)
-	r.must(first) // its stream is there, and clean
+	r.must(first) // creates and clears its stream
 	r.h.Hold(1)
 	r.h.Log(1)
 	for _, w := range []device.Work{first, second} {
 		r.begin(w)
-		for range 2 { // between two answers the launcher has launched what it may
+		for range 2 { // after the second answer, the launcher has launched all that it may
 			if _, err := r.d.Counts(); !errors.Is(err, device.ErrRequest) {
 				t.Fatalf("launches are under way: %v", err)
 			}
@@ -147,13 +148,13 @@ func TestAheadWaits(t *testing.T) {
 	}
 }
 
-// Where the driver refuses the first kernel of priority, its launch fails: it is not tried again.
+// If the driver rejects the first kernel of priority, its launch fails without a retry.
 func TestAheadFails(t *testing.T) {
 	r := start(t, cuda.Config{Mode: mode(t, "reset-ahead")})
 	b, _ := r.admitted(1, 6)
 	w := launch(b, 0, 0, 2, 1)
 	w.Launch.Priority = 1
-	r.must(w) // its stream is there, and clean
+	r.must(w) // creates and clears its stream
 	r.h.Inject("cuLaunchKernel", 0, 701, 0)
 	if e := r.do(w); e.Kind != device.Failed || !strings.Contains(e.Err.Error(), "LAUNCH_OUT_OF_RESOURCES") {
 		t.Errorf("%v, %v, where the driver refuses its first kernel", e.Kind, e.Err)
@@ -161,7 +162,7 @@ func TestAheadFails(t *testing.T) {
 	r.must(w)
 }
 
-// A launch that has to leave a second time records again that the epoch is written, before its Control is read.
+// If a launch must leave a second time, the write of the epoch is recorded again, before its Control is read.
 func TestAheadTwice(t *testing.T) {
 	r := start(t, cuda.Config{Mode: mode(t, "reset-ahead"), Through: true})
 	b, want := r.admitted(2, 6)
@@ -178,7 +179,7 @@ func TestAheadTwice(t *testing.T) {
 		rt.Launch.Priority = 1
 		under := r.begin(w)
 		for n := 0; under != 0; n++ {
-			beside := n < 3 // then it comes to its end
+			beside := n < 3 // afterwards it ends
 			if beside {
 				r.begin(rt)
 			}

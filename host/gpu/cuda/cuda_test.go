@@ -32,10 +32,10 @@ var (
 	kills = flag.Int("cuda.kills", 60, "launches of TestKilled")
 )
 
-// library is the driver without a GPU.
+// library builds the fake CUDA driver.
 func library(t testing.TB) (string, *fake.Handles) { return of(t, driver.CUDA) }
 
-// of is one API's driver without a GPU.
+// of builds an API's fake driver.
 func of(t testing.TB, api *driver.API) (string, *fake.Handles) {
 	t.Helper()
 	build := fake.Build
@@ -45,13 +45,13 @@ func of(t testing.TB, api *driver.API) (string, *fake.Handles) {
 	return fake.Rig(t, build)
 }
 
-// each runs a test on both APIs: cfg is to be opened with.
+// each runs a test on both APIs; cfg is the configuration to open a device with.
 func each(t *testing.T, test func(t *testing.T, cfg cuda.Config)) {
 	t.Run("cuda", func(t *testing.T) { test(t, cuda.Config{API: driver.CUDA}) })
 	t.Run("hip", func(t *testing.T) { test(t, hip(t)) })
 }
 
-// hip opens AMD's.
+// hip returns a configuration for AMD's fake driver.
 func hip(t testing.TB) cuda.Config {
 	t.Helper()
 	at, err := fake.Kernels(fake.Dir(), "gfx906", "-O0")
@@ -65,7 +65,7 @@ func hip(t testing.TB) cuda.Config {
 	return cuda.Config{API: driver.HIP, Kernels: image}
 }
 
-// rig is a device whose events a test reads by itself.
+// rig is a device whose events the test itself reads.
 type rig struct {
 	t      testing.TB
 	d      *cuda.Device
@@ -109,7 +109,7 @@ func start(t testing.TB, cfg cuda.Config) *rig {
 	return r
 }
 
-// begin begins work and says under which number.
+// begin begins work and returns its ID.
 func (r *rig) begin(w device.Work) device.WorkID {
 	r.t.Helper()
 	r.next++
@@ -163,7 +163,8 @@ func (r *rig) copy(b *bundle.Bundle, id device.RequestID, in []int16) device.Eve
 	}})
 }
 
-// admitted loads a random network with exits or more and admits an input as request 1; want is what golden says of it.
+// admitted loads a random network with at least that many exits and admits an input as request 1; want holds golden's
+// logits.
 func (r *rig) admitted(exits int, stream uint64) (b *bundle.Bundle, want [][]int16) {
 	r.t.Helper()
 	b, p := network(r.t, *seed, exits)
@@ -179,7 +180,8 @@ func (r *rig) admitted(exits int, stream uint64) (b *bundle.Bundle, want [][]int
 	return b, want
 }
 
-// network is a random one with exits or more, whose layers have several blocks. It is the caller's to rename.
+// network returns a random network with at least that many exits, whose layers have several blocks. The caller may rename
+// it.
 func network(t testing.TB, seed uint64, exits int) (*bundle.Bundle, *golden.Program) {
 	t.Helper()
 	key := [2]uint64{seed, uint64(exits)}
@@ -192,7 +194,7 @@ func network(t testing.TB, seed uint64, exits int) (*bundle.Bundle, *golden.Prog
 	return &b, n.p
 }
 
-// networks are those that tests have asked for so far: to compile one takes longer than to run it.
+// networks caches the networks of tests, since compiling one takes longer than running it.
 var networks = map[[2]uint64]compiled{}
 
 type compiled struct {
@@ -230,7 +232,7 @@ func launch(b *bundle.Bundle, first, last int, theta float32, ids ...device.Requ
 	return device.Work{Kind: device.Run, Launch: l}
 }
 
-// whole launches a batch segment by segment, all of it, and says what it showed at each exit.
+// whole launches all segments of a batch, one by one, and returns the results of each exit.
 func (r *rig) whole(b *bundle.Bundle, u device.Units, ids ...device.RequestID) (exits [][]device.ExitResult) {
 	r.t.Helper()
 	exits = make([][]device.ExitResult, len(ids))
@@ -263,8 +265,7 @@ func TestKernelArguments(t *testing.T) {
 	}
 }
 
-// Random networks, whole and exit by exit, alone and as batches on parts of the GPU, give golden's logits
-// to the bit.
+// Random networks, whole and exit by exit, alone and as batches on parts of the GPU, have golden's logits, bit for bit.
 func TestGolden(t *testing.T) { each(t, runsAsGolden) }
 
 func runsAsGolden(t *testing.T, cfg cuda.Config) {
@@ -310,7 +311,7 @@ func runsAsGolden(t *testing.T, cfg cuda.Config) {
 	}
 }
 
-// long is a random network of two exits with many kernels and blocks.
+// long returns a random network with two exits and many kernels and blocks.
 func long(t testing.TB) (*bundle.Bundle, *golden.Program) {
 	t.Helper()
 	var best *bundle.Bundle
@@ -324,8 +325,8 @@ func long(t testing.TB) (*bundle.Bundle, *golden.Program) {
 	return best, prog
 }
 
-// killed launches a batch segment by segment, aborts at random, goes on where the device says, and counts
-// the requests whose results are not golden's, and the launches that were stopped inside a kernel.
+// killed launches a batch segment by segment, aborts at random and resumes where the device says. It counts the
+// requests whose results differ from golden's, and the launches that were stopped inside a kernel.
 func killed(t *testing.T, cfg cuda.Config, launches int, of func(testing.TB) (*bundle.Bundle, *golden.Program)) (differ, aborts, inside int) {
 	r := start(t, cfg)
 	rng := rand.New(rand.NewPCG(*seed, 77))
@@ -403,20 +404,20 @@ func killed(t *testing.T, cfg cuda.Config, launches int, of func(testing.TB) (*b
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Of what is run again at least the kernel that was stopped has not ended before.
+	// Of the repeated kernels at least the stopped one had not ended before.
 	if once := launches * len(b.Layers); !cfg.Boolean && (c.Ran < once || c.Ran > once+c.Again-c.Kills) {
 		t.Errorf("%d kernels have ended, of %d, %d run again after %d kills", c.Ran, once, c.Again, c.Kills)
 	}
 	return differ, aborts, c.Kills
 }
 
-// killedUntil has launches killed, n a round, until enough says that the host's threads let it see what it is for;
-// ten rounds at most.
+// killedUntil kills launches, n per round, until enough returns true: the effect depends on the timing of the host's
+// threads. There are at most ten rounds.
 func killedUntil(t *testing.T, cfg cuda.Config, n int, of func(testing.TB) (*bundle.Bundle, *golden.Program), enough func(differ, aborts, inside int) bool) (differ, aborts, inside int) {
 	t.Helper()
 	for range 10 {
 		var d, a, i int
-		t.Run("round", func(t *testing.T) { d, a, i = killed(t, cfg, n, of) }) // its device is closed before the next one opens
+		t.Run("round", func(t *testing.T) { d, a, i = killed(t, cfg, n, of) }) // closes its device before the next one opens
 		differ, aborts, inside = differ+d, aborts+a, inside+i
 		if enough(differ, aborts, inside) {
 			break
@@ -425,8 +426,8 @@ func killedUntil(t *testing.T, cfg cuda.Config, n int, of func(testing.TB) (*bun
 	return differ, aborts, inside
 }
 
-// Launches that are killed at random, in the middle of kernels, and taken up again where the device says
-// end as undisturbed ones.
+// Launches that are killed at random, inside kernels, and resumed where the device says have the results of undisturbed
+// launches.
 func TestKilled(t *testing.T) {
 	each(t, func(t *testing.T, cfg cuda.Config) {
 		enough := func(_, aborts, stopped int) bool { return aborts >= *kills/4 && stopped > 0 }
@@ -438,8 +439,8 @@ func TestKilled(t *testing.T) {
 	})
 }
 
-// Nothing orders what a launch's stream does and the epoch that another writes: however late that comes,
-// no launch behind it leaves by it, and none goes on too early.
+// The work of a launch's stream and the epoch from another stream are not ordered. Even if the epoch comes very late, no
+// later launch leaves because of it, and none resumes too early.
 func TestLateSignal(t *testing.T) {
 	_, h := library(t)
 	h.Late(10_000_000)
@@ -451,7 +452,7 @@ func TestLateSignal(t *testing.T) {
 	}
 }
 
-// A copy that fails is no admission: the same request can come again after a reset.
+// A request whose copy fails is not admitted: it can be admitted again after a reset.
 func TestCopyFails(t *testing.T) {
 	r := start(t, cuda.Config{Slots: 1})
 	b, _ := network(t, *seed, 2)
@@ -477,7 +478,7 @@ func TestCopyFails(t *testing.T) {
 	}
 }
 
-// With a mark that is taken back, kernels that were queued run on half a result.
+// With a flag that is cleared again instead of an epoch, queued kernels run on incomplete results.
 func TestBoolean(t *testing.T) {
 	differ, aborts, _ := killedUntil(t, cuda.Config{Boolean: true}, 20**kills, long, func(differ, _, _ int) bool { return differ > 0 })
 	t.Logf("%d aborts, %d differ", aborts, differ)
@@ -486,10 +487,10 @@ func TestBoolean(t *testing.T) {
 	}
 }
 
-// What a device must refuse it refuses, and loses nothing by it.
+// A device rejects invalid work and leaks nothing.
 func TestRefused(t *testing.T) {
 	_, h := library(t)
-	h.Splits(0, 0, 0) // neighbours alone
+	h.Splits(0, 0, 0) // only neighbouring SMs
 	defer h.Splits(1, 0, 0)
 	r := start(t, cuda.Config{Slots: 2, Places: 1})
 	b, _ := network(t, *seed, 2)
@@ -542,7 +543,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// A reset in the middle keeps requests and their inputs.
+// A reset during work keeps requests and their inputs.
 func TestResetKeepsInputs(t *testing.T) { each(t, resetKeepsInputs) }
 
 func resetKeepsInputs(t *testing.T, cfg cuda.Config) {
@@ -565,7 +566,7 @@ func TestResetFails(t *testing.T) {
 	if e := r.copy(b, 1, make([]int16, b.Network.InH*b.Network.InW*b.Network.InC)); e.Kind != device.Done {
 		t.Fatal(e.Err)
 	}
-	r.h.Inject("cuStreamSynchronize", 5, 700, 0) // behind those of the signals, of the kernels and of the weights
+	r.h.Inject("cuStreamSynchronize", 5, 700, 0) // after the calls for signals, kernels and weights
 	if e := r.do(device.Work{Kind: device.Reset}); e.Kind != device.Failed || device.ScopeOf(e.Err) != device.LoseDevice {
 		t.Fatalf("%v %v", e.Kind, e.Err)
 	}
@@ -574,7 +575,7 @@ func TestResetFails(t *testing.T) {
 	r.must(launch(b, 0, 0, 2, 1))
 }
 
-// A launch that never ends is a hang when its limit is over, and the device goes on after a reset.
+// A launch that never ends is reported as a hang after its limit, and the device works after a reset.
 func TestHang(t *testing.T) { each(t, hang) }
 
 func hang(t *testing.T, cfg cuda.Config) {
@@ -603,7 +604,7 @@ func hang(t *testing.T, cfg cuda.Config) {
 	r.must(launch(b, 0, 0, 2, 1))
 }
 
-// Without a driver the error says what is missing.
+// Without a driver the error names the missing library.
 func TestNoDriver(t *testing.T) {
 	if _, err := cuda.New(cuda.Config{Library: filepath.Join(t.TempDir(), "libcuda.so.1")}); !errors.Is(err, driver.ErrMissing) {
 		t.Errorf("%v", err)
@@ -630,9 +631,8 @@ func TestNoDriver(t *testing.T) {
 	}
 }
 
-// Partitions of any size are made of their own SMs, all of them, and of no others, whether the driver merges
-// the sets of a split or must cut neighbours anew; one that it cannot give exactly is refused, and a GPU that
-// cannot be divided is served whole.
+// A partition of any size has exactly its own SMs, whether the driver merges the sets of a split or must split
+// neighbours again. A partition that it cannot make exactly is rejected. A GPU that cannot be divided is served whole.
 func TestPartitions(t *testing.T) {
 	_, h := library(t)
 	defer h.Splits(1, 0, 0)
@@ -700,7 +700,7 @@ func TestPartitions(t *testing.T) {
 			}
 		}
 	})
-	t.Run("elsewhere", func(t *testing.T) { // of the right size, and another partition's SMs
+	t.Run("elsewhere", func(t *testing.T) { // the right number of SMs, but another partition's
 		h.Splits(0, 2, 0)
 		r := start(t, cuda.Config{})
 		if w, err := r.d.Probe(device.UnitRange(0, 3)); !errors.Is(err, device.ErrRequest) || !strings.Contains(err.Error(), "run on SMs") {
@@ -729,7 +729,7 @@ func TestPartitions(t *testing.T) {
 	})
 }
 
-// Behind one blocking call it is what the NPU's driver is: the same policy gives the same results.
+// As device.Blocking it behaves like the NPU's driver: the same policy has the same results.
 func TestSync(t *testing.T) {
 	path, h := library(t)
 	s, err := cuda.NewSync(cuda.Config{Library: path})
@@ -778,8 +778,7 @@ func TestSync(t *testing.T) {
 	}
 }
 
-// Streams have the priorities that their use wants: orders to leave come before all else, copies and what has no
-// priority behind.
+// Streams have the priority of their use: highest for orders to leave, lowest for copies and launches without priority.
 func TestPriorities(t *testing.T) {
 	_, h := library(t)
 	h.Log(1)
@@ -807,7 +806,7 @@ func TestPriorities(t *testing.T) {
 	}
 }
 
-// The library sees what it is to read of the environment, and not in place of what the user has set.
+// The library gets its environment variables, except those that the user has set.
 func TestEnvironment(t *testing.T) {
 	_, h := library(t)
 	start(t, cuda.Config{})
@@ -818,7 +817,7 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// A driver that is older than the PTX says so in words.
+// With a driver that is older than the PTX the error says so.
 func TestOldDriver(t *testing.T) {
 	path, h := library(t)
 	h.Version(11080)
@@ -831,7 +830,8 @@ func TestOldDriver(t *testing.T) {
 	}
 }
 
-// Of two streams' copies each way has two in each stream, all with the driver between the event before and those behind.
+// With two streams, each direction has two copies in each stream. The driver gets all of them between the first event and
+// the last events.
 func TestTwoCopies(t *testing.T) {
 	r := start(t, cuda.Config{})
 	const n, bytes = 3, 4096
@@ -860,14 +860,14 @@ func TestTwoCopies(t *testing.T) {
 	if len(between) < len(want) || !slices.Equal(between[len(between)-len(want):], want) {
 		t.Errorf("copies until an event: %q, expected %q", between, want)
 	}
-	// By the fake's clock copies take their time one after the other, so that a run is what one copy takes: half of it, if
-	// the second stream had copied before the first event, and never more.
+	// By the fake's clock copies run one after the other, so a run takes the time of one copy. It takes half of that if the
+	// second stream copied before the first event, and never more.
 	r.h.Pace(1)
 	each := int64(r.h.CopyNs(bytes))
 	alone, e := r.d.Copies(bytes, n, false)
 	near := func(a, b int64) bool { return a-b < 1000 && b-a < 1000 } // events tell ms as a float32
 	var all []int64
-	for range 200 { // on a busy machine the second stream is the first to copy, now and then many times in a row
+	for range 200 { // on a busy machine the second stream may copy first, sometimes many times in a row
 		c, err = r.d.TwoCopies(bytes, 8)
 		if all = append(append(all, c.Up...), c.Down...); err != nil || near(slices.Max(all), each) {
 			break
@@ -883,13 +883,13 @@ func TestTwoCopies(t *testing.T) {
 	}
 }
 
-// A pace is of launches that are all with the driver before the first begins, and of one of them.
+// Pace measures launches that the driver has all received before the first begins, and a single one.
 func TestPace(t *testing.T) {
-	const look = 200 * time.Microsecond // that a block takes for it: no kernel is shorter, and what stands in its way is no longer
+	const look = 200 * time.Microsecond // time of a block for a look: no kernel is shorter, and no wait for one is longer
 	r := start(t, cuda.Config{})
 	r.h.Slow(int(look))
 	b, _ := r.admitted(1, 6)
-	if _, err := r.d.Pace(b.Network.Name, 1); err != nil { // it makes the stream
+	if _, err := r.d.Pace(b.Network.Name, 1); err != nil { // creates the stream
 		t.Fatal(err)
 	}
 	const n = 3

@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda/kernels"
 )
 
-// Proxy is under which limit a launch of so many blocks on so many SMs runs, where an SM holds resident blocks of
-// the kernel of one layer, and of the others as many as are given, by registers.
+// Proxy returns the register limit for a launch of a number of blocks on a number of SMs. An SM holds resident blocks of
+// the kernel of one layer; held has the numbers for the other kernels, by registers.
 func Proxy(resident, blocks, sms int, held [][2]int) int {
 	l := &launcher{resident: resident}
 	for _, h := range held {
@@ -18,14 +18,14 @@ func Proxy(resident, blocks, sms int, held [][2]int) int {
 	return l.proxy(blocks, sms).registers
 }
 
-// Anchor is a look at both clocks, as Spans takes it.
+// Anchor is a reading of both clocks, for Spans.
 type Anchor struct {
 	Host, Width time.Duration
 	GPU         uint64
 }
 
-// AnchorOf is the narrowest look of several runs of the clock's kernel: when each was launched, and what was seen, host
-// and GPU in turn.
+// AnchorOf returns the narrowest reading of several runs of the clock's kernel, from their launch times and the values
+// seen, alternately of host and GPU.
 func AnchorOf(launched []time.Duration, seen [][]time.Duration) Anchor {
 	var best anchor
 	for i, run := range seen {
@@ -38,13 +38,13 @@ func AnchorOf(launched []time.Duration, seen [][]time.Duration) Anchor {
 	return Anchor{best.host, best.width, best.gpu}
 }
 
-// Spans is what becomes of a preemption that was seen, between two anchors, by a timer of a step; no flag was set where
-// it is below 0.
+// Spans returns the result for an observed preemption between two anchors, with a timer of a given step. flagged is
+// negative if no flag was set.
 func Spans(arrived, flagged, away, over time.Duration, gone, began uint64, before, after Anchor, step time.Duration) (Preemption, Clock) {
 	return spansOf(false, arrived, flagged, away, over, gone, began, before, after, step)
 }
 
-// SpansAhead is Spans where priority was launched before the flag.
+// SpansAhead is Spans for priority that was launched before the flag.
 func SpansAhead(arrived, flagged, away, over time.Duration, gone, began uint64, before, after Anchor, step time.Duration) (Preemption, Clock) {
 	return spansOf(true, arrived, flagged, away, over, gone, began, before, after, step)
 }
@@ -61,13 +61,13 @@ func spansOf(ahead bool, arrived, flagged, away, over time.Duration, gone, began
 	return n.Preemptions[0], n.Clock
 }
 
-// LoadAny begins the loading of a bundle that no compiler made, and that nobody checks.
+// LoadAny begins to load a bundle without checking it.
 func (d *Device) LoadAny(w device.Work) {
 	n, err := prepare(w.Artefact.(*bundle.Bundle))
 	d.give(order{work: &w, net: n, err: err})
 }
 
-// Intervals is, by layer, the most clocks between two looks of a block, and the clocks that all tiles take.
+// Intervals returns, by layer, the largest number of clocks between two looks of a block, and the clocks of all tiles.
 func Intervals(b *bundle.Bundle) (between, took []int64, err error) {
 	for i := range b.Layers {
 		l, err := layerOf(&b.Layers[i])
@@ -80,14 +80,15 @@ func Intervals(b *bundle.Bundle) (between, took []int64, err error) {
 	return between, took, nil
 }
 
-// Standing is how a launch stands: with a kernel on the GPU, or, unless its control word is on the way, waiting for its turn.
+// Standing is the state of a launch: with a kernel on the GPU, or waiting for its turn, unless its control word is being
+// written.
 type Standing struct {
 	There, Priority, Cleaning bool
-	Ticket                    uint64 // of what was given to the driver for it
+	Ticket                    uint64 // of its work at the driver
 	Units                     device.Units
 }
 
-// InTheWay tells whether g is in the way of f; both may be the same.
+// InTheWay reports whether g is in the way of f; both may be the same.
 func InTheWay(g, f *Standing) bool {
 	made := func(s *Standing) *flow {
 		f := &flow{rt: s.Priority, cleaning: s.Cleaning, ticket: s.Ticket, lane: &lane{key: laneKey{units: s.Units}}}
@@ -104,13 +105,13 @@ func InTheWay(g, f *Standing) bool {
 	return (&launcher{}).inTheWay(made(g), of)
 }
 
-// Aged is a launch that has not moved for so long and may take so long; There: it is on the GPU.
+// Aged is a launch with the time since its last progress and its limit. There: it is on the GPU.
 type Aged struct {
 	Still, Limit time.Duration
 	There        bool
 }
 
-// Late tells whether f hangs, behind g.
+// Late reports whether f hangs, if g is before it.
 func Late(f, g Aged) bool {
 	l, now := &launcher{}, time.Now()
 	for i, a := range []Aged{g, f} {

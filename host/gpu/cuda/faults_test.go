@@ -30,7 +30,7 @@ var headerFile = flag.String("cuda.header", "", "cuda.h 12.9.79, in which the fa
 
 var everyCall = flag.Bool("cuda.every", false, "fail every single call of the story, not a few of each name; compile for each generation of AMD's")
 
-// story is all that a device does, step by step, on a network whose results are known.
+// story exercises everything that a device does, step by step, on a network with known results.
 type story struct {
 	cfg  cuda.Config
 	h    *fake.Handles
@@ -54,7 +54,8 @@ func newStory(t *testing.T, cfg cuda.Config) *story {
 	return s
 }
 
-// light is a random network of two exits that has little to multiply: a story is of calls, and is told some thousand times.
+// light returns a random network with two exits and few multiplications: a story tests calls, and runs some thousand
+// times.
 func light(t *testing.T) (best *bundle.Bundle, prog *golden.Program) {
 	t.Helper()
 	least := 0
@@ -72,7 +73,7 @@ func light(t *testing.T) (best *bundle.Bundle, prog *golden.Program) {
 	return best, prog
 }
 
-// told is a device that tells its events to a channel.
+// told is a device that sends its events to a channel.
 type told struct {
 	*story
 	d      *cuda.Device
@@ -106,7 +107,7 @@ func (r *told) begin(w device.Work) (device.WorkID, error) {
 	return w.ID, err
 }
 
-// last is the last event of some work.
+// last returns the last event of some work.
 func (r *told) last(id device.WorkID) (device.Event, error) {
 	for e := range r.events {
 		if e.Work == id && e.Over {
@@ -136,13 +137,13 @@ func (r *told) copy(id device.RequestID) error {
 	return err
 }
 
-// busy waits until the launcher has launched what it may of what was begun, while all streams are held: where it waits for
-// one of them itself, since something has failed, it does not answer, and is not waited for.
+// busy waits until the launcher has launched all begun work that it may launch, while all streams are held. After a
+// failure the launcher itself may wait for a stream and not answer; then busy returns.
 func (r *told) busy() {
 	looked := make(chan struct{})
 	go func() {
 		defer close(looked)
-		for range 2 { // between two answers it has looked at all launches
+		for range 2 { // after the second answer, it has examined all launches
 			_, _ = r.d.Counts()
 		}
 	}()
@@ -154,7 +155,7 @@ func (r *told) busy() {
 
 var errDiffers = errors.New("the result is not golden's")
 
-// run runs a request to the last exit on units; kill: every segment is killed once, and goes on.
+// run runs a request to the last exit on units. kill: every segment is killed once and resumed.
 func (r *told) run(id device.RequestID, u device.Units, kill bool) error {
 	for seg := range r.b.Network.Exits {
 		from, aborted := 0, !kill
@@ -166,7 +167,7 @@ func (r *told) run(id device.RequestID, u device.Units, kill bool) error {
 			}
 			work, err := r.begin(w)
 			if !aborted {
-				r.busy() // else nothing of it is there to be killed
+				r.busy() // otherwise there is nothing to kill yet
 				r.d.Abort(0, work, true)
 				r.h.Hold(0)
 			}
@@ -190,7 +191,7 @@ func (r *told) run(id device.RequestID, u device.Units, kill bool) error {
 	return nil
 }
 
-// preempted has a launch of priority come into another one, which makes way, pads it and goes on.
+// preempted runs a launch of priority during another launch, which leaves, pads it and resumes.
 func (r *told) preempted() (err error) {
 	if err := r.copy(2); err != nil {
 		return err
@@ -204,7 +205,7 @@ func (r *told) preempted() (err error) {
 		if work[i], err = r.begin(w); err != nil {
 			break
 		}
-		r.busy() // the one of priority finds the other on the GPU
+		r.busy() // the other launch is on the GPU before the one of priority
 	}
 	r.h.Hold(0)
 	if err != nil {
@@ -224,7 +225,7 @@ func (r *told) preempted() (err error) {
 	return err
 }
 
-// steps are the story behind opening; each may be the first that fails.
+// steps runs the story after opening; each step may be the first that fails.
 func (r *told) steps() (step string, err error) {
 	all := []struct {
 		name string
@@ -255,7 +256,7 @@ func (r *told) steps() (step string, err error) {
 	}
 	for _, s := range all {
 		if r.cfg.Mode.Ahead && !slices.Contains([]string{"load", "copy", "priority", "reset", "unload"}, s.name) {
-			continue // all else is the same under any mode
+			continue // all else is the same in every mode
 		}
 		if err := s.do(); err != nil {
 			return s.name, err
@@ -264,7 +265,8 @@ func (r *told) steps() (step string, err error) {
 	return "", nil
 }
 
-// What a device takes it gives back one by one, not with the context alone: another device of the process may hold that.
+// A device releases each resource separately, not only with the context: another device of the process may hold the
+// context.
 func TestGivesBack(t *testing.T) {
 	s := newStory(t, cuda.Config{API: driver.CUDA})
 	s.h.Log(1)
@@ -292,13 +294,12 @@ func TestGivesBack(t *testing.T) {
 	}
 }
 
-// An error at any call of the driver, the first of its name or any other, once or again and again, as its
-// answer or as what a kernel did before, on any path: it is told with the driver's names, nothing is left
-// open, no rule of the driver's is broken on the way, and the device works on, or says that it is lost and
-// works on after a reset.
+// An error may come at any call of the driver, once or repeatedly, as the call's own answer or from an earlier kernel.
+// It is always reported with the driver's names, nothing is left open, and no rule of the driver is violated. The device
+// continues, or reports that it is lost and continues after a reset.
 func TestEveryCallFails(t *testing.T) { each(t, everyCallFails) }
 
-// Likewise where a launch of priority goes ahead of what leaves.
+// The same with reset-ahead.
 func TestEveryCallFailsAhead(t *testing.T) {
 	everyCallFails(t, cuda.Config{API: driver.CUDA, Mode: mode(t, "reset-ahead")})
 }
@@ -325,7 +326,7 @@ func everyCallFails(t *testing.T, cfg cuda.Config) {
 		count[name]++
 	}
 	s.h.Log(0)
-	count[nameless] = 1 // which only an error asks for
+	count[nameless] = 1 // called only after an error
 	total := 0
 	for _, name := range cfg.API.Calls() {
 		total += count[name]
@@ -374,7 +375,7 @@ func everyCallFails(t *testing.T, cfg cuda.Config) {
 	goleak.VerifyNone(t, leak)
 }
 
-// survive goes through the story under what was injected, and says which error was told.
+// survive runs the story with the injected error, and returns the reported error.
 func (s *story) survive(t *testing.T, what string) (told error) {
 	t.Helper()
 	defer func() {
@@ -423,7 +424,7 @@ func (s *story) survive(t *testing.T, what string) (told error) {
 		} else {
 			err = nil
 			if step == "unload" {
-				_ = r.load() // it may be loaded still
+				_ = r.load() // it may still be loaded
 			}
 		}
 		if err == nil {
@@ -448,8 +449,8 @@ func (s *story) survive(t *testing.T, what string) (told error) {
 	return told
 }
 
-// said is the lines of cuda.h 12.9 (PyPI: nvidia-cuda-runtime-cu12 12.9.79) whose sentences state the fake's rules, each
-// with words of it: of a call, or of what a code stands for where a call lists that.
+// said holds the lines of cuda.h 12.9 (PyPI: nvidia-cuda-runtime-cu12 12.9.79) that state the fake's rules, with some of
+// their words. A line describes a call, or the meaning of a code that a call lists.
 var said = map[int]string{
 	2469:  "one or more of the parameters", // CUDA_ERROR_INVALID_VALUE
 	2541:  "device ordinal",                // INVALID_DEVICE
@@ -468,14 +469,14 @@ var said = map[int]string{
 	25591: "from the same split API instance",
 }
 
-// ours is where no sentence says that a call is wrong, and its code is listed alone. The fake refuses more there than a
-// driver need: what is another context's but for events, since memory is every context's under unified addressing and a
-// library's kernel runs in that of the stream; what is in use, where a driver may wait or read what has been freed; what
-// is divided in a way that nobody promises.
+// ours marks rules for which the call only lists the code, and no sentence says that the call is wrong. There the fake
+// rejects more than a driver must: handles of another context, except events (with unified addressing memory belongs to
+// all contexts, and a library's kernel runs in its stream's); handles in use, where a driver may wait or read freed
+// memory; and divisions of a GPU that no document promises.
 const ours = 0
 
-// The fake knows whose a handle is: another context's, one that was given back, one that is in use, are
-// faults, answered as the driver's documentation says. With -cuda.header the lines are looked up.
+// The fake knows the owner of a handle. A handle of another context, a released one, or one in use is an error, with the
+// code in the driver's documentation. With -cuda.header the lines are checked.
 func TestFakeRules(t *testing.T) {
 	path, h := library(t)
 	lib, err := driver.Open(driver.CUDA, path)
@@ -527,10 +528,10 @@ func TestFakeRules(t *testing.T) {
 	args.Set(1, unsafe.Pointer(&spin))
 	defer args.Free()
 	must(lib.SetCurrent(a.ctx))
-	must(lib.Launch(a.f, 4, kernels.Threads, a.stream, &args)) // as it should be
+	must(lib.Launch(a.f, 4, kernels.Threads, a.stream, &args)) // a correct call
 	must(lib.Record(a.event, a.stream))
 	must(lib.Wait(a.stream))
-	gone, err := lib.NewStream(0) // with a kernel under way, which frees of its memory wait for
+	gone, err := lib.NewStream(0) // with a running kernel; freeing its memory waits for it
 	must(err)
 	mem, err := lib.Alloc(4096)
 	must(err)
@@ -566,7 +567,7 @@ func TestFakeRules(t *testing.T) {
 		e, err := lib.NewEvent(true)
 		must(err)
 		must(lib.SetCurrent(a.ctx))
-		must(lib.Launch(a.f, 1, kernels.Threads, s, &args)) // a library's kernel is every context's
+		must(lib.Launch(a.f, 1, kernels.Threads, s, &args)) // a library's kernel belongs to all contexts
 		must(lib.Record(e, s))
 		must(lib.Wait(s))
 		return g, s, e
@@ -724,7 +725,7 @@ func TestFakeRules(t *testing.T) {
 			must(err)
 			has, over, gone := make(chan error), make(chan struct{}), make(chan error)
 			go func() {
-				runtime.LockOSThread() // and end with it: what it has current is nobody's then
+				runtime.LockOSThread() // the thread ends with the goroutine, and so does its current context
 				has <- lib.SetCurrent(c)
 				<-over
 				gone <- lib.SetCurrent(0)
@@ -946,7 +947,7 @@ func TestFakeRules(t *testing.T) {
 	}
 }
 
-// What a layer's kernel works on, each of its four allocations, is not freed under it.
+// None of the four allocations of a layer's kernel may be freed while it runs.
 func TestLayerInUse(t *testing.T) {
 	path, h := library(t)
 	lib, err := driver.Open(driver.CUDA, path)
@@ -971,7 +972,7 @@ func TestLayerInUse(t *testing.T) {
 	stream, err := lib.NewStream(0)
 	must(err)
 	const size = 1 << 16
-	l := kernels.Layer{Stride: 4096, OutH: 1, OutW: 1, OutC: 1, InC: 1, KH: 1, KW: 1, Epoch: 1} // under another epoch than the control word's: it leaves
+	l := kernels.Layer{Stride: 4096, OutH: 1, OutW: 1, OutC: 1, InC: 1, KH: 1, KW: 1, Epoch: 1} // not the control word's epoch, so it leaves
 	l.Grid(1)
 	all := []*uint64{&l.Slots, &l.Weights, &l.Bias, &l.Control}
 	for _, at := range all {

@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda/driver"
 )
 
-// Every GPU is found, and where there is none it is told from a driver that is missing or does not start.
+// Every GPU is found. If there is none, the error differs from those for a driver that is missing or does not start.
 func TestFound(t *testing.T) {
 	for _, c := range []struct {
 		api  *driver.API
@@ -33,7 +33,7 @@ func TestFound(t *testing.T) {
 		}
 		none(path)
 		h.GPUs(1, map[*driver.API]int{driver.CUDA: 132, driver.HIP: 60}[c.api])
-		h.Inject(c.init, 0, 100, 0) // what drivers answer that see none
+		h.Inject(c.init, 0, 100, 0) // the answer of drivers that see no GPU
 		none(c.init)
 		h.Inject(c.init, 0, 803, 0)
 		if _, err := cuda.Found(c.api, path); !errors.Is(err, driver.ErrMissing) || !strings.Contains(err.Error(), "does not start: "+c.init) {
@@ -46,8 +46,8 @@ func TestFound(t *testing.T) {
 	}
 }
 
-// After an error of a kernel's every call on what is the context's answers it and gives nothing back, until the
-// context is reset: as drivers do.
+// After a kernel's error every call on objects of its context returns that error and releases nothing, until the context
+// is reset, as with real drivers.
 func TestSticky(t *testing.T) {
 	for _, api := range []*driver.API{driver.CUDA, driver.HIP} {
 		path, h := of(t, api)

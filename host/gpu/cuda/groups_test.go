@@ -11,9 +11,9 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// grouped is long with layers in place: some scale the tensor that the layer before them has made, so that
-// nothing leads back to them but that layer; where never, the second segment begins with one that scales what
-// the first has left, to which nothing leads back at all.
+// grouped returns the network of long with layers that work in place. Some scale the output of the layer before, so they
+// can only be repeated together with it. With never, the second segment begins with one that scales the first segment's
+// output, and so cannot be repeated at all.
 func grouped(t testing.TB, never bool) (*bundle.Bundle, *golden.Program) {
 	t.Helper()
 	was, _ := long(t)
@@ -48,8 +48,8 @@ func grouped(t testing.TB, never bool) (*bundle.Bundle, *golden.Program) {
 	return &b, p
 }
 
-// A launch that is killed in a kernel that works in place is taken up at the kernel before it, and one that
-// nothing leads back to is awaited: results are golden's.
+// A launch that is killed in an in-place kernel resumes at the kernel before it. A kernel that cannot be repeated is
+// awaited. Results are golden's.
 func TestGroups(t *testing.T) {
 	for _, never := range []bool{false, true} {
 		t.Run(fmt.Sprintf("never %v", never), func(t *testing.T) {

@@ -18,8 +18,8 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda/kernels"
 )
 
-// Masks of CUs keep streams apart, whatever sets of units they are, in the steps that each generation wants,
-// and no mask that would hang a queue is ever given.
+// Masks of CUs separate the streams of any sets of units, in the steps of each generation. A mask that would hang a queue
+// is never used.
 func TestCUMasks(t *testing.T) {
 	_, h := of(t, driver.HIP)
 	defer func() { h.GPUs(1, 60); h.Capability(90) }()
@@ -30,8 +30,8 @@ func TestCUMasks(t *testing.T) {
 		{90, 60, 60, 1, 1}, // MI50
 		{90, 64, 64, 1, 1},
 		{103, 40, 20, 2, 2}, // RDNA: whole pairs
-		{110, 33, 16, 2, 2}, // the last one alone goes with the last pair
-		{94, 38, 4, 8, 1},   // bits go to dies in turn: each gets one of eight neighbours
+		{110, 33, 16, 2, 2}, // an odd last CU belongs to the last pair
+		{94, 38, 4, 8, 1},   // consecutive bits belong to different dies: each die gets one of eight neighbours
 		{94, 304, 38, 8, 1},
 	} {
 		t.Run(fmt.Sprintf("gfx%d with %d CUs", c.capability, c.cus), func(t *testing.T) {
@@ -75,7 +75,7 @@ func TestCUMasks(t *testing.T) {
 	}
 }
 
-// What would hang is refused before the runtime sees it.
+// A mask that would hang is rejected before the runtime sees it.
 func TestBadMasks(t *testing.T) {
 	path, h := of(t, driver.HIP)
 	lib, err := driver.Open(driver.HIP, path)
@@ -125,8 +125,8 @@ func TestBadMasks(t *testing.T) {
 	}
 }
 
-// Objects are compiled by what Debian has, with -cuda.every for each generation and optimised, carry what they were made of, and
-// nothing else is taken for one.
+// Objects are compiled with Debian's tools, with -cuda.every for each generation and optimised. They contain the hash of
+// their sources, and other files are rejected.
 func TestObject(t *testing.T) {
 	archs, level := []string{"gfx906"}, "-O0"
 	if *everyCall {

@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda"
 )
 
-// On a network whose kernels work in place a launch that was killed ends as an undisturbed one, and both breaks are
-// seen: a boolean in place of the epoch, and a group that is one kernel short.
+// On a network with in-place kernels a killed launch has the results of an undisturbed one. Two breaks are noticed: a
+// boolean instead of the epoch, and a group that is one kernel short.
 func TestInPlace(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -28,7 +28,7 @@ func TestInPlace(t *testing.T) {
 				in[i] = int16(rng.IntN(2001) - 1000)
 			}
 			r.h.Slow(1)
-			// run launches the network, kills it so many times within the time, and says what it shows and took.
+			// run launches the network, kills it a number of times within a time, and returns its results and duration.
 			next := device.RequestID(0)
 			run := func(kills int, within time.Duration) (raw []int16, took time.Duration) {
 				t.Helper()

@@ -13,8 +13,8 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda/kernels"
 )
 
-// MEASURED.md's table of how long a block goes on that is told to leave, at full occupancy: at most, and in half of the cases,
-// told at any time of a launch.
+// MEASURED.md's table of the time for which a block continues after the order to leave, at full occupancy: maximum and
+// median over all times of the order.
 func TestIntervals(t *testing.T) {
 	const blocks, ghz = 6, 1.755 // on an SM, which issues as many instructions a clock as a block has warps
 	text, err := os.ReadFile("MEASURED.md")
@@ -46,7 +46,7 @@ func TestIntervals(t *testing.T) {
 			all += float64(c)
 		}
 		half, most := 0.0, slices.Max(between)
-		for step := float64(most) / 2; step > 0.5; step /= 2 { // a block is told at any place between two looks alike
+		for step := float64(most) / 2; step > 0.5; step /= 2 { // every time between two looks is equally likely
 			gone := 0.0
 			for i, c := range took {
 				gone += float64(c) / all * min(1, (half+step)/float64(between[i]))

@@ -13,11 +13,11 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda/fake"
 )
 
-// offset is the fake's.
+// offset is the offset in the fake driver.
 const offset = 0x1c4
 
-// Masks of streams keep to the TPCs that their bits were seen to be, whatever bits name nothing, and a driver whose
-// offset is not known, or is not what was said, is not touched or not served on.
+// Masks of streams select the TPCs that were observed for their bits; some bits select none. A driver with an unknown
+// offset is not changed, and one with a wrong offset is not used.
 func TestStreamMasks(t *testing.T) {
 	path, h := library(t)
 	h.GPUs(1, 16)
@@ -75,7 +75,7 @@ func TestStreamMasks(t *testing.T) {
 	}
 }
 
-// The known offsets are taken by the file's own reader, and what is no such file is refused with its place.
+// The known offsets can be read by ReadOffsets, and errors of a file name their line.
 func TestOffsets(t *testing.T) {
 	got, err := driver.ReadOffsets("o", "# of a driver\n550.54.15: 0x4ac\n\n 999.1:16 # mine\n")
 	if err != nil || len(got) != 2 || got["550.54.15"] != driver.KnownOffsets()["550.54.15"] || got["999.1"] != 16 {
@@ -117,7 +117,7 @@ func FuzzReadOffsets(f *testing.F) {
 	})
 }
 
-// NVML's figures, an error at each of its calls, and none of its being there.
+// NVML's values, an error at each of its calls, and a missing NVML.
 func TestNVML(t *testing.T) {
 	path, err := fake.BuildNVML(fake.Dir())
 	if err != nil {

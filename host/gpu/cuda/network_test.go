@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// What the kernels do not compute is refused, not computed as something else.
+// Operations that the kernels lack are rejected.
 func TestLacking(t *testing.T) {
 	for name, change := range map[string]func(*abi.Desc){
 		"depthwise": func(d *abi.Desc) { d.Op = abi.OpDepthwise },
@@ -30,7 +30,7 @@ func TestLacking(t *testing.T) {
 	}
 }
 
-// A layer of which an output has more products than its sums bear is refused.
+// A layer with more products per output than its sums can hold is rejected.
 func TestDepth(t *testing.T) {
 	was, _ := light(t)
 	p := h200(t)

@@ -17,8 +17,8 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// shadowed is a simulated GPU that has a device do all that it does: the times are the one's, what comes of
-// it is the other's.
+// shadowed is a simulated GPU that makes a device do the same work: times come from the simulation, results from the
+// device.
 type shadowed struct {
 	*gpu.Device
 	t      *testing.T
@@ -43,7 +43,7 @@ func (s *shadowed) Begin(ctx context.Context, now device.Time, w *device.Work) (
 	return done, nil
 }
 
-// of is the device's next event of some work.
+// of returns the device's next event of some work.
 func (s *shadowed) of(id device.WorkID) device.Event {
 	for len(s.kept[id]) == 0 {
 		e := <-s.posted
@@ -89,7 +89,7 @@ func (b *burst) Next() (sched.Item, bool) {
 
 func (*burst) Ended(int64, *sched.Task, sched.Ending) []sched.Item { return nil }
 
-// watched keeps the actions and what requests showed.
+// watched records the actions and the results of requests.
 type watched struct {
 	engine.NopObserver
 	steps []string
@@ -104,9 +104,8 @@ func (w *watched) Ended(r *engine.Record, x *device.ExitResult) {
 	}
 }
 
-// Under the same policy and the same stored tables the device does what the simulated GPU does, action by
-// action and at the same times: it takes all that it is asked, partitions included, every exit is passed by
-// the same requests, and nothing fails.
+// With the same policy and stored tables the device performs the simulated GPU's actions, in the same order and at the
+// same times. It accepts all orders, including partitions; the same requests pass each exit, and nothing fails.
 func TestSamePolicies(t *testing.T) {
 	const images, tasks = 5, 60
 	path, h := library(t)
@@ -155,7 +154,7 @@ func TestSamePolicies(t *testing.T) {
 		}
 		return d
 	}
-	// The stored tables: every network alone on the simulated GPU.
+	// The stored tables have the times of every network alone on the simulated GPU.
 	var networks []engine.Network
 	models := map[string]sched.LatencyModel{}
 	for _, b := range bundles {
@@ -260,7 +259,7 @@ func at(all []string, i int) string {
 	return "(none)"
 }
 
-// table is a network's times alone on the simulated GPU, with what it uses.
+// table returns a network's times alone on the simulated GPU, with its use of resources.
 func table(t *testing.T, b *bundle.Bundle, p *sim.Params) *sched.Table {
 	t.Helper()
 	var cells []sched.Cell

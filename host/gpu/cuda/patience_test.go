@@ -13,17 +13,17 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda"
 )
 
-// busy waits until the launcher has launched what it may of what was begun, and has it under way.
+// busy waits until the launcher has launched all begun work that it may launch, and the work is running.
 func (r *rig) busy() {
 	r.t.Helper()
-	for range 2 { // between two answers it has looked at all launches
+	for range 2 { // after the second answer, it has examined all launches
 		if _, err := r.d.Counts(); !errors.Is(err, device.ErrRequest) {
 			r.t.Fatalf("launches are under way: %v", err)
 		}
 	}
 }
 
-// busyOrNot is busy where launches may have ended.
+// busyOrNot is busy for launches that may have ended.
 func (r *rig) busyOrNot() {
 	for range 2 {
 		_, _ = r.d.Counts()
@@ -36,7 +36,7 @@ const (
 	late = int64(time.Hour)
 )
 
-// ready is a device with a stream for each of two launches, on which they have run.
+// ready returns a device with a stream for each of two launches, on which they have run.
 func ready(t *testing.T, name string, units [2]device.Units, priority [2]int) (*rig, *bundle.Bundle) {
 	t.Helper()
 	r := start(t, cuda.Config{Mode: mode(t, name), Params: h200(t)})
@@ -64,8 +64,8 @@ func ready(t *testing.T, name string, units [2]device.Units, priority [2]int) (*
 	return r, b
 }
 
-// A launch that waits for its turn beyond its limit does not hang, since the one before it may still run. One that
-// has nothing in its way does, whatever came after it or runs elsewhere.
+// A launch that waits for its turn longer than its limit is not a hang, since the launch before it may still run. A
+// launch with nothing in its way is a hang, independent of later launches and of other units.
 func TestPatience(t *testing.T) {
 	whole := device.Units{}
 	for _, c := range []struct {
@@ -93,7 +93,7 @@ func TestPatience(t *testing.T) {
 				w.Limit, w.Launch.ID, w.Launch.Units, w.Launch.Priority = c.limits[i], device.LaunchID(i+1), c.units[i], c.priority[i]
 				r.begin(w)
 				switch { // it is on the GPU before the other comes
-				case c.limits[0] == some: // or has hung, where the other was slow to come
+				case c.limits[0] == some: // or it hangs, if the other comes late
 					r.busyOrNot()
 				case c.limits[i] != soon:
 					r.busy()
@@ -118,7 +118,7 @@ func TestPatience(t *testing.T) {
 	}
 }
 
-// What is in the way of a launch and moves is progress of that one too: a watchdog that asks for it sees no hang.
+// Progress of a launch counts also for the launch that waits behind it: the watchdog sees no hang.
 func TestProgressBehind(t *testing.T) {
 	var r *rig
 	var seen []uint64
@@ -154,8 +154,8 @@ func TestProgressBehind(t *testing.T) {
 	}
 }
 
-// Of two launches on the same units of the GPU the first is in the way of the other, and one of priority in that of one
-// without, whichever came first. Who waits for its turn has all in its way that is on the GPU, and who has priority.
+// Of two launches on the same units the first is in the way of the second. A launch of priority is in the way of one
+// without, in any order. A waiting launch has all launches on the GPU, and those of priority, in its way.
 func TestInTheWay(t *testing.T) {
 	type is = cuda.Standing
 	here, there := device.UnitRange(0, 2), device.UnitRange(2, 2)
@@ -194,7 +194,7 @@ func TestInTheWay(t *testing.T) {
 	}
 }
 
-// A launch hangs when its limit is over, and that of what is in its way, since that moved last.
+// A launch hangs if its limit has passed, and also the limit of the launch in its way since its last progress.
 func TestLate(t *testing.T) {
 	const h = time.Hour
 	gone := cuda.Aged{}

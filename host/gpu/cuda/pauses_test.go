@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A pause is one only while launches are under way, and says what the thread did meanwhile.
+// A pause counts only while launches are running, and has the thread's activity during it.
 func TestPauses(t *testing.T) {
 	runtime.LockOSThread() // as the launcher does: the processor time is the thread's
 	defer runtime.UnlockOSThread()
@@ -14,7 +14,7 @@ func TestPauses(t *testing.T) {
 	var p Pauses
 	long := time.Hour
 	w.round(&p, true)
-	w.was = w.was.Add(-long) // as if the thread had been away
+	w.was = w.was.Add(-long) // as if the thread had not run
 	w.round(&p, true)
 	if p.N != 1 || p.Longest < long || p.CPU > long || p.CPU < 0 {
 		t.Errorf("%+v", p)

@@ -31,7 +31,7 @@ func TestQueues(t *testing.T) {
 		}
 	}
 	made, most, there := 0, 0, 0
-	calls := map[string]int{} // of memory, of either side, and of events
+	calls := map[string]int{} // calls for memory of GPU and host, and for events
 	count := func() {
 		for _, c := range h.Calls() {
 			switch name, _, _ := strings.Cut(c, "("); name {
@@ -53,7 +53,7 @@ func TestQueues(t *testing.T) {
 		for unit := range r.d.Info().Units {
 			runs(device.UnitRange(unit, 1))
 		}
-		// Events go with the stream on which they are recorded: they are of its context.
+		// Events are destroyed with the stream on which they are recorded, since they belong to its context.
 		units := r.d.Info().Units
 		if count(); round == 1 && (made != units || len(calls) != 2 || calls["cuEventCreate"] != 5*units || calls["cuEventDestroy_v2"] != 5*units) {
 			t.Errorf("%d streams and %v, where each of %d launches needs another stream with its events and has all else", made, calls, units)
@@ -63,7 +63,7 @@ func TestQueues(t *testing.T) {
 		t.Errorf("%d streams, and %d once: expected 6 of 6 queues", there, most)
 	}
 	made = 0
-	for i := range 3 { // the last ones used, and that of the launches of priority
+	for i := range 3 { // the streams used last, and that of the launches of priority
 		runs(device.UnitRange(r.d.Info().Units-3+i, 1))
 	}
 	w := launch(b, 0, 0, 2, 1)

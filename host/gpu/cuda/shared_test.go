@@ -12,8 +12,8 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda/driver"
 )
 
-// Two devices of a process share what a GPU has of it. An opening or a closing that fails takes nothing of the other
-// one's away: that has its networks, its inputs and golden's results afterwards, and gives all back.
+// Two devices of a process share the GPU's context. If one fails to open or close, the other keeps its networks and
+// inputs, has golden's results, and later releases everything.
 func TestShared(t *testing.T) { each(t, shared) }
 
 func shared(t *testing.T, cfg cuda.Config) {
@@ -53,7 +53,7 @@ func shared(t *testing.T, cfg cuda.Config) {
 			if after < 0 || after >= count[name] {
 				continue
 			}
-			for _, code := range []int{1, 700} { // 700: it takes the context for lost
+			for _, code := range []int{1, 700} { // 700: the context is lost
 				what := fmt.Sprintf("%s answers %d after %d", name, code, after)
 				r.h.Inject(name, after, code, 0)
 				d, err := cuda.New(cfg)
@@ -64,7 +64,7 @@ func shared(t *testing.T, cfg cuda.Config) {
 				if tried++; err != nil {
 					failed++
 				}
-				if name == "cuDevicePrimaryCtxRelease_v2" { // what the driver did not take back stays
+				if name == "cuDevicePrimaryCtxRelease_v2" { // objects that the driver did not release remain
 					lib, err := driver.Open(cfg.API, cfg.Library)
 					if err != nil {
 						t.Fatal(err)
@@ -81,7 +81,7 @@ func shared(t *testing.T, cfg cuda.Config) {
 	if failed < tried/2 {
 		t.Errorf("%d of %d failed: what is injected is not seen", failed, tried)
 	}
-	// A reset takes the GPU from all: while another holds it, it is refused, and says why.
+	// A reset affects all devices: while another device holds the GPU, it is rejected with the reason.
 	lost := start(t, cfg)
 	e := lost.do(device.Work{Kind: device.Reset})
 	if e.Kind != device.Failed || device.ScopeOf(e.Err) != device.LoseDevice || !errors.Is(e.Err, driver.ErrHeld) {

@@ -13,8 +13,8 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda/driver"
 )
 
-// Nothing is launched in a stream that is new before its Control says what it is to: an order to leave that came
-// before that would be lost, and the launch run to its end.
+// In a new stream nothing is launched before its Control is initialised. An earlier order to leave would be lost, and the
+// launch would run to its end.
 func TestNewStream(t *testing.T) { each(t, newStream) }
 
 func newStream(t *testing.T, cfg cuda.Config) {
@@ -25,7 +25,7 @@ func newStream(t *testing.T, cfg cuda.Config) {
 	id := r.begin(launch(b, 0, 0, 2, 1))
 	r.busy()
 	r.d.Abort(0, id, true)
-	r.busyOrNot() // what the order to leave is worth has been seen
+	r.busyOrNot() // the order to leave has been seen
 	r.h.HoldFills(0)
 	if e := r.event(); e.Work != id || e.Kind != device.Aborted || e.Resume != (device.ResumePoint{}) {
 		t.Errorf("stopped before its stream was ready: %+v", e)
@@ -40,7 +40,7 @@ func newStream(t *testing.T, cfg cuda.Config) {
 	}
 }
 
-// What a launch has left in a slot is gone once it is cleared: the last kernel alone finds nothing to go on from.
+// After a slot is cleared, nothing of an earlier launch is left in it: running only the last kernel cannot give its results.
 func TestClear(t *testing.T) {
 	r := start(t, cuda.Config{Slots: 1})
 	b, _ := network(t, *seed, 1)
@@ -77,8 +77,8 @@ func TestClear(t *testing.T) {
 	}
 }
 
-// Where the driver writes no words in a stream's order, epochs are copied, and the device says so: what is stopped
-// is restored all the same. A driver that says it has written and has not does not open.
+// If the driver cannot write words in a stream's order, epochs are copied, and the device reports that. Stopped launches
+// are still restored. With a driver that reports a write without writing, the device does not open.
 func TestSignals(t *testing.T) {
 	each(t, func(t *testing.T, cfg cuda.Config) {
 		call := "cuStreamWriteValue32_v2"
@@ -109,7 +109,7 @@ func TestSignals(t *testing.T) {
 			t.Errorf("%q (%s) of %s", f.Signals, f.WhyCopied, name)
 		}
 		enough := func(_, aborts, inside int) bool { return aborts >= *kills/4 && inside > 0 }
-		t.Run("kills", func(t *testing.T) { // which closes
+		t.Run("kills", func(t *testing.T) { // closes its device at its end
 			differ, aborts, inside := killedUntil(t, cfg, *kills, long, enough)
 			t.Logf("%d aborts, %d of them behind the first kernel: %d differ", aborts, inside, differ)
 			if differ != 0 || !enough(differ, aborts, inside) {

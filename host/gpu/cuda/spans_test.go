@@ -13,15 +13,16 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda/kernels"
 )
 
-// An anchor is the narrowest look of several: one that the host came to late is no anchor, and says how wide it is.
+// An anchor is the narrowest of several readings. A reading for which the host was late is not an anchor; its width shows
+// that.
 func TestAnchor(t *testing.T) {
 	const us = time.Microsecond
 	const ahead = time.Second // the GPU's clock
 	launched := []time.Duration{100 * us, 1000 * us, 90_000 * us}
 	seen := [][]time.Duration{
-		{40_110 * us, ahead + 160*us}, // off the processor for 40 ms
+		{40_110 * us, ahead + 160*us}, // not running for 40 ms
 		{1013 * us, ahead + 1008*us, 1015 * us, ahead + 1014*us, 1060 * us, ahead + 1058*us},       // 8 us from the launch to the first value, the next one seen 1 us late
-		{90_009 * us, ahead + 90_008*us, 90_011 * us, ahead + 90_007*us, 90_012 * us, ahead + 1e9}, // it goes back
+		{90_009 * us, ahead + 90_008*us, 90_011 * us, ahead + 90_007*us, 90_012 * us, ahead + 1e9}, // the GPU's clock goes back
 	}
 	want := cuda.Anchor{Host: 1015 * us, Width: 9 * us, GPU: uint64(ahead + 1014*us)}
 	if got := cuda.AnchorOf(launched, seen); got != want {
@@ -84,7 +85,8 @@ func TestSpans(t *testing.T) {
 			t.Errorf("%s: the clock is %+v, expected %+v", c.name, clock, want)
 		}
 	}
-	// Where priority goes ahead its first block may be there before the flag, and not before it came or after it was over.
+	// With reset-ahead the first block of priority may begin before the flag, but not before its launch arrived or after it
+	// ended.
 	for began, want := range map[uint64][2]time.Duration{
 		ahead + 2*ms - 1: {ms - 1, 0}, ahead + 6*ms: {5 * ms, 4 * ms}, ahead + ms - 1: {cuda.Impossible, cuda.Impossible}, ahead + 9*ms + 1: {cuda.Impossible, cuda.Impossible},
 	} {
@@ -92,14 +94,14 @@ func TestSpans(t *testing.T) {
 			t.Errorf("ahead, begun at %d: %+v, expected %v", began-ahead, p, want)
 		}
 	}
-	p, _ := cuda.Spans(ms, -1, 5*ms, 9*ms, 0, ahead+6*ms, before, after, 0) // others were awaited
+	p, _ := cuda.Spans(ms, -1, 5*ms, 9*ms, 0, ahead+6*ms, before, after, 0) // the others were awaited, not stopped
 	if want := (cuda.Preemption{Away: 4 * ms, First: 5 * ms, Gone: cuda.Unknown, Began: cuda.Unknown, Whole: 8 * ms}); p != want {
 		t.Errorf("without a flag: %+v, expected %+v", p, want)
 	}
 }
 
-// However coarse the timer is, whoever loses the processor for however long: a span is never too short, and too long by
-// no more than the clock says.
+// With any step of the timer and any delay of a thread, a span is never too short, and too long at most by the clock's
+// stated error.
 func TestSpanBounds(t *testing.T) {
 	r := rand.New(rand.NewPCG(*seed, 6))
 	delay := func() time.Duration { // usually short, sometimes long
@@ -147,7 +149,8 @@ func TestSpanBounds(t *testing.T) {
 	}
 }
 
-// On a GPU whose timer ticks in milliseconds spans say so; when its clock is put back they are counted, and are none.
+// On a GPU whose timer ticks in milliseconds, spans report that. If its clock is set back, spans are counted and left
+// out.
 func TestClock(t *testing.T) {
 	const tick = time.Millisecond
 	_, h := library(t)
@@ -171,7 +174,7 @@ func TestClock(t *testing.T) {
 		}
 		return c
 	}
-	// round preempts until a block has seen the flag, and says what became of that.
+	// round preempts until a block has seen the flag, and returns the result.
 	round := func(between func()) (cuda.Preemption, cuda.Clock) {
 		t.Helper()
 		for range 100 {
@@ -215,8 +218,7 @@ func TestClock(t *testing.T) {
 	}
 }
 
-// A launch of priority arrives with Begin: for how long the launcher was busy with something else then is in all spans
-// from its arrival.
+// A launch of priority arrives with Begin. If the launcher is then busy, that time is part of all spans from the arrival.
 func TestArrival(t *testing.T) {
 	var busy, aside chan struct{} // a launcher that launches waits for the one, and closes the other
 	began := make(chan struct{})
@@ -238,7 +240,7 @@ func TestArrival(t *testing.T) {
 	both := [2]device.Work{launch(b, 0, 0, 2, 1), launch(b, 0, 0, 2, 2)}
 	for i := range both {
 		both[i].Launch.ID, both[i].Launch.Priority = device.LaunchID(i+1), i
-		r.must(both[i]) // their streams are there, and clean
+		r.must(both[i]) // creates and clears their streams
 	}
 	n, err := r.d.Counts()
 	if err != nil || len(n.Preemptions) > 0 {

@@ -38,7 +38,7 @@ func h200(t testing.TB) *sim.Params {
 	return &p
 }
 
-// small is a GPU of few SMs, which the fake is until the test ends: many kernels do not fit whole beside others.
+// small makes the fake a GPU with few SMs until the test ends, so that many kernels do not fit completely beside others.
 func small(t testing.TB) *sim.Params {
 	t.Helper()
 	_, h := library(t)
@@ -49,7 +49,7 @@ func small(t testing.TB) *sim.Params {
 	return p
 }
 
-// expected is what an input shows at each exit.
+// expected returns an input and its logits at each exit.
 func expected(t testing.TB, b *bundle.Bundle, p *golden.Program, rng *rand.Rand) (in []int16, want [][]int16) {
 	t.Helper()
 	in = randnet.Input(rng, b)
@@ -60,8 +60,8 @@ func expected(t testing.TB, b *bundle.Bundle, p *golden.Program, rng *rand.Rand)
 	return in, want
 }
 
-// Under every mode, with launches of priority that come whenever they like into best-effort ones, every
-// result is golden's, bit for bit: what was killed was restored, what was padded did no harm.
+// In every mode, with launches of priority at random times during best-effort ones, every result is golden's, bit for
+// bit: killed launches were restored, and padding changed nothing.
 func TestModes(t *testing.T) {
 	for _, name := range []string{"streams", "priority", "wait", "drain", "xsched1", "xsched", "reset", "reset-ahead", "reset-plain", "reef-dkp", "reef", "streams/hip", "priority/hip", "reset/hip"} {
 		t.Run(name, func(t *testing.T) {
@@ -71,11 +71,11 @@ func TestModes(t *testing.T) {
 				cfg = hip(t)
 			}
 			if m.Pad {
-				p = small(t) // what runs beside does not fit whole
+				p = small(t) // kernels do not fit completely beside others
 			}
 			cfg.Mode, cfg.Params, cfg.Through = m, p, true
 			r := start(t, cfg)
-			r.h.Forgive() // the driver says that so few SMs cannot be divided
+			r.h.Forgive() // expected: the driver rejects the division of so few SMs
 			r.h.Slow(1)
 			rng := rand.New(rand.NewPCG(*seed, 11))
 			be, bp := long(t)
@@ -161,7 +161,7 @@ func TestModes(t *testing.T) {
 					begin(2, 1)
 					begin(2*rng.IntN(2), 1)
 				}
-				for id, x := range live { // one that may be padding
+				for id, x := range live { // a launch that may be padding
 					if x.work.Launch.Priority == 0 && rng.IntN(2) == 0 {
 						r.d.Abort(0, id, rng.IntN(2) == 0)
 						break
@@ -183,7 +183,7 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// A mode that the device cannot follow is refused.
+// A mode that the device does not support is rejected.
 func TestModeRefused(t *testing.T) {
 	path, _ := library(t)
 	for _, cfg := range []cuda.Config{{Mode: mode(t, "orion")}, {Mode: mode(t, "reef")}} {
@@ -194,8 +194,8 @@ func TestModeRefused(t *testing.T) {
 	}
 }
 
-// The launching threads of the simulated GPU and of the device give the same orders: which kernels are
-// launched, which best-effort kernel pads which of priority, from where on what was put aside goes on.
+// The launching threads of the simulated GPU and of the device give the same orders: launched kernels, best-effort
+// kernels that pad kernels of priority, and the kernels at which stopped launches resume.
 func TestSameOrders(t *testing.T) {
 	rt, _ := long(t)
 	padded, several := 0, 0
@@ -222,8 +222,8 @@ func TestSameOrders(t *testing.T) {
 				}
 				return b, w
 			}
-			// A launch of priority, then two best-effort ones, then another of priority: nothing depends on time
-			// until the first has ended.
+			// A launch of priority, two best-effort ones, then another of priority: nothing depends on timing until the first has
+			// ended.
 			simulated := func() (orders []gpu.Order) {
 				d, err := gpu.New(gpu.Config{Name: "sim", Params: *p, Mode: m, MaxBatch: 1})
 				if err != nil {
@@ -272,8 +272,8 @@ func TestSameOrders(t *testing.T) {
 					t.Fatal(e.Err)
 				}
 			}
-			// Their streams are there, and clean: where the mode holds, the first is under way until all are, else the
-			// third would take the second's, and be given one of its own below, of which nobody says when it is clean.
+			// Creates and clears their streams. If the mode holds launches, the first one runs until all have streams. Otherwise the
+			// third would use the second's stream here and get a new one below, which might not be cleared in time.
 			r.h.Hold(1)
 			for i := range 3 {
 				_, w := work(i)
@@ -291,7 +291,7 @@ func TestSameOrders(t *testing.T) {
 			for i := range 4 {
 				_, w := work(i)
 				r.begin(w)
-				for range 2 { // between two answers the launcher has launched what it may
+				for range 2 { // after the second answer, the launcher has launched all that it may
 					if _, err := r.d.Counts(); !errors.Is(err, device.ErrRequest) {
 						t.Fatalf("launches are under way: %v", err)
 					}
@@ -307,12 +307,12 @@ func TestSameOrders(t *testing.T) {
 					over++
 				}
 			}
-			c, err := r.d.Counts() // and so no order is under way
+			c, err := r.d.Counts() // its answer shows that no order is pending
 			if err != nil {
 				t.Fatal(err)
 			}
-			// Streams beside each other go on by themselves; of each the order counts, and of those of one
-			// mode that holds all of it.
+			// Concurrent streams are independent: the order of events is compared per stream or, for a mode that holds launches, as
+			// a whole.
 			split := func(all []gpu.Order) map[device.LaunchID][]string {
 				out := map[device.LaunchID][]string{}
 				for _, o := range all {

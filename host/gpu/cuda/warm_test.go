@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda/kernels"
 )
 
-// Every kernel that is found has run before the device is there, under every limit of registers too.
+// Before the device is ready, every kernel has run once, with every limit of registers.
 func TestWarm(t *testing.T) {
 	path, h := library(t)
 	h.Log(1)
@@ -32,14 +32,14 @@ func TestWarm(t *testing.T) {
 			run++
 		}
 	}
-	// Four kernels, and the padded one without a limit and under 80 and 64, of which the second lets an SM hold more blocks.
+	// Four kernels, and the padded one without a limit and with limits of 80 and 64; with 64 an SM holds more blocks.
 	if n := found[kernels.EntryPadded]; n != 3 || found[kernels.EntryLayer] != 1 || run != 4+2 {
 		t.Errorf("found %v, %d launches", found, run)
 	}
 }
 
-// A launch of several roles runs with the most registers under which its blocks are all there at the same time, or
-// as many of them as there would be of one layer's.
+// A launch of several roles runs with the largest register limit at which all of its blocks, or as many as one layer's
+// launch would have, are resident at the same time.
 func TestProxy(t *testing.T) {
 	held := [][2]int{{119, 4}, {96, 5}, {80, 6}, {64, 8}, {48, 10}, {40, 12}, {32, 16}}
 	for _, c := range []struct{ blocks, sms, want int }{
@@ -61,8 +61,8 @@ func TestProxy(t *testing.T) {
 	}
 }
 
-// Requests take nothing of the driver's and give nothing back: inputs, launches, kills and preemptions go by what
-// was made with the device, the network and the first launch.
+// Requests allocate and release nothing in the driver: inputs, launches, kills and preemptions use objects that were
+// created with the device, the network and the first launch.
 func TestTakesNothing(t *testing.T) {
 	taking := regexp.MustCompile("Alloc|Malloc|Free|Create|Destroy|ModuleLoad|LibraryLoad|Unload")
 	each(t, func(t *testing.T, cfg cuda.Config) {

@@ -16,7 +16,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// setup is a random network with two exits and n random images.
+// setup returns a random network with two exits and n random images.
 func setup(t *testing.T, n int) (configs.Design, *experiments.Setup) {
 	t.Helper()
 	d, err := configs.Load("tiny")
@@ -54,7 +54,7 @@ func TestServiceIsWhatSerialTakes(t *testing.T) {
 		t.Fatal(err)
 	}
 	theta := experiments.Theta{0.7}
-	// So slowly that nobody waits: the mean latency is the mean service time.
+	// A rate so low that no request waits: the mean latency is the mean service time.
 	res, err := s.Run(context.Background(), dev, experiments.Point{Policy: "serial", Rate: 1, SLO: 1e9, Theta: theta, Seed: 1, N: 40}, nil)
 	if err != nil {
 		t.Fatal(err)

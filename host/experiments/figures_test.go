@@ -14,17 +14,17 @@ import (
 	"github.com/sluice-npu/sluice/host/experiments/frame"
 )
 
-// as reports whether what is shown is x to its last digit.
+// as reports whether the shown number is x, rounded to its last digit.
 func as(shown, digits string, x float64) bool {
 	v, err := strconv.ParseFloat(shown, 64)
 	return err == nil && math.Abs(v-x) <= 0.5001*math.Pow(10, -float64(len(digits)))+1e-3*math.Abs(v)
 }
 
-// figures are the texts that a mark holds, with the publication and what the text's numbers are, in their order:
+// figures returns the texts with marks, each with its publication and, in order, the claims of its numbers:
 //
 //	... 1.23 (1.4) times ... <!-- figures PUBLICATION: CLAIM CLAIM!published ... -->
 //
-// A text begins behind the last empty line, at the list's item or the row of a table, or behind the mark before.
+// A text begins after the last empty line, at a list item or table row, or after the previous mark.
 func figures(text string) (out [][3]string) {
 	from := 0
 	for _, m := range figureMark.FindAllStringSubmatchIndex(text, -1) {
@@ -50,7 +50,7 @@ var (
 	item     = regexp.MustCompile(`^(-?)(?:(lowest|highest)!)?([^!@]+)(?:@([^!]+))?(?:!(published|without|off|below))?$`)
 )
 
-// value is what an item of a mark stands for.
+// value is the stored value for an item of a mark.
 type value struct {
 	id, unit, verdict string
 	x                 float64

@@ -19,7 +19,7 @@ import (
 	"github.com/sluice-npu/sluice/host/experiments/strait"
 )
 
-// code is the code of files without comments and the texts of errors and progress.
+// code returns the code of files without comments and without texts of errors and progress.
 func code(t *testing.T, names ...string) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -50,7 +50,7 @@ func code(t *testing.T, names ...string) []byte {
 	return out.Bytes()
 }
 
-// claimsOf is what a verdict depends on of a book: not its texts and causes.
+// claimsOf returns the parts of a book on which verdicts depend, without its texts and causes.
 func claimsOf(t *testing.T, path string) []byte {
 	t.Helper()
 	claims, err := frame.Book([]byte(read(t, path)))
@@ -71,8 +71,8 @@ func claimsOf(t *testing.T, path string) []byte {
 	return out.Bytes()
 }
 
-// short is what a short run of a study gives: it changes with the engine, the policies and the simulated devices. Of REEF and
-// SEEB-GPU TestStored has it; Fluid Batching's schedules and law have stored values of their own.
+// short returns the result of a short run of a study, which changes with the engine, the policies and the simulated
+// devices. TestStored has it for REEF and SEEB-GPU; for Fluid Batching the schedules and the law have stored values.
 func short(t *testing.T, name string) []byte {
 	t.Helper()
 	c := frame.Config{Seeds: []uint64{1}, Workers: 1}
@@ -109,10 +109,10 @@ func short(t *testing.T, name string) []byte {
 	return out.Bytes()
 }
 
-// The stored rows of a publication are of today's judge, claims, measures (and parameters that were chosen) and simulation. Where one
-// of those is to change, its claims are run again (sluice reproduce, as its README says), what was printed is stored, and -update
-// writes the sums. The sum of the texts holds every stored digit: where it alone changes nothing is run again. Nor is it where only the judge
-// does and TestVerdicts gives the same verdicts of the stored numbers.
+// The stored rows of a publication come from the present judge, claims, measures, chosen parameters and simulation. If
+// one of these changes, its claims are run again (sluice reproduce, see its README), the output is stored, and -update
+// writes the sums. No new run is needed if only the sum of the texts, which covers every stored digit, changes; or if only
+// the judge changes and TestVerdicts confirms the verdicts.
 func TestJudged(t *testing.T) {
 	sum := func(text []byte) string { return fmt.Sprintf("%x", sha256.Sum256(text))[:16] }
 	judge := sum(code(t, "frame/frame.go", "frame/expr.go", "frame/study.go"))
@@ -120,7 +120,7 @@ func TestJudged(t *testing.T) {
 	for _, p := range publications(t) {
 		folder := filepath.Dir(p.claims)
 		files := []string{filepath.Join(folder, "measures.go")}
-		// all columns of what was printed, and the causes with their evidence
+		// all columns of the output, and the causes with their evidence
 		texts := read(t, p.claims) + read(t, p.path) + read(t, filepath.Join(folder, "tried.txt"))
 		if p.name != "Fluid Batching" {
 			files = append(files, filepath.Join(folder, "study.go"))

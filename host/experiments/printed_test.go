@@ -18,7 +18,7 @@ import (
 	"github.com/sluice-npu/sluice/host/experiments/frame"
 )
 
-// printed are the claims of a publication and what `sluice reproduce` printed of them.
+// printed holds the claims of a publication and the output of `sluice reproduce` about them.
 type printed struct {
 	name, claims, path string
 	order              []string
@@ -26,7 +26,7 @@ type printed struct {
 	count              string
 }
 
-// publications are those of the root README of which what was printed is stored.
+// publications returns the publications in the root README with stored output.
 func publications(t *testing.T) []printed {
 	t.Helper()
 	all := []printed{
@@ -76,8 +76,8 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-// What was printed of the publications is about today's claims, in their order. It names a cause beside every
-// claim that fails or is undecided, and the last line but one counts the others. Where units change, -update prints them.
+// The stored output has the present claims, in order. It has a cause for every claim that fails or is undecided, and the
+// line before the last counts the others. If units change, -update prints them.
 func TestPrinted(t *testing.T) {
 	for _, p := range publications(t) {
 		claims, err := frame.Book([]byte(read(t, p.claims)))
@@ -121,7 +121,7 @@ func TestPrinted(t *testing.T) {
 	}
 }
 
-// shown reports whether a printed number, of four digits, is that of the book.
+// shown reports whether a printed number, with four digits, is the book's.
 func shown(book, printed *float64) bool {
 	if book == nil || printed == nil {
 		return book == printed
@@ -129,8 +129,9 @@ func shown(book, printed *float64) bool {
 	return fmt.Sprintf("%.4g", *book) == fmt.Sprintf("%.4g", *printed)
 }
 
-// Every stored verdict is what today's judge gives of the stored mean and interval: of two values that have them, or of six
-// that are equal where there is no spread. Undecided rows of figure 14(a) of Jellyfish are left out: what they are known to is not printed.
+// Every stored verdict is the present judge's for the stored mean and interval: the test judges two values that have
+// them or, without spread, six equal values. Undecided rows of Jellyfish's figure 14(a) are excluded, since their bounds
+// are not printed.
 func TestVerdicts(t *testing.T) {
 	const quantile = 12.7062 // Student's, one degree of freedom
 	for _, p := range publications(t) {
@@ -162,8 +163,8 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// A verdict is what Claim.judge gives: nothing else of the experiments, frame itself included, or of the commands makes a
-// statement, assigns its verdict or takes its address.
+// Only Claim.judge makes verdicts: no other code of the experiments, of frame or of the commands makes a statement,
+// assigns its verdict or takes its address.
 func TestOneJudge(t *testing.T) {
 	judged := 0
 	for _, root := range []string{".", "../cmd"} {
@@ -206,7 +207,7 @@ func TestOneJudge(t *testing.T) {
 	}
 }
 
-// verdictsSet counts where code makes a statement, or may change a verdict.
+// verdictsSet counts the places where code makes a statement or may change a verdict.
 func verdictsSet(of ast.Node) (n int) {
 	verdict := func(x ast.Expr) {
 		switch x := x.(type) {
@@ -244,10 +245,10 @@ func verdictsSet(of ast.Node) (n int) {
 	return n
 }
 
-// headline are the claims behind the rows of RESULTS.md's table, in the order of their numbers, and what
-// one of ours is times in the table.
+// headline has the claims for the rows of RESULTS.md's table, in the order of their numbers, and the factor between our
+// value and the table's.
 var headline = map[string][]struct {
-	row   string // how its claim begins
+	row   string // the beginning of the row's claim
 	ids   []string
 	times float64
 }{
@@ -294,7 +295,7 @@ var headline = map[string][]struct {
 	},
 }
 
-// numbers are those of claims' rows and causes, of the book's causes of them, and of what was tried of them.
+// numbers returns the numbers in claims' rows and causes, in the book's causes, and in the tried changes.
 func (p *printed) numbers(t *testing.T, ids []string, times float64) (out []float64) {
 	claims, err := frame.Book([]byte(read(t, p.claims)))
 	if err != nil {
@@ -320,7 +321,7 @@ func (p *printed) numbers(t *testing.T, ids []string, times float64) (out []floa
 		x, _ := strconv.ParseFloat(m, 64)
 		out = append(out, x, x*times, math.Abs(x), 100*x)
 	}
-	for _, id := range ids { // and how far ours is from the published, or from one, in per cent
+	for _, id := range ids { // and the difference of our value from the published one, or from 1, in per cent
 		if s := p.of[id]; s.Ours != nil {
 			out = append(out, 100*(*s.Ours-1))
 			if s.Published != nil {
@@ -331,7 +332,7 @@ func (p *printed) numbers(t *testing.T, ids []string, times float64) (out []floa
 	return out
 }
 
-// figure5 are the rows of a number of all loads of figure 5, on one GPU and on four.
+// figure5 returns the rows of a number for all loads of figure 5, on one GPU and on four.
 func figure5(number string) (ids []string) {
 	for _, gpus := range []string{"", "node/"} {
 		for _, load := range []string{"high", "low", "uniform"} {
@@ -341,8 +342,9 @@ func figure5(number string) (ids []string) {
 	return ids
 }
 
-// The root README counts and RESULTS.md shows what is stored: every number to its last digit, of ours with its interval where one stands
-// there, every published number, every verdict; a number of a cause is one of those, of the stored causes, or was tried.
+// The counts of the root README and the table of RESULTS.md agree with the stored output: our numbers to the last digit,
+// with their intervals if shown, published numbers, and verdicts. A number in a cause is one of these, of the stored
+// causes, or of a tried change.
 func TestHeadline(t *testing.T) {
 	text, root := read(t, "RESULTS.md"), read(t, "../../README.md")
 	aside := regexp.MustCompile("\\([^)]*\\)|`[^`]*`")

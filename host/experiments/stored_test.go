@@ -16,8 +16,8 @@ import (
 
 var update = flag.Bool("update", false, "write the stored rows")
 
-// Every number of every row is what is stored: nothing that others need of the engine, the policies or the
-// simulated GPUs changes it unseen. Where it is to change, -update writes it.
+// Every number of every row equals the stored one, so that a change of the engine, the policies or the simulated GPUs is
+// noticed. If the change is intended, -update stores the new numbers.
 func TestStored(t *testing.T) {
 	for name, run := range map[string]func() (*frame.Result, error){
 		"reef": func() (*frame.Result, error) {

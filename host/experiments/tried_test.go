@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-npu/sluice/host/experiments/frame"
 )
 
-// The stored cause of what fails is the book's and, behind it, what the changes that it names gave (tried.txt), at least one for
-// each claim. Where texts or tried.txt change and no number does, -update writes the causes.
+// The stored cause of a failed claim is the book's, followed by the results of the changes that it names (tried.txt), at
+// least one per claim. If only texts or tried.txt change and no number, -update writes the causes.
 func TestTried(t *testing.T) {
 	for _, p := range publications(t) {
 		claims, err := frame.Book([]byte(read(t, p.claims)))

@@ -425,7 +425,7 @@ func TestLinear(t *testing.T) {
 	}
 }
 
-// Fitting all samples at once finds the model behind them; learning the same samples one batch at a time does not, in
+// Fitting all samples at once finds the model that made them. Learning the same samples one batch at a time does not, in
 // that number of steps.
 func TestFitModel(t *testing.T) {
 	rng := rand.New(rand.NewPCG(10, 10))
@@ -480,8 +480,8 @@ func BenchmarkUpdate(b *testing.B) {
 	}
 }
 
-// Resources that are used together fit as well as one alone: no weight of one is paid back by a negative one of another,
-// which the model's bounds would cut off.
+// Resources that are used together are fitted as well as a single one. The fit does not balance a large weight with a
+// negative one, which the model's bounds would cut off.
 func TestFitOfResourcesUsedTogether(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var samples []predict.Sample

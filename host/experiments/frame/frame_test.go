@@ -16,7 +16,7 @@ func claim(least, most float64) Claim {
 	return Claim{ID: "a", Published: &published, least: least, most: most, cause: Cause{Text: "why"}}
 }
 
-// A verdict needs an interval: one seed decides nothing, however far from the bounds.
+// A verdict needs an interval: one seed decides nothing, at any distance from the bounds.
 func TestJudge(t *testing.T) {
 	var all []Statement
 	for _, c := range []struct {
@@ -31,7 +31,7 @@ func TestJudge(t *testing.T) {
 		{[]float64{1.5, 2.9}, Undecided, "within the bounds"},
 		{[]float64{math.NaN()}, Undecided, "nothing"},
 		{[]float64{math.NaN(), 2}, Undecided, "nothing"},
-		// Without an interval six on one side decide, and five do not.
+		// Without an interval six values on one side decide, and five do not.
 		{[]float64{2, 2, 2, 2, 2}, Undecided, "within the bounds"},
 		{[]float64{2, 2, 2, 2, 2, 2}, Holds, "within the bounds"},
 		{[]float64{9, 9, 9, 9, 9, 9}, Fails, "beyond the bounds"},
@@ -51,14 +51,14 @@ func TestJudge(t *testing.T) {
 		}
 		all = append(all, *s)
 	}
-	// The book's cause is about what fails; of what is not decided the interval is the cause.
+	// The book's cause is used for failed claims; the cause of an undecided claim is its interval.
 	for _, v := range [][]float64{{2, 9}, {9, 9.01, 8.99}} {
 		k := claim(1, 3)
 		if s := k.Judge(v); (s.Cause == "why") != (s.Verdict == Fails) {
 			t.Errorf("%v: %s has the cause %q", v, s.Verdict, s.Cause)
 		}
 	}
-	// Without a cause in the book that of what fails is unknown.
+	// If the book has no cause for a failed claim, the cause is unknown.
 	for _, c := range []struct {
 		v     []float64
 		cause string
@@ -92,7 +92,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// What is exact is decided by one seed. One event of many seeds does not refute "never", as its interval has none in it.
+// One seed decides an exact claim. One event in many seeds does not refute "never", as its interval includes zero events.
 func TestJudgeWithoutChance(t *testing.T) {
 	for _, c := range []struct {
 		exact   bool
@@ -115,7 +115,7 @@ func TestJudgeWithoutChance(t *testing.T) {
 	}
 }
 
-// The bounds that each rule gives of a published number, and a verdict at a bound and beside it.
+// The bounds of each rule for a published number, and the verdicts at a bound and next to it.
 func TestRules(t *testing.T) {
 	inf := math.Inf(1)
 	for _, x := range []struct {
@@ -135,7 +135,7 @@ func TestRules(t *testing.T) {
 		{"at least", 3, 3, inf},
 	} {
 		least, most := rules[x.rule](x.published)
-		if diff := max(math.Abs(least-x.least), math.Abs(most-x.most)); diff > 1e-12 { // NaN, from two infinities, is none
+		if diff := max(math.Abs(least-x.least), math.Abs(most-x.most)); diff > 1e-12 { // NaN, from two infinities, is not a difference
 			t.Errorf("%s of %g: %g to %g, expected %g to %g", x.rule, x.published, least, most, x.least, x.most)
 		}
 		c := claim(x.least, x.most)
@@ -155,7 +155,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// Labs that share nothing give the same however many are asked at a time; what one of them lacks is told.
+// Independent labs give the same results with any number of parallel calls; missing results of one are reported.
 func TestApart(t *testing.T) {
 	labs := make([]*int, 40)
 	for i := range labs {
@@ -178,7 +178,7 @@ func TestApart(t *testing.T) {
 	}
 }
 
-// Multiples have a geometric mean: three times as much with one seed and a third with another are one.
+// Multiples have a geometric mean: for 3 with one seed and 1/3 with another it is 1.
 func TestTimes(t *testing.T) {
 	k := claim(0.5, 2)
 	v := []float64{1. / 2, 2, 1. / 2, 2, 1, 1}
@@ -199,7 +199,7 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// A comparison in which neither side showed anything counts beside other seeds, and alone says nothing.
+// A comparison without events on both sides counts together with other seeds; alone it has no verdict.
 func TestQuiet(t *testing.T) {
 	of := func(l float64) (float64, error) {
 		if l == 0 {
@@ -228,8 +228,8 @@ func TestQuiet(t *testing.T) {
 	}
 }
 
-// Of several samples that of the least mean is taken whole, not each seed's least; quiet ones count as no difference, unless
-// all are.
+// Of several samples, the one with the lowest mean is used completely, not each seed's lowest value. Quiet seeds count as
+// no difference, unless all are quiet.
 func TestLowest(t *testing.T) {
 	up := func(l float64) (float64, error) { return l, nil }
 	down := func(l float64) (float64, error) { return 4 - l, nil }
@@ -269,8 +269,8 @@ func TestLowest(t *testing.T) {
 	}
 }
 
-// A claim about every one of several is judged by all of them: one that may lie beyond the bound leaves it undecided, also if
-// its mean is not the extreme; and one of many that lies beyond it by chance refutes nothing.
+// A claim about each of several samples is judged by all of them. It is undecided if one of them may be beyond the bound,
+// even if its mean is not the extreme. One of many that is beyond the bound by chance does not refute it.
 func TestFamily(t *testing.T) {
 	sure, wide := []float64{1.1, 1.12, 1.08, 1.11, 1.09, 1.1}, []float64{0.6, 1.8, 1.3, 0.9, 1.6, 1}
 	just := []float64{0.84, 0.99, 0.87, 0.98, 0.85, 0.97}
@@ -330,8 +330,7 @@ func TestChangeOf(t *testing.T) {
 	}
 }
 
-// What is not there is null in JSON: no bound on one side, nothing that happened.
-// A change is a factor of its own parameter, and nothing of another's; none is of no one's.
+// A change multiplies only its own parameter; an empty change has no effect.
 func TestChange(t *testing.T) {
 	var none *Change
 	for _, x := range []struct {
@@ -345,7 +344,7 @@ func TestChange(t *testing.T) {
 	}
 }
 
-// A change is one that there is, and has a value if its kind takes one.
+// A change must exist, and has a value if its kind needs one.
 func TestKnows(t *testing.T) {
 	k := Knobs{Switches: []string{"no-cap"}, Keys: []string{"load"}, Whole: []string{"most"}}
 	for text, known := range map[string]bool{
@@ -411,7 +410,7 @@ func study(x *[]Change) Study[float64] {
 	}
 }
 
-// A study judges every claim of its book, and what varies is told by the parameter and the factor.
+// A study judges every claim of its book, and names a variation by parameter and factor.
 func TestStudy(t *testing.T) {
 	var seen []Change
 	s := study(&seen)
@@ -435,7 +434,7 @@ func TestStudy(t *testing.T) {
 	if r, err := s.Run(context.Background(), &Config{Seeds: []uint64{1}, Ns: 1, Only: "b"}); err != nil || len(r.Statements) != 1 {
 		t.Errorf("%v, %v", r, err)
 	}
-	// What a change gave is said behind the cause of what fails, and not where another change is run.
+	// The result of a change is printed after the cause of a failed claim, except in a run with another change.
 	s.Tried = []byte("# change claim\nk=3 a 12 4 1s 1\nk=3 b/gain 1 1 1s 1\nk=4 a 16 4 1s 1\n")
 	with := Config{Seeds: []uint64{1, 2}, Ns: 1, Only: "a", With: &Change{Key: "k", By: 3}}
 	if r, err := s.Run(context.Background(), &with); err != nil || *r.Statements[0].Ours != 12 || r.Statements[0].Cause != "it is late" {
@@ -537,7 +536,7 @@ claims:
 	}
 }
 
-// What a book lacks is named with its claim.
+// Something missing in a book is reported with its claim.
 func TestBook(t *testing.T) {
 	for bad, want := range map[string]string{
 		"claims: [{id: a, source: s, text: t}]":                                                      "a rule with a published number, or bounds",
@@ -565,7 +564,8 @@ func TestBook(t *testing.T) {
 	}
 }
 
-// A line for several names is a claim each, with its own published value, rule, mark and cause, or the one of all.
+// A line for several names gives one claim per name, with its own published value, rule, mark and cause, or the common
+// one.
 func TestEach(t *testing.T) {
 	got, err := Book([]byte(`
 causes: {w: {text: why, evidence: there}}
@@ -593,7 +593,7 @@ func TestInterval(t *testing.T) {
 	}
 }
 
-// combined is a formula of probes.
+// combined returns a probe that is a formula of other probes.
 func combined(name string, all ...Probe[float64]) Probe[float64] {
 	var of []Sampler[float64]
 	for _, p := range all {
@@ -602,7 +602,7 @@ func combined(name string, all ...Probe[float64]) Probe[float64] {
 	return combine(name, of).(Probe[float64])
 }
 
-// Of some values only what they may be at most is known: a claim fails where it would with all of those at their most.
+// For some values only an upper bound is known. A claim fails only if it would fail with all of them at their bounds.
 func TestBoundRefutesNothing(t *testing.T) {
 	claims, err := Book([]byte("claims: [{id: a, source: figure 1, text: a, least: 0.95}]"))
 	if err != nil {
@@ -610,7 +610,7 @@ func TestBoundRefutesNothing(t *testing.T) {
 	}
 	for _, c := range []struct {
 		known   []float64
-		others  int // that may be one
+		others  int // number of values that are at most 1
 		low     float64
 		verdict string
 	}{
@@ -633,7 +633,7 @@ func TestBoundRefutesNothing(t *testing.T) {
 	}
 }
 
-// A run's metrics are its float64 with a name for JSON, whatever else the tag says.
+// A run's metrics are its float64 fields with a name for JSON; other options of the tag do not matter.
 func TestFields(t *testing.T) {
 	type run struct {
 		Mean   float64 `json:"mean"`

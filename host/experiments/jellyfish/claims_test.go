@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-npu/sluice/host/experiments/frame"
 )
 
-// samplers are those of the claims, except for random instances.
+// samplers returns the claims' samplers, except for random instances.
 func samplers(t *testing.T) map[string]frame.Sampler[*lab] {
 	t.Helper()
 	s := frame.Study[*lab]{Book: book, Measures: (&Config{}).measures(), Probes: map[string]frame.Sampler[*lab]{}}
@@ -26,7 +26,7 @@ func samplers(t *testing.T) map[string]frame.Sampler[*lab] {
 	return out
 }
 
-// Where nobody misses anything nothing says who misses more: no verdict, with any number of seeds.
+// If no system misses a deadline, there is no verdict about which one misses more, with any number of seeds.
 func TestNoEvidence(t *testing.T) {
 	var labs []*lab
 	for range 6 {
@@ -54,7 +54,7 @@ func TestNoEvidence(t *testing.T) {
 			t.Errorf("%s %s", s.ID, s.Verdict)
 		}
 	}
-	// One setting with misses is what the share is of.
+	// The share is computed from the one setting with misses.
 	for _, l := range labs {
 		l.runs[key{Point{Trace: "lte", Workers: 2, Clients: 8, Rate: 25, SLO: 75 * ms}, "b-h"}].Miss = 0.5
 	}
@@ -63,7 +63,7 @@ func TestNoEvidence(t *testing.T) {
 	}
 }
 
-// What is claimed of every setting is judged at the worst one over all seeds, not at each seed's own worst.
+// A claim about every setting is judged at the worst setting over all seeds, not at each seed's own worst.
 func TestWorstSetting(t *testing.T) {
 	var labs []*lab
 	for i := range 6 {

@@ -51,8 +51,8 @@ func run(t testing.TB, set *Setting, system string) *Outcome {
 	return o
 }
 
-// What the publication says in words, where the difference is large: nobody who adapts both misses much,
-// the smallest network misses nothing and is the least accurate, the largest one comes too late.
+// Statements in the publication's text about large differences: systems that adapt network and size miss little, the
+// smallest network misses nothing and is the least accurate, the largest one is too late.
 func TestSystems(t *testing.T) {
 	t.Logf("--seed %d", *seed)
 	set := setting(t, "steps", 2, 15, 75e6, 40e9)
@@ -84,8 +84,7 @@ func TestSystems(t *testing.T) {
 	}
 }
 
-// A client over a link of any trace sends no larger frames than it was told, and as often as it says; its
-// frames come in order.
+// Over a link with any trace a client sends frames of at most the advised size, at its rate, and they arrive in order.
 func TestCameras(t *testing.T) {
 	trace := links.LTE().Draw("lte", 100, *seed, links.Memory)
 	zoo := jellyfish.Synthetic(1)
@@ -144,7 +143,7 @@ func TestWorkerTimes(t *testing.T) {
 	}
 }
 
-// Only what comes in time is counted as answered.
+// Only answers in time count.
 func TestSeen(t *testing.T) {
 	s := &seen{zoo: jellyfish.Synthetic(1), upscale: 0.5, src: &cameras{all: make([]camera, 1), frames: []sentFrame{{size: 2}, {size: 5}, {size: 9}}}, clients: make([]clientSeen, 1)}
 	for i, how := range []engine.Ending{engine.OnTime, engine.OnTime, engine.Late, engine.Dropped, engine.Refused} {
@@ -155,7 +154,7 @@ func TestSeen(t *testing.T) {
 	if o.Frames != 5 || o.OnTime != 2 || math.Abs(o.Miss-0.6) > 1e-12 || math.Abs(o.Accuracy-want) > 1e-12 || o.Aligned != 0.5 {
 		t.Errorf("%+v, expected an accuracy of %g", *o, want)
 	}
-	// A network of the frame's own side upscales nothing, wherever it stands in the zoo.
+	// A network with the frame's side does not upscale, at any place in the zoo.
 	s = &seen{zoo: slices.Clone(s.zoo), upscale: 0.5, src: s.src, clients: make([]clientSeen, 1)}
 	s.zoo[5].Side = s.zoo[2].Side
 	s.Ended(&engine.Record{Task: 1, Class: 5, Ending: engine.OnTime}, nil)
@@ -164,7 +163,7 @@ func TestSeen(t *testing.T) {
 	}
 }
 
-// config is a run of Jellyfish whose parts a test may change.
+// config returns a run of Jellyfish with parts that a test may change.
 func config(t *testing.T, set *Setting) (engine.Config, *sched.Nested, *cameras) {
 	o := jellyfish.Options{Zoo: set.Zoo, Advise: true}
 	for _, c := range set.Clients {
@@ -185,7 +184,7 @@ func config(t *testing.T, set *Setting) (engine.Config, *sched.Nested, *cameras)
 	return cfg, nested, src
 }
 
-// The policy's answers follow from its arguments and what it has learned.
+// The policy's answers depend only on its arguments and its state.
 func TestAnswersFollowFromTheState(t *testing.T) {
 	set := setting(t, "lte", 4, 15, 100e6, 10e9)
 	cfg, nested, _ := config(t, set)
@@ -203,7 +202,7 @@ func TestAnswersFollowFromTheState(t *testing.T) {
 	}
 }
 
-// breaking is a worker whose batch fails once, which costs a reset.
+// breaking is a worker with one failing batch, which needs a reset.
 type breaking struct {
 	*Worker
 	at     int
@@ -219,8 +218,8 @@ func (b *breaking) Begin(ctx context.Context, now int64, w *device.Work) (bool, 
 	return b.Worker.Begin(ctx, now, w)
 }
 
-// Everybody has an ending, batches never exceed what was decided for them, loads and unloads go on while a
-// worker serves, and one that has failed is back after its reset.
+// Every request ends, batches never exceed the decided size, networks are loaded and unloaded while a worker serves, and
+// a failed worker works again after its reset.
 func TestPolicyOnTheEngine(t *testing.T) {
 	set := setting(t, "lte", 8, 25, 150e6, 20e9)
 	cfg, _, src := config(t, set)
@@ -263,9 +262,9 @@ func TestPolicyOnTheEngine(t *testing.T) {
 	}
 }
 
-// A client knows of its link what has ended: the size of a frame stays what it is, whatever the link does
-// from then on. By hand: a transfer of 2 s at 1 Mbit/s, of which the estimate, 8 Mbit/s, takes a quarter
-// second; 50 ms later a fifth is left by it, and once it has ended it is known.
+// A client knows only ended transfers of its link: later changes of the link do not change the size of a frame. By hand:
+// a transfer takes 2 s at 1 Mbit/s, and a quarter second by the estimate of 8 Mbit/s. 50 ms later a fifth is left by the
+// estimate; when it has ended, its rate is known.
 func TestClientsKnowNoFuture(t *testing.T) {
 	m := camera{Registered: jellyfish.Registered{Rate: 10, SLO: 100e6}}
 	m.est.Add(0, 8e6)
@@ -282,7 +281,7 @@ func TestClientsKnowNoFuture(t *testing.T) {
 	if got := m.est.Rate(2e9); math.Abs(got-1e6) > 1 || len(m.onWay) != 1 {
 		t.Errorf("at its end: %g bits/s, %d on their way", got, len(m.onWay))
 	}
-	// Two links that differ from second 10 on: what was created before, however late it comes, is of one size.
+	// Two links differ from second 10 on: all frames created earlier have the same sizes, even if they arrive later.
 	sizes := func(later int64, seed uint64) (out []int32) {
 		tr := &links.Trace{Name: "step"}
 		for s := range 20 {
@@ -310,8 +309,8 @@ func TestClientsKnowNoFuture(t *testing.T) {
 	}
 }
 
-// A part of the bench gives the same, with any number of runs at a time, as the whole; every claim has the runs it asks for, no
-// selection is better than the best, and the search is not behind the annealing.
+// A part of the bench gives the same results as the whole, with any number of parallel runs. Every claim has its runs, no
+// selection is better than the best, and the search is not worse than the annealing.
 func TestBench(t *testing.T) {
 	c := Config{Config: frame.Config{Seeds: []uint64{*seed}, Ns: 1e9, Workers: 1}, Instances: 1, Assumed: Assume()}
 	b, err := RunBench(context.Background(), c)
@@ -359,7 +358,7 @@ func TestBench(t *testing.T) {
 	}
 }
 
-// Halving and doubling an assumed parameter changes just that.
+// Halving or doubling an assumed parameter changes only that parameter.
 func TestAssumed(t *testing.T) {
 	a := Assume()
 	for _, name := range AssumedNames() {
@@ -382,15 +381,15 @@ func TestAssumed(t *testing.T) {
 	}
 }
 
-// The links' memory and the clients' headroom are in what is run: in the drawn links, in the sizes that
-// clients choose and in what the scheduler takes those to be. Doubled they stay what they can be.
+// The links' memory and the clients' headroom affect a run: the drawn links, the sizes that clients choose, and the
+// scheduler's expectation of these sizes. Doubled values stay in their legal range.
 func TestAssumedOfLinks(t *testing.T) {
 	a := Assume()
 	half, twice := a.Times("memory", 0.5), a.Times("memory", 2)
 	if half.Memory != links.Memory/2 || !(twice.Memory > a.Memory && twice.Memory < 1) || a.Times("headroom", 2).Headroom != 1 {
 		t.Errorf("%+v, %+v, %+v", half, twice, a.Times("headroom", 2))
 	}
-	next := func(a Assumed) float64 { // a second's mean step to the next, Mbit/s
+	next := func(a Assumed) float64 { // mean change from one second to the next, Mbit/s
 		set, err := Point{Trace: "lte", Workers: 2, Clients: 2, Rate: 15, SLO: 100e6}.setting(&Config{Config: frame.Config{Ns: 1e9}, Assumed: a}, *seed)
 		if err != nil {
 			t.Fatal(err)
@@ -405,8 +404,8 @@ func TestAssumedOfLinks(t *testing.T) {
 		t.Errorf("from a second to the next a link changes by %.2f Mbit/s, by %.2f with half its memory, by %.2f with twice that", was, h, tw)
 	}
 	narrow := &links.Trace{Name: "10", Bits: []int64{10e6}}
-	// Where nobody schedules clients choose smaller frames; where they send what they are told, whatever their
-	// links carry, the scheduler takes smaller frames for granted and has more time left.
+	// Without a scheduler clients choose smaller frames. If they send the advised size without regard to their links, the
+	// scheduler expects smaller frames and has more time left.
 	for _, sizing := range []Sizing{{Most: 15}, {Advised: true, Fixed: true}} {
 		seen := func(a Assumed) (aligned, accuracy float64) {
 			set := &Setting{Zoo: jellyfish.Synthetic(1), Workers: 2, Trace: narrow, Ns: 5e9, Seed: *seed, Clients: Cameras(2, same(15, 100e6), 5e9, *seed)}

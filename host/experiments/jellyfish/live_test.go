@@ -14,8 +14,8 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// Cameras on sockets are served by Jellyfish in real time: each frame is counted and answered, the server has
-// timed what it took to come, and what it advises is what comes next.
+// Jellyfish serves cameras on sockets in real time: each frame is counted and answered, the server has measured its
+// transfer, and the next frame has the advised size.
 func TestServe(t *testing.T) {
 	zoo, err := jellyfish.NewZoo([]jellyfish.Net{
 		{Name: "small", Side: 128, Bytes: 20_000, Accuracy: 0.2, P99: []jellyfish.Time{1e6, 2e6}},
@@ -74,8 +74,8 @@ func TestServe(t *testing.T) {
 		if s.Frames != 12 || answered != s.Frames || c.Frames != s.Frames || c.OnTime != s.Endings[sched.OnTime] || c.Link <= 0 {
 			t.Errorf("client %d: %+v, the server counts %+v", k, s, c)
 		}
-		// The large network is too slow for their deadlines: after the first frame, which is small as nothing
-		// is known of the link then, nothing but advice makes another one small.
+		// The large network is too slow for the deadlines. The first frame is small because the link is unknown; later frames
+		// are small only because of advice.
 		if s.Bytes >= 20_020+11*40_020 {
 			t.Errorf("client %d has sent %d bytes in %d frames: it was not advised", k, s.Bytes, s.Frames)
 		}
@@ -86,7 +86,7 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// A live capture's rate of a client's last request counts, whichever way its address is written.
+// From a live capture the rate of a client's last request is used, for every spelling of its address.
 func TestRates(t *testing.T) {
 	var r Rates
 	from := netip.MustParseAddrPort("10.1.2.3:4000")

@@ -12,8 +12,7 @@ import (
 	"github.com/sluice-npu/sluice/host/links"
 )
 
-// Clients of a file have the links and the times that it says, and what the server is told of a client's
-// transfers is its own link's rate.
+// Clients in a file have the file's links and times, and the server gets the rate of each client's own link.
 func TestOwnClients(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "slow.txt")
 	if err := os.WriteFile(file, []byte("4\n"), 0o666); err != nil {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Recomputes the backbones of hw/README's table with the machine (frames.json) and writes the table: some six minutes of CPU.
+# Counts the backbones of hw/README's table by the machine anew (frames.json), some eight minutes of CPU, and writes the table.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 make --no-print-directory build

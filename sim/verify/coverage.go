@@ -35,6 +35,7 @@ const (
 	covStalls  = "stall"       // counters of the NPU
 	covClients = "arbitration" // of the read ports: served client > waiting client
 	covPorts   = "port_stall"  // channels that wait for each port
+	covDrain   = "drain"       // its queue
 )
 
 // stalls are the counters of stall cycles.
@@ -172,6 +173,7 @@ func behindName(what string, op abi.Op, p mapping.Point) string {
 
 // Checked adds the bins that only a build with sim/checkers counts.
 func (c *Coverage) Checked(d configs.Design) {
+	c.bin(covDrain, d.Name+".queue_full")
 	for _, one := range clients {
 		for _, other := range clients {
 			if one != other {
@@ -211,7 +213,7 @@ func (c *Coverage) AddCheckerCounts(d configs.Design, said string) error {
 			return fmt.Errorf("%s: %q: %w", d.Name, line, err)
 		}
 		switch f[0] {
-		case covPorts:
+		case covPorts, covDrain:
 			f[1] = d.Name + "." + f[1]
 		case covClients:
 			f[1] = passing(f[1])

@@ -59,11 +59,11 @@ func TestCheckerCounts(t *testing.T) {
 		t.Error("a bin that is none is counted")
 	}
 	c.Checked(designs[1])
-	said := "something else\ncover: port_stall ar.3 5\ncover: arbitration weights>residual 7\ncover: arbitration weights>residual 2\n"
+	said := "something else\ncover: port_stall ar.3 5\ncover: arbitration weights>residual 7\ncover: arbitration weights>residual 2\ncover: drain queue_full 3\n"
 	if err := c.AddCheckerCounts(designs[1], said); err != nil {
 		t.Fatal(err)
 	}
-	if c.hits[covPorts]["v13.ar.3"] != 5 || c.hits[covClients]["weights>residual"] != 9 {
+	if c.hits[covPorts]["v13.ar.3"] != 5 || c.hits[covClients]["weights>residual"] != 9 || c.hits[covDrain]["v13.queue_full"] != 3 {
 		t.Errorf("%v", c.hits)
 	}
 	missing := strings.Join(c.Missing(), " ")

@@ -28,6 +28,18 @@ type Target struct {
 
 // Open finds the NPU, checks it against the bundle and loads the bundle.
 func (t *Target) Open(ctx context.Context, b *bundle.Bundle, o npu.Opts) (*npu.Driver, *uio.Bus, error) {
+	d, bus, err := t.Find(ctx, needs(b), o)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := d.Load(ctx, b); err != nil {
+		return nil, nil, cli.Coded(cli.Device, errors.Join(err, d.Close()))
+	}
+	return d, bus, nil
+}
+
+// Find finds the NPU, with at least so many bytes of memory.
+func (t *Target) Find(ctx context.Context, bytes int64, o npu.Opts) (*npu.Driver, *uio.Bus, error) {
 	switch {
 	case !(t.ClockMHz > 0 && t.ClockMHz < 10_000):
 		return nil, nil, cli.Errorf(cli.Usage, "--clock-mhz %v: expected the NPU's clock, more than 0", t.ClockMHz)
@@ -48,7 +60,7 @@ func (t *Target) Open(ctx context.Context, b *bundle.Bundle, o npu.Opts) (*npu.D
 			return nil, nil, cli.Coded(cli.Device, err)
 		}
 	}
-	bus, err := uio.Open(ctx, uio.Opts{Name: t.UIO, Bytes: needs(b), Sys: t.sys, Dev: t.dev})
+	bus, err := uio.Open(ctx, uio.Opts{Name: t.UIO, Bytes: bytes, Sys: t.sys, Dev: t.dev})
 	if err != nil {
 		return nil, nil, cli.Coded(cli.Device, err)
 	}
@@ -59,9 +71,6 @@ func (t *Target) Open(ctx context.Context, b *bundle.Bundle, o npu.Opts) (*npu.D
 	d, err := npu.New(over, o)
 	if err != nil {
 		return nil, nil, cli.Coded(cli.Device, err)
-	}
-	if err := d.Load(ctx, b); err != nil {
-		return nil, nil, cli.Coded(cli.Device, errors.Join(err, d.Close()))
 	}
 	return d, bus, nil
 }

@@ -203,8 +203,9 @@ func Simulator(binary string) string {
 
 // MergeCmd merges the results of shards.
 type MergeCmd struct {
-	Dir string `arg:"" help:"Folder of --resume."`
-	Out string `placeholder:"PATH" help:"--out of the command."`
+	Dir    string `arg:"" help:"Folder of --resume."`
+	Out    string `placeholder:"PATH" help:"--out of the command."`
+	Beside string `placeholder:"DIR" help:"Another folder, of the same command on another device: print both documents side by side."`
 }
 
 // Help is the help text with an example.
@@ -215,33 +216,42 @@ version or RTL are refused, and so are truncated, duplicate and missing ones.
 
 Example:
   dse sweep --network mobilenetv2 --board zc706 --shard 1-64/64 --resume shards; dse merge shards --out best.json
-  sluice verify --n 200 --shard 1-2/2 --resume shards; sluice merge shards`
+  sluice verify --n 200 --shard 1-2/2 --resume shards; sluice merge shards
+  sluice merge simulator --beside board`
 }
 
 // Run runs the command of the question with the results of its shards.
 func (c *MergeCmd) Run(e *Env) error {
-	q, err := shard.Asked(c.Dir)
+	if c.Beside != "" {
+		return c.beside(e)
+	}
+	_, err := e.merge(c.Dir, c.Out, e.JSON)
+	return err
+}
+
+func (e *Env) merge(dir, out string, asJSON bool) (*shard.Question, error) {
+	q, err := shard.Asked(dir)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if q.Program != e.program {
-		return Errorf(Input, "%s: %w: expected %s merge", c.Dir, shard.ErrQuestion, q.Program)
+		return nil, Errorf(Input, "%s: %w: expected %s merge", dir, shard.ErrQuestion, q.Program)
 	}
-	m := &merging{dir: c.Dir, asked: q}
-	args := q.Command(c.Dir)
-	if c.Out != "" {
-		args = append(args, "--out", c.Out)
+	m := &merging{dir: dir, asked: q}
+	args := q.Command(dir)
+	if out != "" {
+		args = append(args, "--out", out)
 	}
-	if e.JSON {
+	if asJSON {
 		args = append(args, "--json")
 	}
 	if err := e.again(args, m); err != nil {
-		return err
+		return q, err
 	}
 	if !m.opened {
-		return Errorf(Input, "%s: %w: %s knows no --shard", c.Dir, shard.ErrResult, q.Args[0])
+		return nil, Errorf(Input, "%s: %w: %s knows no --shard", dir, shard.ErrResult, q.Args[0])
 	}
-	return nil
+	return q, nil
 }
 
 // merging is a folder whose results are being merged.

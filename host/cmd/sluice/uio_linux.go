@@ -17,13 +17,24 @@ import (
 
 // open finds the NPU and loads the bundle.
 func (f *uioFlags) open(ctx context.Context, p *prepared) (*npu.Driver, error) {
-	t := board.Target{UIO: f.UIO, Label: f.Label, ClockMHz: f.ClockMHz}
+	t := f.target()
 	d, bus, err := t.Open(ctx, p.bundle, npu.Opts{})
 	if err != nil {
 		return nil, cli.Coded(cli.Input, err)
 	}
 	f.now = t.Clock(bus)
 	return d, nil
+}
+
+func (f *uioFlags) target() board.Target {
+	return board.Target{UIO: f.UIO, Label: f.Label, ClockMHz: f.ClockMHz}
+}
+
+// find finds the NPU, whatever it is to run.
+func (f *uioFlags) find(ctx context.Context, slots int) (*npu.Driver, error) {
+	t := f.target()
+	d, _, err := t.Find(ctx, 0, npu.Opts{Slots: slots})
+	return d, cli.Coded(cli.Device, err)
 }
 
 // foundBoard returns an error if no NPU is in the PL.

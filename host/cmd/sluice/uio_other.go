@@ -18,6 +18,10 @@ func (f *uioFlags) open(context.Context, *prepared) (*npu.Driver, error) {
 	return nil, cli.Coded(cli.Device, errLinux)
 }
 
+func (f *uioFlags) find(context.Context, int) (*npu.Driver, error) {
+	return nil, cli.Coded(cli.Device, errLinux)
+}
+
 func foundBoard() error { return errLinux }
 
 func (c *boardCmd) Run(*cli.Env) error { return cli.Coded(cli.Device, errLinux) }

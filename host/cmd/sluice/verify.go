@@ -23,13 +23,14 @@ import (
 	"github.com/sluice-npu/sluice/host/report"
 	"github.com/sluice-npu/sluice/host/shard"
 	"github.com/sluice-npu/sluice/host/soft"
+	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
 	"github.com/sluice-npu/sluice/sim/verify"
 )
 
 type verifyCmd struct {
 	what
-	Device string `default:"cosim" enum:"cosim,hls,soft" help:"What is compared with the golden executor: cosim (the Verilated RTL), hls (the HLS kernel's C-simulation: no cycles, no bus faults) or soft (the golden executor itself, which tests this command)."`
+	Device string `default:"cosim" enum:"cosim,hls,soft,uio" help:"What is compared with the golden executor: cosim (the Verilated RTL), hls (the HLS kernel's C-simulation: no cycles, no bus faults), uio (the NPU of the board that this runs on: random layers alone) or soft (the golden executor itself, which tests this command)."`
 	N      int    `default:"200" short:"n" help:"Random layers of at most 2 MMAC; 0 leaves them out."`
 	Images int    `default:"256" help:"Test images under a random schedule; 0 leaves them out."`
 	Oracle int    `default:"2000" help:"Test images for onnxruntime; 0 leaves it out."`
@@ -47,9 +48,12 @@ type verifyCmd struct {
 
 	Theta thetaFlag `default:"0.8" help:"Exit threshold for the oracle and the orders."`
 	Seed  uint64    `default:"1" help:"Seed of all random choices."`
+	uioFlags
 	cli.Shards
 	Out  string `shard:"here" default:"out/verify" help:"Folder for summary.json."`
 	JSON bool   `shard:"here" name:"json" help:"Print JSON."`
+
+	finds func(ctx context.Context, slots int) (*npu.Driver, error) // tests set it to find another NPU on uio
 }
 
 func (*verifyCmd) Help() string {
@@ -79,7 +83,8 @@ A mismatch prints the seed, the layer's descriptor and the first element that di
 Example:
   sluice verify --n 200 --images 256 --seed 42
   sluice verify --config v5,v7,v8,v13x --n 500 --require-coverage --checked v13x
-  sluice verify --config mid --network resnet50 --segments 2 --input 64`
+  sluice verify --config mid --network resnet50 --segments 2 --input 64
+  sluice verify --config zc706 --device uio --label measured --clock-mhz 150 --images 0 --oracle 0 --orders 0`
 }
 
 type verifyDoc struct {
@@ -99,7 +104,8 @@ type verifyDoc struct {
 			Merges      int64 `json:"merges"`
 		} `json:"images"`
 		Layers  verify.Layers            `json:"layers"`
-		Orders  map[string]verify.Orders `json:"orders"` // by policy
+		Cycles  uint64                   `json:"layer_cycles"` // counted on cosim and uio
+		Orders  map[string]verify.Orders `json:"orders"`       // by policy
 		Stub    int                      `json:"stub_layers"`
 		Faults  int                      `json:"faults"`
 		Bins    *verify.Coverage         `json:"bins"`
@@ -192,6 +198,9 @@ func (c *verifyCmd) Run(e *cli.Env) error {
 	if c.Input > 0 && (c.Segments == 0 || c.InputSide.H != 0) {
 		return cli.Coded(cli.Usage, errors.New("--input needs --segments, and no --input-side beside it"))
 	}
+	if err := e.Unread(cli.Choice{Tag: "device", Chosen: c.Device}); err != nil {
+		return err
+	}
 	designs, err := c.designs()
 	if err != nil {
 		return err
@@ -206,6 +215,9 @@ func (c *verifyCmd) Run(e *cli.Env) error {
 	doc := &verifyDoc{
 		Header: cli.NewHeader("sluice-verify/2", c.Seed, "simulated"), Device: c.Device, Config: c.Config,
 		Network: c.Network, Problems: []string{}, Segments: []verify.Segment{},
+	}
+	if c.Device == "uio" {
+		doc.Label = c.Label
 	}
 	cov := c.table(designs, check)
 	doc.Coverage.Bins = cov
@@ -245,10 +257,19 @@ func (c *verifyCmd) Run(e *cli.Env) error {
 // something rejects options that select no check.
 func (c *verifyCmd) something(designs []configs.Design) error {
 	if c.Segments != 0 {
+		if c.Device == "uio" {
+			return cli.Coded(cli.Usage, errors.New("--segments does not go with --device uio"))
+		}
 		if c.Checked != "" || c.RequireCoverage || max(c.Stub, c.Faults) > 0 {
 			return cli.Coded(cli.Usage, errors.New("--checked, --stub, --faults and --require-coverage do not go with --segments, which checks nothing else"))
 		}
 		return nil
+	}
+	if c.Device == "uio" && (c.Label == "" || c.ClockMHz <= 0) {
+		return cli.Coded(cli.Usage, errors.New("--device uio: expected --label and --clock-mhz with it"))
+	}
+	if c.Device == "uio" && (len(designs) > 1 || max(c.Images, c.Oracle, c.Orders) > 0) {
+		return cli.Coded(cli.Usage, errors.New("--device uio: expected one configuration, the board's, and --images 0 --oracle 0 --orders 0: random layers run there, and nothing else"))
 	}
 	if c.Device != "cosim" && max(c.Stub, c.Faults) > 0 {
 		return cli.Coded(cli.Usage, errors.New("--stub and --faults need --device cosim"))
@@ -466,6 +487,21 @@ func (c *verifyCmd) bench(e *cli.Env, d configs.Design, check checked) (b *verif
 		b.Dev.Slotted = soft.New(d, soft.Options{})
 		return b, func(*verify.Coverage) error { return b.Dev.Close() }, nil
 	}
+	if c.Device == "uio" {
+		find := c.find
+		if c.finds != nil {
+			find = c.finds
+		}
+		drv, err := find(e.Ctx, verify.LayerSlots)
+		if err != nil {
+			return nil, nil, err
+		}
+		if is := drv.Build(); is.DesignHash != d.Hash() || is.Stub {
+			return nil, nil, errors.Join(cli.Errorf(cli.Input, "the board has the design %016x (without MACs: %v), expected %s, %016x", is.DesignHash, is.Stub, d.Name, d.Hash()), drv.Close())
+		}
+		b.Dev.Slotted = drv
+		return b, func(*verify.Coverage) error { return b.Dev.Close() }, nil
+	}
 	var o npu.CosimOpts
 	if c.Device == "hls" {
 		o.DRAMBytes = 256 << 20 // random networks on the largest arrays have more weights than the default memory holds
@@ -499,7 +535,7 @@ func (c *verifyCmd) build(d configs.Design, check checked) string {
 // table is an empty coverage table.
 func (c *verifyCmd) table(designs []configs.Design, check checked) *verify.Coverage {
 	cov := verify.NewCoverage(designs)
-	if c.Device == "hls" {
+	if c.Device == "hls" || c.Device == "uio" {
 		cov.LayersOnly()
 	}
 	for _, d := range designs {
@@ -514,6 +550,7 @@ func (c *verifyCmd) table(designs []configs.Design, check checked) *verify.Cover
 type layersPart struct {
 	N       int
 	Layers  *verify.Layers
+	Cycles  uint64
 	Hits    verify.Hits
 	Problem string // a mismatch
 }
@@ -525,12 +562,17 @@ func (c *verifyCmd) layers(e *cli.Env, shards *shard.Run, designs []configs.Desi
 	defer done()
 	for part, err := range shard.Units(shards, "layers", all.Blocks(), func(i int) (*layersPart, error) {
 		d, one := designs[i%len(designs)], all
-		if c.Device != "soft" {
+		if c.Device == "cosim" || c.Device == "hls" {
 			made(shards, c.build(d, check), c.Config)
 		}
 		b, over, err := c.bench(e, d, check)
 		if err != nil {
 			return nil, err
+		}
+		counted := func() uint64 { return 0 }
+		if drv, ok := b.Dev.Slotted.(*npu.Driver); ok && c.Device != "hls" {
+			before := drv.Counters()[abi.CntCyclesBusy]
+			counted = func() uint64 { return drv.Counters()[abi.CntCyclesBusy] - before }
 		}
 		one.Coverage = c.table(designs, check)
 		l, err := verify.RandomLayers(e.Ctx, b, one, i)
@@ -539,7 +581,7 @@ func (c *verifyCmd) layers(e *cli.Env, shards *shard.Run, designs []configs.Desi
 		} else {
 			err = over(one.Coverage)
 		}
-		part := &layersPart{N: l.N, Layers: l, Hits: one.Coverage.Hits()}
+		part := &layersPart{N: l.N, Layers: l, Cycles: counted(), Hits: one.Coverage.Hits()}
 		if errors.Is(err, verify.ErrMismatch) {
 			part.Problem, err = fmt.Sprintf("layers: %v", err), nil
 		}
@@ -565,6 +607,7 @@ func (c *verifyCmd) layers(e *cli.Env, shards *shard.Run, designs []configs.Desi
 func (d *verifyDoc) add(part *layersPart) {
 	d.Coverage.Layers.Add(part.Layers)
 	d.Coverage.Bins.Add(part.Hits)
+	d.Coverage.Cycles += part.Cycles
 	d.Layers += part.N
 	if part.Problem != "" {
 		d.Mismatches++
@@ -690,6 +733,9 @@ func (d *verifyDoc) print(w io.Writer) error {
 	if d.Coverage.Layers.Ops != nil {
 		x := &d.Coverage.Layers
 		row("layers = golden", strconv.Itoa(d.Layers), fmt.Sprintf("%d networks, %d with woven maps, %v, batches %v, %s compared", x.Networks, x.Woven, x.Ops, x.Batches, report.Bytes(x.Bytes)))
+		if n := d.Coverage.Cycles; n > 0 {
+			row("  cycles of these", strconv.FormatUint(n, 10), "counted")
+		}
 		if m := &x.Memory; m.Networks > 0 {
 			row("  memory of each drawn", strconv.Itoa(m.Networks), fmt.Sprintf("%.1f to %.1f bytes a cycle, latencies of %d to %d cycles, %d stalls",
 				m.BytesPerCycle[0], m.BytesPerCycle[1], m.Latency[0], m.Latency[1], m.Stalls))

@@ -2,8 +2,12 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,6 +16,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/recipe/recipetest"
 	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/host/npu"
+	"github.com/sluice-npu/sluice/host/shard"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
@@ -267,5 +272,94 @@ func TestShardsOfVerify(t *testing.T) {
 	}
 	if !bytes.Equal(texts[0], texts[1]) {
 		t.Errorf("merged:\n%s\nof one process:\n%s", texts[1], texts[0])
+	}
+}
+
+// The random layers run through the driver alone, as on a board; here on the Verilated NPU. Merge puts what they and the simulator
+// found side by side.
+func TestVerifyOnBoard(t *testing.T) {
+	dir := t.TempDir()
+	board, simulator := filepath.Join(dir, "board"), filepath.Join(dir, "simulator")
+	call := func(args ...string) (int, string, string) {
+		var out, log bytes.Buffer
+		code := realMain(args, &out, &log)
+		return code, out.String(), log.String()
+	}
+	ask := []string{"verify", "--config", "tiny", "--images", "0", "--oracle", "0", "--orders", "0", "-n", "32", "--out", filepath.Join(dir, "out")}
+	uio := append(slices.Clip(ask), "--device", "uio", "--label", "simulated", "--clock-mhz", "150")
+	if code, _, log := call(append(ask, "--device", "cosim", "--shard", "1-2/2", "--resume", simulator)...); code != cli.OK {
+		t.Fatalf("exit code %d: %s", code, log)
+	}
+	if code, _, log := call(append(uio, "--shard", "0/2", "--resume", board)...); code != cli.OK {
+		t.Fatalf("exit code %d: %s", code, log)
+	}
+	q, err := shard.Asked(board)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, _, err := shard.Begin(board, *q, shard.Range{First: 1, Last: 2, N: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	designs, err := loadDesigns("tiny,v5")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &verifyCmd{Device: "uio", N: 32, finds: func(ctx context.Context, slots int) (*npu.Driver, error) {
+		bus, err := openBus(ctx, designs[0], "tiny", "tiny", npu.CosimOpts{})
+		if err != nil {
+			return nil, err
+		}
+		return openDriver(bus, "cosim", designs[0], slots)
+	}}
+	c.Seed = 1
+	e := &cli.Env{Ctx: t.Context(), Stderr: io.Discard}
+	if _, _, err := c.bench(e, designs[1], nil); err == nil || cli.CodeOf(err) != cli.Input || !strings.Contains(err.Error(), "the board has the design") {
+		t.Errorf("a board with another design: %v", err)
+	}
+	doc := &verifyDoc{}
+	doc.Coverage.Bins = c.table(designs[:1], nil)
+	if err := c.layers(e, run, designs[:1], nil, doc); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := run.Finish(); err != nil {
+		t.Fatal(err)
+	}
+	code, text, log := call("merge", simulator, "--beside", board, "--json")
+	var both struct {
+		Figures []struct {
+			Name   string
+			Values [2]any
+			Equal  bool
+		}
+	}
+	if err := json.Unmarshal([]byte(text), &both); code != cli.OK || err != nil {
+		t.Fatalf("exit code %d, %v: %s", code, err, log)
+	}
+	seen := map[string]int{}
+	for i, f := range both.Figures {
+		seen[f.Name] = i + 1
+	}
+	for name, want := range map[string][2]any{
+		"asked --device": {"cosim", "uio"}, "/device": {"cosim", "uio"}, "/mismatches": {0.0, 0.0}, "/layers": {float64(doc.Layers), float64(doc.Layers)},
+		"/coverage/layers/bytes_compared": {float64(doc.Coverage.Layers.Bytes), float64(doc.Coverage.Layers.Bytes)},
+	} {
+		if i := seen[name]; i == 0 || both.Figures[i-1].Values != want || both.Figures[i-1].Equal != (want[0] == want[1]) {
+			t.Errorf("%s: expected %v in %s", name, want, text)
+		}
+	}
+	if i := seen["/coverage/layer_cycles"]; i == 0 || both.Figures[i-1].Values[0] == 0.0 || both.Figures[i-1].Values[1] != float64(doc.Coverage.Cycles) || doc.Coverage.Cycles == 0 {
+		t.Errorf("cycles: %d in %s", doc.Coverage.Cycles, text)
+	}
+	if code, text, log := call("merge", simulator, "--beside", board); code != cli.OK || !strings.Contains(text, "uio") || !strings.Contains(text, "differ") || !strings.Contains(text, "/mismatches") {
+		t.Errorf("exit code %d: %s%s", code, text, log)
+	}
+	for _, bad := range [][]string{
+		append(ask, "--label", "measured"), append(ask, "--device", "uio"), append(uio, "--images", "1"), append(uio, "--segments", "1"), append(uio, "--config", "tiny,v5"),
+		{"merge", simulator, "--beside", board, "--out", dir},
+	} {
+		if code, _, log := call(bad...); code != cli.Usage {
+			t.Errorf("%v: exit code %d: %s", bad, code, log)
+		}
 	}
 }

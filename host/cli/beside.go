@@ -123,7 +123,7 @@ func (d *besideDoc) print(e *Env) error {
 				text[i] = Shown(fmt.Sprint(v))
 			}
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", f.Name, text[0], text[1], mark)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", Shown(f.Name), text[0], text[1], mark)
 	}
 	fmt.Fprintf(t, "others\t%d\t%[1]d\tequal\n", equal)
 	return t.Flush()

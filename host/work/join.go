@@ -35,6 +35,7 @@ type Worker struct {
 	queues map[string]*queue // by consumer
 	unable map[string]string // questions, by consumer, with why
 	failed int               // number of shards that failed without one between that did not
+	ready  map[string]bool   // questions whose folder is prepared
 }
 
 // mostPause is the longest time for which a worker whose shards fail takes none.
@@ -49,7 +50,7 @@ var ErrUnable = errors.New("this worker cannot do it")
 // Join computes shards until the context ends, or until the worker has had no work for Idle. It returns an error if the
 // hub refuses the worker's credentials.
 func (w *Worker) Join(ctx context.Context, nc *nats.Conn) error {
-	w.nc, w.unable, w.queues = nc, map[string]string{}, map[string]*queue{}
+	w.nc, w.unable, w.ready, w.queues = nc, map[string]string{}, map[string]bool{}, map[string]*queue{}
 	worked, reached := time.Now(), false
 	for ctx.Err() == nil {
 		reached = reached || nc.IsConnected()
@@ -140,13 +141,13 @@ func (w *Worker) turn(ctx context.Context, question string) error {
 // dir is the folder of a question.
 func (w *Worker) dir(q *shard.Question) string { return filepath.Join(w.Dir, short(q)) }
 
-// able prepares the folder of a question, once.
+// able prepares the folder of a question, once: a later process in this folder may be of another version.
 func (w *Worker) able(ctx context.Context, c *campaign) error {
 	if !w.Has.Meets(c.Needs) {
 		return fmt.Errorf("%w: it needs %s; this worker has %s", ErrUnable, c.Needs, w.Has)
 	}
-	dir := w.dir(&c.Question)
-	if _, err := os.Stat(filepath.Join(dir, ".able")); err == nil {
+	dir, id := w.dir(&c.Question), short(&c.Question)
+	if w.ready[id] {
 		return nil
 	}
 	for _, ref := range c.Question.Inputs() {
@@ -160,7 +161,8 @@ func (w *Worker) able(ctx context.Context, c *campaign) error {
 	if err := w.Run(ctx, dir, &c.Question, 0); err != nil {
 		return fmt.Errorf("%w: %w", ErrUnable, err)
 	}
-	return files.Write(filepath.Join(dir, ".able"), nil)
+	w.ready[id] = true
+	return nil
 }
 
 // fetch gets an input from the hub.

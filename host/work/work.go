@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -181,7 +182,15 @@ func get(ctx context.Context, from jetstream.ObjectStore, name string, most uint
 	}
 	ctx, stop := context.WithTimeout(ctx, patience(info.Size))
 	defer stop()
-	text, err := from.GetBytes(ctx, name)
+	object, err := from.Get(ctx, name)
+	if err != nil {
+		return nil, info, err
+	}
+	defer object.Close()
+	text, err := io.ReadAll(io.LimitReader(object, int64(most)+1)) // Size is what its writer says
+	if err == nil && uint64(len(text)) != info.Size {
+		err = fmt.Errorf("%s: %w: %d bytes or more, expected %d", name, shard.ErrResult, len(text), info.Size)
+	}
 	return text, info, err
 }
 

@@ -2,6 +2,7 @@ package work
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -571,6 +572,42 @@ func TestSlow(t *testing.T) {
 	}
 }
 
+// A worker that is started anew, of another version perhaps, is asked anew whether it can do a question.
+func TestAnew(t *testing.T) {
+	_, in := served(t)
+	dir := t.TempDir()
+	for _, want := range []error{nil, ErrUnable} {
+		w := &Worker{Dir: dir, queue: in, ready: map[string]bool{}, Run: func(context.Context, string, *shard.Question, int) error { return want }}
+		if err := w.able(t.Context(), &campaign{Question: asked()}); !errors.Is(err, want) {
+			t.Errorf("%v, expected %v", err, want)
+		}
+	}
+}
+
+// An object that is larger than its writer says is refused before all of it is read.
+func TestSize(t *testing.T) {
+	_, in := served(t)
+	if _, err := in.results.PutBytes(t.Context(), "1", make([]byte, 1<<20)); err != nil {
+		t.Fatal(err)
+	}
+	name := "$O." + resultsIn + short(ptr(asked())) + ".M." + base64.URLEncoding.EncodeToString([]byte("1"))
+	stream, err := in.js.Stream(t.Context(), "OBJ_"+resultsIn+short(ptr(asked())))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := stream.GetLastMsgForSubject(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lie := strings.Replace(string(m.Data), `"size":1048576`, `"size":1000`, 1)
+	if _, err := in.js.PublishMsg(t.Context(), &nats.Msg{Subject: name, Header: m.Header, Data: []byte(lie)}); err != nil {
+		t.Fatal(err)
+	}
+	if text, info, err := get(t.Context(), in.results, "1", 2000); !errors.Is(err, shard.ErrResult) || info.Size != 1000 || len(text) > 2001 {
+		t.Errorf("%d bytes, %+v, %v", len(text), info, err)
+	}
+}
+
 // Inputs come to the workers as they are; one that was altered on the way is left.
 func TestInputs(t *testing.T) {
 	nc, in := served(t)
@@ -601,6 +638,43 @@ func TestInputs(t *testing.T) {
 	if err := w.fetch(ctx, t.TempDir(), ref); !errors.Is(err, ErrUnable) || !strings.Contains(err.Error(), "a.yaml of the input") {
 		t.Errorf("an altered input: %v", err)
 	}
+}
+
+// Whatever comes as a message is read or dropped: a hub's question, a worker's report, a subject.
+func FuzzMessages(f *testing.F) {
+	c := campaign{Question: asked(), Needs: Needs{Tools: []string{"board"}}}
+	m, err := c.metadata()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(m["campaign"])
+	f.Add(`{"worker":"w","shard":3}`)
+	f.Add("shard.x.7")
+	f.Fuzz(func(t *testing.T, text string) {
+		if c, err := campaignOf(map[string]string{"campaign": text}); err == nil {
+			q := &c.Question
+			for _, ref := range q.Inputs() {
+				at := shard.At("dir", ref)
+				if in, err := filepath.Rel("dir", at); at != ref && (err != nil || !filepath.IsLocal(in)) {
+					t.Errorf("%q is in %s", ref, at)
+				}
+			}
+			if len(short(q)) != 16 || len(q.Command("dir")) != len(q.Args) {
+				t.Errorf("%+v", q)
+			}
+		}
+		if i, err := shardOf(text, shards); (err == nil) != (i >= 1 && i <= shards) {
+			t.Errorf("%q: %d, %v", text, i, err)
+		}
+		h := &Hub{Ack: time.Second}
+		h.begin(ptr(asked()), map[int]bool{3: true})
+		h.beat(&nats.Msg{Data: []byte(text)})
+		for _, w := range h.Status().Workers {
+			if w.Shard != 0 && w.Shard != 3 || len(w.Name) > 200 {
+				t.Errorf("%+v", w)
+			}
+		}
+	})
 }
 
 // A server that others reach wants a token.

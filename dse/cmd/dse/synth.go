@@ -112,7 +112,11 @@ func (c *synthCmd) netlists() (all []*netlistOf, err error) {
 	for _, config := range c.Config {
 		d, err := configs.Load(config)
 		if err == nil {
-			err = errors.Join(d.Elaborates(), d.Built(), d.OwnName()) // its builds are in a folder of its name
+			err = errors.Join(d.Elaborates(), d.Built(), d.OwnName())
+		}
+		// its builds are in a folder of the file's name, which is in yosys' script too
+		if name := strings.TrimSuffix(filepath.Base(config), ".yaml"); err == nil && name != d.Name {
+			err = fmt.Errorf("%s: %q, expected a file of the configuration's name, %s.yaml", config, name, d.Name)
 		}
 		if err != nil {
 			return nil, err

@@ -67,7 +67,16 @@ func TestShardsOfSynth(t *testing.T) {
 
 // What cannot be synthesised is refused before anything is written.
 func TestSynthRefuses(t *testing.T) {
+	text, err := os.ReadFile("../../../hw/configs/tiny.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := filepath.Join(t.TempDir(), "small;exec.yaml") // a name that yosys' script must not have
+	if err := os.WriteFile(script, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for args, what := range map[string]string{
+		"--config " + script:                  "expected a file of the configuration's name, tiny.yaml",
 		"--config none":                       "none",
 		"--module nothing":                    "there is no module nothing",
 		"--module fbcb,units":                 "fbcb of small twice",

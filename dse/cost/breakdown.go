@@ -45,6 +45,19 @@ type Breakdown struct {
 	Bound        Bound `json:"bound"`
 }
 
+// parts fills in what the total consists of after a walk. there is the number of bytes that came before the layer.
+func (b *Breakdown) parts(m *Prepared, there int64) {
+	b.Array, b.Compute, b.Drain = m.array, m.compute, m.drain
+	b.BytesRead = m.acts + m.weights + abi.DescBytes
+	b.BytesWritten = m.moved.written
+	b.Weights = cycles(m.weights, m.bpc)
+	b.Activations = cycles(m.acts, m.bpc)
+	b.Write = cycles(b.BytesWritten, m.bpc)
+	b.DRAM = cycles(b.BytesRead+b.BytesWritten-there, m.bpc)
+	b.Ports = max(cycles(b.BytesRead-there, m.port), cycles(b.BytesWritten, m.port))
+	b.Bound = b.bound(m)
+}
+
 func (b *Breakdown) bound(m *Prepared) Bound {
 	rows := int64(m.tileB) * int64(m.tileRows) * int64(m.g.OutW)
 	switch dram := max(b.DRAM, b.Ports) > b.Array; {

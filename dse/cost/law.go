@@ -124,15 +124,7 @@ func (p *Prepared) Layer(bact int, e abi.FBCB) Breakdown {
 	there := m.biases + m.prefetched
 	m.run()
 
-	b.Array, b.Compute, b.Drain = m.array, m.compute, m.drain
-	b.BytesRead = m.acts + m.weights + abi.DescBytes
-	b.BytesWritten = m.moved.written
-	b.Weights = cycles(m.weights, m.bpc)
-	b.Activations = cycles(m.acts, m.bpc)
-	b.Write = cycles(b.BytesWritten, m.bpc)
-	b.DRAM = cycles(b.BytesRead+b.BytesWritten-there, m.bpc)
-	b.Ports = max(cycles(b.BytesRead-there, m.port), cycles(b.BytesWritten, m.port))
-	b.Bound = b.bound(m)
+	b.parts(m, there)
 	return *b
 }
 

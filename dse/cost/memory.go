@@ -1,7 +1,6 @@
 package cost
 
 import (
-	"math"
 	"math/bits"
 
 	"github.com/sluice-npu/sluice/dse/rtl"
@@ -57,44 +56,4 @@ func (m *memory) time(t traffic) int64 {
 	life := m.latency + rtl.BurstCycles + 1
 	wait := max(t.reads*life+t.read>>m.beatBits, t.writes*life+t.written>>m.beatBits)
 	return max(int64(most+almostOne), int64(float64(wait)*m.perUnder))
-}
-
-// fresh returns the cycles that t needs if nothing is in flight: the first bursts wait only for the DRAM.
-func (m *memory) fresh(t traffic) int64 {
-	if t.reads <= m.under {
-		t.reads = 0
-	}
-	return m.time(t)
-}
-
-// runOf returns the cost of runs of n bytes, the first at offset, the others at distances of pitch bytes. Several ports
-// receive stripes; a single port gets bursts of the maximum length.
-func (m *memory) runOf(n, pitch, offset int64) run {
-	r := run{
-		bytes:  float64(m.wide) * touched(m.wide, n, pitch, offset),
-		bursts: float64((n + m.stripe - 1) / m.stripe),
-		ragged: ragged(m.wide, pitch, offset) + ragged(m.wide, pitch, offset+n),
-	}
-	r.chunks = math.Ceil(r.bytes / float64(m.chunk))
-	if m.ports > 1 {
-		r.bursts = touched(m.stripe, n, pitch, offset)
-	}
-	return r
-}
-
-// Seen returns g with its offsets reduced to what the law on this design can distinguish. Runs at a constant pitch
-// begin at the same places in beats and stripes if their offsets are equal modulo the common divisor of the pitch and
-// these.
-func Seen(d configs.Design, g Geom) Geom {
-	m := memoryOf(&d)
-	unit := m.stripe * m.wide / gcd(m.stripe, m.wide)
-	place := func(offset int64, c, pix, w int) int64 {
-		if c == pix { // one run per row
-			pix *= w
-		}
-		return offset % gcd(int64(pix*d.ElemBytes()), unit)
-	}
-	g.InOffset = place(g.InOffset, g.InC, g.InPix, g.InW)
-	g.OutOffset, g.ResOffset = place(g.OutOffset, g.OutC, g.OutPix, g.OutW), place(g.ResOffset, g.OutC, g.ResPix, g.OutW)
-	return g
 }

@@ -59,11 +59,7 @@ func Prepare(d configs.Design, g Geom, k K, s int) Prepared {
 	m.first, m.before = true, never
 	m.ring = int64(d.WRingBeats * d.AXIBytes)
 	m.biases = int64(g.BiasCount) * rtl.BiasBytes
-	if row := int64(g.InRow() * d.ElemBytes()); g.InPix == g.InC {
-		m.in = m.runOf(row, row, g.InOffset)
-	} else { // one run per pixel
-		m.in = m.runOf(int64(g.InC*d.ElemBytes()), int64(g.InPix*d.ElemBytes()), g.InOffset).times(float64(g.InW))
-	}
+	m.in = m.row()
 	if g.Drained() {
 		m.weightBytes, _ = WeightBytes(d, g, k)
 		m.pass = m.weightBytes
@@ -103,14 +99,4 @@ func (m *Prepared) channels(n int) channels {
 		c.res = m.pixel(n, m.g.ResPix, m.g.ResOffset)
 	}
 	return c
-}
-
-// pixel returns the cost of a pixel's results or residuals for a C tile of size channels: one run per pixel, or one run
-// per row if the tile has all channels.
-func (m *Prepared) pixel(size, pix int, offset int64) run {
-	pitch, w := int64(pix*m.d.ElemBytes()), m.g.OutW
-	if size == m.g.OutC && pix == size {
-		return m.runOf(int64(w)*pitch, int64(w)*pitch, offset).times(1 / float64(w))
-	}
-	return m.runOf(int64(size*m.d.ElemBytes()), pitch, offset)
 }

@@ -131,7 +131,10 @@ func (m *Prepared) open(v *visit, in traffic, own int64) (begin int64) {
 	row := min(own, int64(m.in.bytes))
 	m.b.Fill += max(m.time(traffic{read: row}), min(row, m.stripe)/m.beat)
 	begin = max(m.b.Fill, m.weightsFrom)
-	m.loaded = m.end + m.fresh(in)
+	if in.reads <= m.under { // nothing is in flight: the first bursts wait only for the DRAM
+		in.reads = 0
+	}
+	m.loaded = m.end + m.time(in)
 	if m.loaded > begin && m.weightsFrom > 0 { // weights come before the other rows
 		m.prefetched = m.low
 		m.loaded += m.time(traffic{read: m.low})

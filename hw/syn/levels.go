@@ -15,7 +15,6 @@ func LevelBits(d configs.Design, family, top string) int {
 	row := bits.Len(uint(d.TR-1)) + 1 // of a token: enable, bank, row of a half
 	copied, chains, group, words := 2*d.TP*17+d.WLoad*d.TP*16+4*row+8, d.TC, 16, d.CMax/d.Drain
 	loads := func(from, to int) int { return (to-1)/d.WLoad - from/d.WLoad + 1 }
-	each := loads
 	if !d.Stack {
 		copied-- // k is never 1/2
 	}
@@ -25,11 +24,10 @@ func LevelBits(d configs.Design, family, top string) int {
 			packed = 26
 		}
 		copied, chains, group, words = 2*d.TP*9+d.WLoad*d.TP*packed+3*row+5, d.TC/2, 8, words+1
-		each = func(from, to int) int { return to - from }
 	}
 	n := copied + loads(0, chains)
 	for c := 0; c < chains; c += group {
-		n += copied + each(c, min(chains, c+group))
+		n += copied + loads(c, min(chains, c+group))
 	}
 	if top != "npu_top" {
 		return n
@@ -61,7 +59,7 @@ func CheckLevels(d configs.Design, family, top string, netlist []byte) error {
 			n++
 		}
 	}
-	if want := LevelBits(d, family, top); n != want {
+	if want := LevelBits(d, family, top); n < want || n > want && !d.Int8() { // int8's groups have a load's copy for each chain, which may be merged
 		return fmt.Errorf("%d flip-flops in level.sv, expected %d: copies were merged, or went into shift registers", n, want)
 	}
 	return nil

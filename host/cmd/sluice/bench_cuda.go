@@ -34,8 +34,8 @@ type benchCUDACmd struct {
 	Bundles []string `arg:"" optional:"" help:"Bundles to run, before those of --networks. The first of all is best effort, the last has priority."`
 	Nets    []string `name:"networks" help:"Networks of the zoo. The first is best effort, the last has priority. Default, without bundles: resnet50,mobilenetv2, which need no data set."`
 	Config  string   `help:"Configuration that the networks are compiled for; default: mid."`
-	Build   string   `default:"build" help:"Folder for what is built once." env:"SLUICE_BUILD"`
-	GPU     int      `default:"0" help:"Which GPU."`
+	Build   string   `shard:"here" default:"build" help:"Folder for what is built once." env:"SLUICE_BUILD"`
+	GPU     int      `shard:"here" default:"0" help:"Which GPU."`
 	Params  string   `help:"Parameters of the GPU: a name, or a file. Padding is decided by them, and params.yaml adds the measurements to them. Default: those of the GPU's name, or the H200's, marked as assumed."`
 	N       int      `short:"n" default:"1000" help:"Most runs of each measurement: p99 needs 1000, p95 200."`
 	Parts   []string `help:"Parts to measure (golden, costs, copies, kills, preemption, latency, layers, slowdown, padding, partitions); default: all."`
@@ -44,8 +44,8 @@ type benchCUDACmd struct {
 	Queued  []int    `help:"Kernels in a stream for preemption; default: 1,2,4,8,16."`
 	Modes   []string `help:"Modes for preemption; default: reset,reset-ahead,wait."`
 	Seed    uint64   `default:"1" help:"Seed of inputs and launch times."`
-	Out     string   `default:"out/bench-cuda" help:"Folder for summary.json, the runs, and, where there is a GPU, params.yaml; one without runs. With the ending .tgz: an archive of these."`
-	JSON    bool     `name:"json" help:"Print JSON."`
+	Out     string   `shard:"here" default:"out/bench-cuda" help:"Folder for summary.json, the runs, and, where there is a GPU, params.yaml; one without runs. With the ending .tgz: an archive of these."`
+	JSON    bool     `shard:"here" name:"json" help:"Print JSON."`
 
 	Budget time.Duration `help:"Time limit for all parts, DISB included. Each part gets a share of the remaining time; without any it is skipped. 0: no limit."`
 	Read   []string      `placeholder:"FOLDER" help:"Measure nothing: print the figures of the runs in these folders or archives."`
@@ -56,6 +56,8 @@ type benchCUDACmd struct {
 	SEEB      time.Duration `name:"seeb" help:"Also run SEEB's policy and its baselines on partitions, each for this time; 0: no."`
 	Shrink    int           `default:"1" help:"Divisor of every side of a tensor in DISB's networks."`
 	Workloads []string      `help:"Workloads of DISB (A, B, C, D, E, drive); default: all."`
+
+	cli.Shards
 }
 
 func (*benchCUDACmd) Help() string {
@@ -80,7 +82,8 @@ Example:
   sluice bench gpu -n 10000 --parts preemption,kills --for 5m --out out/kills
   sluice bench gpu -n 1000 --disb 1s --out out/h200-disb
   sluice bench gpu a.sluice b.sluice c.sluice --budget 9m --out out/short
-  sluice bench gpu --read out/h200,out/short`
+  sluice bench gpu --read out/h200,out/short
+  sluice bench gpu -n 1000 --shard 1-10/10 --resume shards; sluice merge shards --out out/h200`
 }
 
 type cudaBenchDoc struct {
@@ -163,7 +166,10 @@ func (c *benchCUDACmd) check() error {
 	if err := among("--workloads", c.Workloads, disb.Names()); err != nil {
 		return err
 	}
-	return c.room() // as the last check, since it creates a folder
+	if c.Shard != "" && (len(c.Bundles) > 0 || c.DISB > 0 || c.SEEB > 0) {
+		return errors.New("--shard: expected --networks in place of bundles, and neither --disb nor --seeb")
+	}
+	return nil
 }
 
 // room creates the folder and writes a test file. So the user learns at once, and not after an hour, that nothing can be
@@ -263,10 +269,29 @@ func once[T comparable](flag string, given []T) error {
 }
 
 func (c *benchCUDACmd) Run(e *cli.Env) error {
-	if c.Read != nil {
+	if c.Read != nil && c.Shard == "" {
 		return c.read(e)
 	}
-	if err := c.check(); err != nil {
+	err := c.check()
+	if c.Read != nil {
+		err = errors.New("--read does not go with --shard")
+	}
+	if err != nil {
+		return cli.Coded(cli.Usage, err)
+	}
+	shards, over, err := c.Begin(e)
+	if err != nil || over {
+		return err
+	}
+	if shards != nil {
+		return c.sharded(e, shards)
+	}
+	return c.measure(e)
+}
+
+// measure measures all parts in this process.
+func (c *benchCUDACmd) measure(e *cli.Env) error {
+	if err := c.room(); err != nil { // before all else, since nothing could be saved
 		return cli.Coded(cli.Usage, err)
 	}
 	base, device, err := c.gpu(e) // before anything is compiled

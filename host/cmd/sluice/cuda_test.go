@@ -25,8 +25,61 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda"
 	"github.com/sluice-npu/sluice/host/gpu/cuda/bench"
 	"github.com/sluice-npu/sluice/host/gpu/cuda/fake"
+	"github.com/sluice-npu/sluice/host/shard"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
+
+// Parts that two processes measured are those of the merge; what is of another GPU is refused.
+func TestShardsOfGPU(t *testing.T) {
+	lib, _ := fake.Rig(t, fake.Build)
+	t.Setenv("SLUICE_CUDA", lib)
+	dir := t.TempDir()
+	shards := filepath.Join(dir, "shards")
+	call := func(args ...string) (int, string, string) {
+		var out, log bytes.Buffer
+		code := realMain(args, &out, &log)
+		return code, out.String(), log.String()
+	}
+	ask := []string{"bench", "gpu", "--networks", "tiny", "--config", "tiny", "--build", dir, "-n", "2", "--parts", "golden,costs", "--resume", shards, "--shard"}
+	for _, some := range []string{"2/2", "1/2"} {
+		if code, _, log := call(append(ask, some)...); code != cli.OK {
+			t.Fatalf("exit code %d: %s", code, log)
+		}
+	}
+	var docs []cudaBenchDoc
+	code, text, log := call("merge", shards, "--out", filepath.Join(dir, "merged"), "--json")
+	if err := json.Unmarshal([]byte(text), &docs); code != cli.OK || err != nil {
+		t.Fatalf("exit code %d, %v: %s", code, err, log)
+	}
+	if len(docs) != 2 || !slices.Equal(docs[0].Ended, []string{"golden"}) || !slices.Equal(docs[1].Ended, []string{"costs"}) || len(docs[1].Rows) == 0 || docs[1].Label != "simulated" {
+		t.Errorf("merged: %s", text)
+	}
+	if code, _, log := call("bench", "gpu", "a.sluice", "--shard", "0/2", "--resume", filepath.Join(dir, "more")); code != cli.Usage || !strings.Contains(log, "--networks in place of bundles") {
+		t.Errorf("exit code %d: %s", code, log)
+	}
+	q, err := shard.Asked(shards)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name, content, err := shard.Find(shards, q, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := shard.Decode(name, content, q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Made["GPU"] = "another"
+	if err := os.Remove(filepath.Join(shards, name)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Write(shards); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, log := call("merge", shards, "--out", filepath.Join(dir, "again")); code != cli.Input || !strings.Contains(log, " is another") {
+		t.Errorf("exit code %d: %s", code, log)
+	}
+}
 
 // TestCUDA serves and profiles with the fake driver: golden's results, and no output says "measured".
 func TestCUDA(t *testing.T) {

@@ -70,7 +70,7 @@ func (a *asked) settle(e *cli.Env) (*shard.Question, error) {
 
 // connection has the flags by which NATS authenticates a client.
 type connection struct {
-	Token string `env:"SLUICE_WORK_TOKEN" help:"What hub and workers know; needed where the hub listens beyond this machine."`
+	Token string `env:"SLUICE_WORK_TOKEN" help:"What hub and workers know; needed where the hub listens beyond this machine. In the environment other users do not see it."`
 	Creds string `placeholder:"FILE" help:"NATS credentials."`
 	CA    string `name:"tls-ca" placeholder:"FILE.pem" help:"Certificate that signed the server's."`
 }
@@ -146,7 +146,7 @@ func (c *workHubCmd) Run(e *cli.Env) error {
 			return err
 		}
 		if c.Token != "" {
-			at += ", with the token in $SLUICE_WORK_TOKEN"
+			at += ", with SLUICE_WORK_TOKEN in the environment"
 		}
 		fmt.Fprintf(e.Stderr, "workers: sluice work join %s\n", at)
 	}
@@ -282,6 +282,7 @@ func runProgram(ctx context.Context, stdout io.Writer, name string, args []strin
 	var said bytes.Buffer
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Stdout, cmd.Stderr = stdout, &said
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "SLUICE_WORK_TOKEN=") }) // it needs none
 	cmd.WaitDelay = 5 * time.Second
 	work.Whole(cmd)
 	err = cmd.Run()

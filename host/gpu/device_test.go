@@ -99,16 +99,16 @@ func mode(t testing.TB, name string) gpu.Mode {
 	return m
 }
 
-// killsFlag is how many kernels are stopped under each mode; nightly asks for 2,000, weekly for 10,000.
+// killsFlag is the number of kernels to stop in each mode; 2,000 nightly, 10,000 weekly.
 var (
 	killsFlag = flag.Int("kills", 600, "kernels to be stopped under each mode")
 	seedFlag  = flag.Uint64("seed", 1, "of the random launches")
 )
 
-// kills runs best-effort launches under random real-time ones until so many kernels were stopped, and says
-// how many launches there were, and how many ended with a memory that no undisturbed run leaves. Now and
-// then any of them is aborted and taken up again where the device says, and everything is reset (not where
-// the mark is a boolean: what runs on behind an eviction is then lost count of).
+// kills runs best-effort launches with random real-time ones until a number of kernels were stopped. It returns the
+// number of launches, and how many ended with a memory that differs from an undisturbed run's. Sometimes a launch is
+// aborted and resumed where the device says, or everything is reset. With a boolean instead of the epoch there are no
+// resets, since kernels that continue after an eviction could not be counted.
 func kills(t testing.TB, m gpu.Mode, seed uint64, most int) (launches, wrong int) {
 	rng := rand.New(rand.NewPCG(seed, 7))
 	names := []string{"resnet34", "mobilenetv2", "vgg19"}
@@ -221,7 +221,7 @@ func kills(t testing.TB, m gpu.Mode, seed uint64, most int) (launches, wrong int
 	return launches, wrong
 }
 
-// Whatever is killed and restored, the memory is that of an undisturbed run, to the last byte.
+// After all kills and restores the memory is that of an undisturbed run, byte for byte.
 func TestRestored(t *testing.T) {
 	for _, name := range []string{"reset", "reset-ahead", "reef", "reef-dkp", "reset-plain"} {
 		launches, wrong := kills(t, mode(t, name), *seedFlag, *killsFlag)
@@ -232,7 +232,7 @@ func TestRestored(t *testing.T) {
 	}
 }
 
-// Without the checker, or with a boolean for the epoch, memories differ: the test sees it.
+// Without the checker, or with a boolean instead of the epoch, memories differ, and the test notices it.
 func TestBroken(t *testing.T) {
 	for what, m := range map[string]gpu.Mode{
 		"kernels run again alone": func() gpu.Mode { m := mode(t, "reset"); m.Alone = true; return m }(),
@@ -247,8 +247,8 @@ func TestBroken(t *testing.T) {
 	}
 }
 
-// Whatever is put aside goes on, and whatever is launched ends, also where a launch ends while it is put
-// aside and another gets its stream.
+// Every stopped launch resumes and every launch ends, even if a launch ends while it is stopped and another gets its
+// stream.
 func TestAsideEnds(t *testing.T) {
 	for _, name := range []string{"drain", "xsched", "orion", "reef"} {
 		rng := rand.New(rand.NewPCG(3, 3))
@@ -280,7 +280,7 @@ func TestAsideEnds(t *testing.T) {
 	}
 }
 
-// own is a network of one's own kernels.
+// own returns a network of the given kernels.
 func own(name string, ks ...kernel.Kernel) *gpu.Network {
 	return &gpu.Network{
 		Name: name,
@@ -332,7 +332,7 @@ func TestNeverKilled(t *testing.T) {
 	}
 }
 
-// A kernel that no multiprocessor can hold is refused, under whatever mode and whatever it lacks.
+// A kernel that no multiprocessor can hold is rejected in every mode and for every resource.
 func TestTooLarge(t *testing.T) {
 	fine := kernel.Kernel{Name: "k", Blocks: 1, Threads: 64, Regs: 32, Issue: 0.25, BlockNs: 1000}
 	threads, regs, shared := fine, fine, fine
@@ -426,7 +426,7 @@ func TestPadConfined(t *testing.T) {
 			t.Errorf("%d units: padded %d", c.units, b.d.Padded)
 		}
 		for _, e := range b.log {
-			// alone, and padded by less than a hundredth more: no unit is shared
+			// the time alone, and less than 1 % more with padding, since no unit is shared
 			if e.Work == first && (e.Report.Ns < 100_000 || e.Report.Ns > 260_000) {
 				t.Errorf("%d units: a real-time kernel of 100 us took %d ns", c.units, e.Report.Ns)
 			}
@@ -434,8 +434,8 @@ func TestPadConfined(t *testing.T) {
 	}
 }
 
-// Nothing more is told of a launch that a reset ended, also where its kernel ends by itself first, and its
-// place is given back once.
+// A launch that a reset ended has no further events, even if its kernel ends by itself first, and its place is released
+// once.
 func TestResetQuiet(t *testing.T) {
 	p := params()
 	p.KillNs = 0 // running blocks cannot be stopped
@@ -465,7 +465,7 @@ func TestResetQuiet(t *testing.T) {
 	}
 }
 
-// Neither does such a kernel pad another, since it would go with it.
+// Such a kernel does not pad another either, since the reset would end both.
 func TestNeverPads(t *testing.T) {
 	in := []kernel.Span{{To: 4096}}
 	one := kernel.Kernel{Name: "one", Blocks: 10, Threads: 64, Issue: 0.25, BlockNs: 50_000, Reads: in, Writes: []kernel.Span{{From: 4096, To: 8192}}}

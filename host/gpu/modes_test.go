@@ -1,4 +1,4 @@
-// What each mode and each cost is worth, in times worked out by hand.
+// The effect of each mode and each cost, with times computed by hand.
 
 package gpu_test
 
@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/sim"
 )
 
-// bedWith is a bed of other parameters.
+// bedWith returns a bed with other parameters.
 func bedWith(t testing.TB, m gpu.Mode, p sim.Params, nets ...*gpu.Network) *bed {
 	t.Helper()
 	d, err := gpu.New(gpu.Config{Name: "test", Params: p, Mode: m, MaxBatch: 8})
@@ -27,7 +27,7 @@ func bedWith(t testing.TB, m gpu.Mode, p sim.Params, nets ...*gpu.Network) *bed 
 	return b
 }
 
-// ended is how long a launch took.
+// ended returns the duration of a launch.
 func (b *bed) ended(w device.WorkID) sim.Time {
 	b.t.Helper()
 	i := slices.IndexFunc(b.log, func(e device.Event) bool { return e.Work == w && e.Over })
@@ -37,7 +37,7 @@ func (b *bed) ended(w device.WorkID) sim.Time {
 	return b.log[i].Report.Ns
 }
 
-// full is a kernel that fills every multiprocessor of the 60 so many times over, each time for so many us.
+// full returns a kernel that fills all 60 multiprocessors a number of times, each time for a number of us.
 func full(waves int, us float64) kernel.Kernel {
 	return kernel.Kernel{Name: "full", Blocks: 60 * waves, Threads: 2560, Issue: 1, BlockNs: us * 1e3}
 }
@@ -49,8 +49,8 @@ func small(us float64) kernel.Kernel {
 
 func many(n int, k kernel.Kernel) []kernel.Kernel { return slices.Repeat([]kernel.Kernel{k}, n) }
 
-// A real-time kernel beside a best-effort one of ten waves, of which the first is on: under a stream's
-// priority it gets the second wave, else the eleventh.
+// A real-time kernel comes during the first of ten waves of a best-effort one: with stream priority it is the second
+// wave, otherwise the eleventh.
 func TestPriority(t *testing.T) {
 	for name, between := range map[string][2]sim.Time{
 		"streams": {1_000_000, 1_150_000}, "priority": {140_000, 200_000}, "xsched": {140_000, 200_000}, "orion": {140_000, 200_000},
@@ -66,8 +66,8 @@ func TestPriority(t *testing.T) {
 	}
 }
 
-// Orion's rule: beside a real-time kernel bound by computing goes one that is bound by the memory, shorter
-// and smaller than the device; nothing else before the real-time launch has ended.
+// Orion's rule: beside a compute-bound real-time kernel only a memory-bound one may run, which is shorter and smaller
+// than the device. All others wait until the real-time launch has ended.
 func TestOrionRule(t *testing.T) {
 	moving := small(50)
 	moving.Bytes = 30 << 20 // more than half of 1,024 bytes/ns
@@ -95,7 +95,7 @@ func TestOrionRule(t *testing.T) {
 	}
 }
 
-// What each cost adds is what it says, once for each time that it is paid.
+// Each cost adds its value once per occurrence.
 func TestCosts(t *testing.T) {
 	took := func(p sim.Params, name string, launches func(*bed) device.WorkID) sim.Time {
 		b := bedWith(t, mode(t, name), p, own("be", many(5, small(100))...), own("rt", many(20, small(100))...), own("short", small(50)))
@@ -139,7 +139,7 @@ func TestCosts(t *testing.T) {
 	}
 }
 
-// Waiting gives the host queue's memory back kernel by kernel, resetting does not.
+// Waiting frees the host queue's memory kernel by kernel; resetting does not.
 func TestReclaim(t *testing.T) {
 	p := params()
 	p.ReclaimNs = 100_000
@@ -164,7 +164,7 @@ func TestReclaim(t *testing.T) {
 	}
 }
 
-// With versions to choose from, one pads where the usual one may not.
+// If a kernel has several versions, one may pad where the usual one may not.
 func TestVersions(t *testing.T) {
 	usual := small(150) // takes longer than the real-time kernel
 	usual.Blocks = 2
@@ -184,8 +184,8 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// A real-time network of few kernels that sends all it can is padded too: what was put aside before it began
-// has nothing to be taken up again.
+// A real-time network with few kernels that sends without pause is padded too: launches stopped before it began do not
+// have to be resumed.
 func TestPadsShort(t *testing.T) {
 	rt := small(1000)
 	be := small(100)
@@ -206,8 +206,8 @@ func TestPadsShort(t *testing.T) {
 	}
 }
 
-// A copy of a best-effort launch takes no multiprocessor, and goes beside whatever runs: with every mode,
-// whatever a list is made of.
+// A copy of a best-effort launch uses no multiprocessor and runs beside all others, in every mode and for every list of
+// kernels.
 func TestKinds(t *testing.T) {
 	list := []kernel.Kernel{
 		{Name: "in", Kind: kernel.Upload, Bytes: 4096, Writes: []kernel.Span{{From: 0, To: 4096}}},
@@ -229,7 +229,7 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// A launch under way counts by the time that its kernels take alone, not by how many they are.
+// The progress of a launch is measured by the time of its kernels alone, not by their number.
 func TestProgress(t *testing.T) {
 	b := newBed(t, mode(t, "streams"), own("n", append(many(9, small(10)), full(1, 910))...))
 	b.launch(1, "n", 0, 1, 0)
@@ -242,7 +242,7 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// A profile tells a block's time by how many share its multiprocessor: alone, and as many as fit.
+// A profile has a block's time for a block alone on its multiprocessor, and for as many as fit.
 func TestProfile(t *testing.T) {
 	p := params()
 	k := kernel.Kernel{Name: "k", Blocks: 120, Threads: 640, Issue: 0.5, BlockNs: 10_000} // four fit
@@ -251,8 +251,8 @@ func TestProfile(t *testing.T) {
 	}
 }
 
-// A kernel with more blocks than there is room for pads several real-time ones, part by part; what is left when
-// these are over runs by itself, and its memory is that of an undisturbed run.
+// A kernel with more blocks than there is room for pads several real-time ones, part by part. The rest runs alone after
+// them, and its memory is that of an undisturbed run.
 func TestPadsParts(t *testing.T) {
 	be := small(50)
 	be.Blocks, be.Reads, be.Writes = 1000, []kernel.Span{{To: 4096}}, []kernel.Span{{From: 4096, To: 8192}}
@@ -278,8 +278,8 @@ func TestPadsParts(t *testing.T) {
 	}
 }
 
-// A launch of priority that goes ahead does not wait until it is known that others have left: the kernel that is to
-// leave holds it up for KillNs, and no ResetNs is in its way. What it left behind goes on when it has ended.
+// With reset-ahead a launch of priority does not wait until the others are known to have left: it is delayed by KillNs for
+// the leaving kernel, but not by ResetNs. The others resume when it has ended.
 func TestAhead(t *testing.T) {
 	took := map[string]sim.Time{}
 	for _, name := range []string{"reset", "reset-ahead"} {
@@ -302,7 +302,7 @@ func TestAhead(t *testing.T) {
 	}
 }
 
-// What goes ahead of blocks that leave does so by its stream's priority.
+// It overtakes leaving blocks by its stream's priority.
 func TestAheadHasPriority(t *testing.T) {
 	for _, name := range gpu.ModeNames() {
 		if m := mode(t, name); m.Ahead && (!m.Priority || !m.Kill || !m.Evict || !m.Hold || m.Pad || m.Together) {
@@ -311,8 +311,7 @@ func TestAheadHasPriority(t *testing.T) {
 	}
 }
 
-// A launch of priority that is over before others have left has them go on when they have, from the kernel that was
-// stopped.
+// If a launch of priority ends before the others have left, they resume after they have left, from the stopped kernel.
 func TestAheadOver(t *testing.T) {
 	p := params()
 	p.KillNs = 500_000

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// params are round numbers, so that times can be worked out by hand.
+// params has round numbers, so that times can be computed by hand.
 func params() Params {
 	return Params{
 		SMs: 8, Unit: 2, SM: kernel.Occupancy{Threads: 1024, Blocks: 8, Regs: 65536, Shared: 65536},
@@ -46,7 +46,7 @@ func (g *GPU) until(t Time) (events []Event) {
 	return events
 }
 
-// ended is when each item ended.
+// ended returns the time at which each item ended.
 func ended(events []Event) map[*Item]Time {
 	out := map[*Item]Time{}
 	for _, e := range events {
@@ -87,7 +87,7 @@ func TestWaves(t *testing.T) {
 	}
 }
 
-// Two kernels: on SMs of their own each takes what it takes alone; on the same ones they share.
+// Two kernels: on separate SMs each takes its time alone; on the same SMs they share.
 func TestMasks(t *testing.T) {
 	run := func(second Set) (a, b Time) {
 		g, _ := New(params())
@@ -109,7 +109,7 @@ func TestMasks(t *testing.T) {
 	}
 }
 
-// Higher priority has free room first; what runs is not pushed aside.
+// Higher priority gets free room first; running blocks are not stopped.
 func TestPriority(t *testing.T) {
 	g, _ := New(params())
 	low, high := g.Stream(0), g.Stream(1)
@@ -175,7 +175,7 @@ func TestCopies(t *testing.T) {
 	}
 }
 
-// program is random: n kernels over a few buffers, some in place.
+// program returns n random kernels over a few buffers, some in place.
 func program(rng *rand.Rand, n int) *Program {
 	p := &kernel.Program{Name: "random", Memory: 8, Exits: []int{n - 1}}
 	for range n {
@@ -196,7 +196,7 @@ func program(rng *rand.Rand, n int) *Program {
 	return q
 }
 
-// SMs kept as classes give the events that SMs kept one by one give; and every item has one ending.
+// Modelling SMs in classes gives the same events as modelling each SM; and every item ends once.
 func TestClasses(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		seed := rapid.Uint64().Draw(t, "seed")
@@ -270,8 +270,8 @@ func TestClasses(t *testing.T) {
 	})
 }
 
-// A device queue holds as many kernels as it may, the one that runs included, and no more, whatever is
-// launched, evicted and paused; where more come than it holds it does fill up.
+// A device queue never holds more kernels than its limit, including the running one, with any launches, evictions and
+// pauses. If more kernels come, it fills up.
 func TestQueue(t *testing.T) {
 	full := 0
 	rapid.Check(t, func(t *rapid.T) {

@@ -6,8 +6,8 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/kernel"
 )
 
-// A memset takes no link and no SM: at the DRAM's speed alone, at half of it beside a kernel that asks for
-// all, which then takes twice as long too.
+// A memset uses no link and no SM. Alone it has the DRAM's speed. Beside a kernel that needs all of it, both have half
+// the speed.
 func TestMemset(t *testing.T) {
 	clear := one(kernel.Kernel{Kind: kernel.Memset, Bytes: 100_000})
 	up := one(kernel.Kernel{Kind: kernel.Upload, Bytes: 10_000})
@@ -51,9 +51,8 @@ func TestMemset(t *testing.T) {
 	}
 }
 
-// Behind a fence a copy or a memset is not in the device queue before the kernels ahead of it have ended, so
-// that an eviction finds it in the host's; without one it is. Nothing else is held, and the fence costs the
-// transfer that then nobody hides.
+// With a fence a copy or a memset enters the device queue only after the kernels before it have ended, so an eviction
+// finds it in the host queue. Nothing else is held. The fence costs the transfer time, which is no longer hidden.
 func TestFence(t *testing.T) {
 	for _, kind := range []kernel.Kind{kernel.Memset, kernel.Upload, kernel.Fetch, kernel.Compute} {
 		run := func(fence bool) (host int, end Time) {
@@ -81,8 +80,8 @@ func TestFence(t *testing.T) {
 	}
 }
 
-// Streams that share a hardware queue wait for each other, in the order in which their kernels came there,
-// although the SMs are free; those on others do not.
+// Streams that share a hardware queue wait for each other in the order of their kernels, even with free SMs; streams on
+// other queues do not.
 func TestHardwareQueues(t *testing.T) {
 	run := func(queues, streams int) (out []Time) {
 		p := params()
@@ -119,7 +118,7 @@ func TestHardwareQueues(t *testing.T) {
 	}
 }
 
-// In steady state nothing is allocated for a kernel or a memset: launched, transferred, placed, ended.
+// In steady state launching, transferring, placing and ending a kernel or a memset allocates nothing.
 func TestAllocates(t *testing.T) {
 	p := params()
 	p.Hardware = 2

@@ -36,7 +36,7 @@ import (
 
 var update = flag.Bool("bench.update", false, "keep what the fake shows today")
 
-// On the fake everything is measured once, and nothing of it is called measured.
+// On the fake every part runs once, and no result is labelled measured.
 func TestRun(t *testing.T) {
 	path, h := fake.Rig(t, fake.Build)
 	design, err := configs.Load("tiny")
@@ -85,8 +85,8 @@ func TestRun(t *testing.T) {
 	if r := rows["golden random networks exits that differ"]; r.N == 0 || r.Most != 0 {
 		t.Errorf("exits unlike golden's: %+v", r)
 	}
-	known, seen := 0, 0                        // spans where others are awaited, and from a flag that was seen
-	const anHour = float64(3600 * time.Second) // which no span takes, however loaded the machine: it would be no span
+	known, seen := 0, 0                        // spans with awaited launches, and spans from a flag that was seen
+	const anHour = float64(3600 * time.Second) // no span can take so long, even on a loaded machine
 	for _, n := range []string{"1", "2", "4", "8", "16"} {
 		for _, what := range []string{" SMs in two partitions", " SMs in none"} {
 			if r, ok := rows["partitions size="+n+what]; !ok || r.Median != 0 {
@@ -95,7 +95,7 @@ func TestRun(t *testing.T) {
 		}
 		for _, mode := range bench.Preempting() {
 			of := func(what string) bench.Row { return rows["preemption "+mode+" capacity="+n+" "+what] }
-			if of("met").Median == 0 || of("impossible").N == 0 || of("impossible").Most != 0 { // there is one clock alone
+			if of("met").Median == 0 || of("impossible").N == 0 || of("impossible").Most != 0 { // the fake has only one clock
 				t.Errorf("preemption under %s at capacity %s: %+v, %+v", mode, n, of("met"), of("impossible"))
 			}
 			for _, span := range []string{"away", "first", "completion"} {
@@ -145,7 +145,7 @@ func TestRun(t *testing.T) {
 			t.Errorf("%s: %+v", key, r)
 		}
 	}
-	for _, name := range []string{"alone", "reset", "reef"} { // a look on either side of each round
+	for _, name := range []string{"alone", "reset", "reef"} { // a pace before and after each round
 		if r, of := rows["padding "+name+" looks"], rows["padding "+name]; r.N != 2*rounds || of.N != few || rows["padding "+name+" span"].N != rounds {
 			t.Errorf("padding, %s: %+v, looks %+v", name, of, r)
 		}
@@ -159,7 +159,7 @@ func TestRun(t *testing.T) {
 		}
 	}
 	cfg.Parts = []string{bench.Preemption}
-	for range 10 { // which kill comes in time is the host's threads' to say
+	for range 10 { // which kills come in time depends on the host's threads
 		if known > 0 && seen > 0 {
 			break
 		}
@@ -191,17 +191,17 @@ func TestRun(t *testing.T) {
 	alike(t, replay(t, kept), raw)
 }
 
-// kept is where what TestRun once showed stands, so that reading and counting are tested.
+// kept is the folder with an earlier output of TestRun, to test reading and counting.
 var kept = filepath.Join("testdata", "simulated")
 
-// alike holds what is kept to what there is today: series, facts, and how it was made.
+// alike compares the stored output with the present one: series, facts, and settings.
 func alike(t *testing.T, was, is *bench.Raw) {
 	t.Helper()
 	keys := func(r *bench.Raw) (out []string) {
 		for _, s := range r.Series {
 			out = append(out, s.Part+","+s.Key+","+s.Unit)
 		}
-		slices.Sort(out) // the order of the parts is the bench's own business
+		slices.Sort(out) // the order of the parts may change
 		return out
 	}
 	made := is.Made
@@ -213,7 +213,7 @@ func alike(t *testing.T, was, is *bench.Raw) {
 	}
 }
 
-// without are those of all that are not among others.
+// without returns the elements of all that are not in others.
 func without(all, others []string) []string {
 	return slices.DeleteFunc(slices.Clone(all), func(x string) bool { return slices.Contains(others, x) })
 }
@@ -232,7 +232,7 @@ func save(dir string, raw *bench.Raw) error {
 	return errors.Join(os.WriteFile(filepath.Join(dir, bench.RawFile), b.Bytes(), 0o600), os.WriteFile(filepath.Join(dir, "summary.json"), text, 0o600))
 }
 
-// replay holds a folder's figures to its runs.
+// replay compares a folder's figures with its runs.
 func replay(t *testing.T, dir string) *bench.Raw {
 	t.Helper()
 	name := filepath.Join(dir, bench.RawFile)
@@ -258,7 +258,7 @@ func replay(t *testing.T, dir string) *bench.Raw {
 	return raw
 }
 
-// MEASURED.md's table says what the kept runs say.
+// MEASURED.md's table agrees with the stored runs.
 func TestMeasured(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "MEASURED.md"))
 	if err != nil {
@@ -330,7 +330,7 @@ func TestMeasured(t *testing.T) {
 
 func traced(folder string) string { return filepath.Join("..", "..", "traces", folder) }
 
-// lookLines are what MEASURED.md shows of looks: products' kernels against those without, now and before.
+// lookLines returns MEASURED.md's lines about looks: kernels with and without them, now and before.
 func lookLines(t *testing.T) (lines []string) {
 	kernels := map[string]map[string]float64{} // medians by folder and key
 	most := 0
@@ -366,7 +366,7 @@ func lookLines(t *testing.T) (lines []string) {
 	return append(lines, fmt.Sprintf("all kernels of resnet50, one after another, %.2f %% (`h200-layers`, `-before`, `-nolooks`, n %d each", 100*(kernels["h200-layers"]["layers before"]/none["layers before"]-1), most))
 }
 
-// restoredLines are what MEASURED.md shows of launches that were stopped.
+// restoredLines returns MEASURED.md's lines about stopped launches.
 func restoredLines(t *testing.T) (lines []string) {
 	t.Helper()
 	raw := replay(t, traced("h200-2-kills"))
@@ -379,7 +379,7 @@ func restoredLines(t *testing.T) (lines []string) {
 	return lines
 }
 
-// disbLines are what it shows of DISB.
+// disbLines returns its lines about DISB.
 func disbLines(t *testing.T) (lines []string) {
 	t.Helper()
 	rows := map[string]float64{}
@@ -397,7 +397,7 @@ func disbLines(t *testing.T) (lines []string) {
 	return lines
 }
 
-// seebLines are what it shows of SEEB.
+// seebLines returns its lines about SEEB.
 func seebLines(t *testing.T) (lines []string) {
 	t.Helper()
 	rows := map[string]float64{}
@@ -410,7 +410,7 @@ func seebLines(t *testing.T) (lines []string) {
 	return lines
 }
 
-// servedLines are what it shows of requests to the server.
+// servedLines returns its lines about requests to the server.
 func servedLines(t *testing.T) (lines []string) {
 	t.Helper()
 	f, err := os.Open(filepath.Join(traced("h200-3-serve"), "loads.json.gz"))
@@ -443,7 +443,7 @@ func servedLines(t *testing.T) (lines []string) {
 	return lines
 }
 
-// figuresOf is the text of a folder's figures, which may be compressed.
+// figuresOf returns the text of a folder's figures, which may be compressed.
 func figuresOf(t *testing.T, dir string) []byte {
 	t.Helper()
 	name := filepath.Join(dir, "summary.json")
@@ -462,8 +462,8 @@ func figuresOf(t *testing.T, dir string) []byte {
 	return text
 }
 
-// What was measured and is kept under host/gpu/traces says what its runs say; so does what the fake once showed,
-// which is measured by nobody and stands elsewhere.
+// The stored figures of measurements under host/gpu/traces agree with their runs. So do the stored figures of the fake,
+// which are not measurements and are in another folder.
 func TestReplay(t *testing.T) {
 	if raw := replay(t, kept); !raw.Facts.Fake || raw.Label() != "simulated" {
 		t.Errorf("the fake's runs are %s", raw.Label())
@@ -486,7 +486,7 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// Figures are those of their runs, and what was measured takes the place of what was assumed.
+// Figures agree with their runs, and measured values replace assumed ones.
 func TestRows(t *testing.T) {
 	raw := &bench.Raw{Facts: cuda.Facts{GPU: "NVIDIA H200", Driver: "CUDA 12.4", SMs: 4, UnitSMs: 2, ClockKHz: 1_500_000}, Series: []bench.Series{
 		{Part: bench.Partitions, Key: "size=1 units=0 want=2", Unit: "sm", Runs: []int64{0, 1}},
@@ -563,7 +563,7 @@ func TestRows(t *testing.T) {
 			t.Errorf("%s: of several clocks or not: %q", key, v.Source)
 		}
 	}
-	raw.Facts.GPU = "NVIDIA A100-SXM4-40GB" // the base is another's
+	raw.Facts.GPU = "NVIDIA A100-SXM4-40GB" // the base is another GPU's
 	other, err := raw.Params(base)
 	if err != nil {
 		t.Fatal(err)
@@ -579,13 +579,13 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// A part within which the same kernels take longer or shorter is marked.
+// A part is marked if the time of the same kernels changes within it.
 func TestMoved(t *testing.T) {
 	s := func(key string, runs ...int64) bench.Series {
 		return bench.Series{Part: bench.Clocks, Key: key, Unit: "ns", Runs: runs}
 	}
 	raw := &bench.Raw{Series: []bench.Series{
-		s("latency before", 1000, 1020), s("latency after", 1050, 1010), // 5 % are none too many
+		s("latency before", 1000, 1020), s("latency after", 1050, 1010), // 5 % are allowed
 		s("costs before", 1000), s("costs after", 1051),
 		s("copies before", 1000, 940), s("copies after", 990, 950), // between two devices
 		s("kills before", 1000), s("kills after"), // an error came between
@@ -609,7 +609,7 @@ func TestMoved(t *testing.T) {
 	}
 }
 
-// Every part looks at the GPU's pace before and after, by its kernels and, where NVML is there, by its clocks.
+// Every part measures the GPU's pace before and after, by its kernels and, with NVML, by its clocks.
 func TestPaces(t *testing.T) {
 	cfg, _ := small(t)
 	nvml, err := fake.BuildNVML(filepath.Dir(cfg.Library))
@@ -642,7 +642,7 @@ func TestPaces(t *testing.T) {
 	}
 }
 
-// Where next to nothing was padded, nothing is said of what that costs.
+// If almost nothing was padded, no cost of padding is shown.
 func TestPaddedShare(t *testing.T) {
 	for beside, shown := range map[int64]bool{0: false, 9: false, 10: true, 100: true} {
 		s := func(key string, runs ...int64) bench.Series {
@@ -668,10 +668,10 @@ func TestPaddedShare(t *testing.T) {
 	}
 }
 
-// What padding costs is told at one pace, with how sure it is, and with a note where the clock may be what is seen; what
-// best effort keeps is counted within the span, and of a few launches not shown.
+// The cost of padding is shown for one pace, with an interval, and with a note if it may come from the clock. The share
+// that best effort keeps is counted within the span, and not shown for few launches.
 func TestPaddingCost(t *testing.T) {
-	const apart = 5 // ns, of one's runs: it alone makes the interval wide
+	const apart = 5 // ns between the runs of one way: it alone makes the interval wide
 	rows := func(reset, reef [2]int64, ended int64) map[string]bench.Row {
 		s := func(key string, runs ...int64) bench.Series {
 			return bench.Series{Part: bench.Padding, Key: key, Unit: "n", Runs: runs}
@@ -736,7 +736,7 @@ func TestPaddingCost(t *testing.T) {
 	}
 }
 
-// A clock that drifts is the same one for all ways: each comes as often, and in the middle of the same time.
+// A drifting clock affects all ways equally: each runs equally often, with the same mean time.
 func TestInTurn(t *testing.T) {
 	const n = 3
 	if bench.Rounds%2 != 0 {
@@ -754,9 +754,9 @@ func TestInTurn(t *testing.T) {
 	}
 }
 
-// Quantiles are given of as many runs as can tell them, with where they are. Ranks are those of tables.
+// Quantiles are shown only with enough runs, with their intervals. The ranks are from tables.
 func TestQuantiles(t *testing.T) {
-	of := func(n int) *bench.Row { // of runs 1 to n
+	of := func(n int) *bench.Row { // the row of runs 1 to n
 		t.Helper()
 		s := bench.Series{Part: bench.Costs, Key: "k", Unit: "ns"}
 		for i := range n {
@@ -799,7 +799,7 @@ func TestQuantiles(t *testing.T) {
 	}
 }
 
-// small is what a bench of one random network on the fake is made of.
+// small returns the settings of a bench with one random network on the fake.
 func small(t *testing.T) (bench.Config, *fake.Handles) {
 	t.Helper()
 	path, h := fake.Rig(t, fake.Build)
@@ -819,8 +819,7 @@ func small(t *testing.T) (bench.Config, *fake.Handles) {
 	return bench.Config{Library: path, Networks: []*bundle.Bundle{n.Bundle}, Params: &p, Seed: 1, Batches: []int{1}}, h
 }
 
-// What is measured before an error breaks it off is kept, and names that no file of runs bears are refused before
-// anything is measured.
+// Results before an error are kept. Names that cannot be in a file of runs are rejected before the first measurement.
 func TestEarlyEnd(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	cfg, _ := small(t)
@@ -866,7 +865,7 @@ func TestEarlyEnd(t *testing.T) {
 	}
 }
 
-// Each preemption is counted once, however many rounds it takes to meet enough.
+// Each preemption is counted once, for any number of rounds.
 func TestRounds(t *testing.T) {
 	cfg, h := small(t)
 	h.Slow(1)                                         // kernels last long enough to be met
@@ -875,7 +874,7 @@ func TestRounds(t *testing.T) {
 	defer stop()
 	cfg.Keep = func(raw *bench.Raw) {
 		if slices.ContainsFunc(raw.Series, func(s bench.Series) bool { return strings.HasPrefix(s.Key, "wait capacity=1 ") }) {
-			stop() // one way of meeting them is enough
+			stop() // one way is enough
 		}
 	}
 	raw, err := bench.Run(ctx, cfg)
@@ -885,7 +884,7 @@ func TestRounds(t *testing.T) {
 	rounds, met := 0, int64(0)
 	for _, s := range raw.Series {
 		if s.Key == "reset capacity=1 met" {
-			for _, n := range s.Runs[1:] { // before the first of them there is none
+			for _, n := range s.Runs[1:] { // nothing is before the first
 				rounds, met = rounds+1, met+n
 			}
 		}
@@ -895,7 +894,7 @@ func TestRounds(t *testing.T) {
 	}
 }
 
-// Quantiles of a preemption's spans are of the same preemptions, and what they say nothing of is counted.
+// Quantiles of different spans use the same preemptions; preemptions without these spans are counted.
 func TestSpans(t *testing.T) {
 	const u, no = cuda.Unknown, cuda.Impossible
 	all := []cuda.Preemption{
@@ -924,7 +923,7 @@ func TestSpans(t *testing.T) {
 	}
 }
 
-// Kills are counted, and restores that are wrong with the first of them.
+// Kills are counted, and so are wrong restores, with the first of them.
 func TestRestores(t *testing.T) {
 	cfg, h := small(t)
 	h.Slow(1)
@@ -984,7 +983,8 @@ func TestRestores(t *testing.T) {
 	}
 }
 
-// A control ends with its first wrong launch, or after a thousand, or when its time is over and ten kills have hit.
+// A control experiment ends with its first wrong launch, after a thousand launches, or when its time has passed and ten
+// kills have hit.
 func TestUntilWrong(t *testing.T) {
 	late, early := bench.UntilWrong(time.Now().Add(-time.Hour), time.Minute), bench.UntilWrong(time.Now(), 1000*time.Hour)
 	endless := bench.UntilWrong(time.Now().Add(-time.Hour), 0)
@@ -1011,8 +1011,8 @@ func TestUntilWrong(t *testing.T) {
 	}
 }
 
-// Of a part that is broken off what was seen is kept, and what went wrong of it is said. What breaks it off are orders to
-// leave, of which there are as many as there were kills, however fast this machine is.
+// The results of an aborted part are kept, and its error is reported. The test aborts it by the number of orders to
+// leave, which equals the number of kills on any machine.
 func TestBrokenOff(t *testing.T) {
 	const signal = "cuStreamWriteValue32_v2"
 	cfg, h := small(t)
@@ -1031,7 +1031,7 @@ func TestBrokenOff(t *testing.T) {
 		return raw, err
 	}
 	h.Spoil(1)
-	for after := 20; ; after *= 4 { // which kills come in time is the host's threads' to say
+	for after := 20; ; after *= 4 { // which kills come in time depends on the host's threads
 		raw, err := broken(bench.Kills, after)
 		all := raw.Restores()
 		if len(all) == 1 && all[0].How == "killed" && all[0].Launches > 0 && all[0].Hit > 0 && all[0].Spoilt > 0 {
@@ -1042,8 +1042,8 @@ func TestBrokenOff(t *testing.T) {
 		}
 	}
 	h.Spoil(0)
-	// Devices that were opened, each of which tries one, and kills: of a round of few arrivals that is broken off nothing
-	// is seen, of those before it all.
+	// Devices that were opened, each for one try, and kills. An aborted round with few arrivals has no results; all earlier
+	// rounds have theirs.
 	const opened, round, kept = 2, 10, 3
 	raw, err := broken(bench.Preemption, opened+round+kept-1)
 	met := int64(0)
@@ -1074,7 +1074,7 @@ func TestPartsAlone(t *testing.T) {
 	}
 }
 
-// cut is a disk that is full after so many bytes, and has room again.
+// cut is a disk that is full after a number of bytes, and later has room again.
 type cut struct {
 	bytes.Buffer
 	room int
@@ -1090,7 +1090,7 @@ func (c *cut) Write(p []byte) (int, error) {
 	return c.Buffer.Write(p)
 }
 
-// A journal whose disk was full for a moment keeps what it had, and counts nothing twice.
+// A journal whose disk was full for some time keeps its content, and counts nothing twice.
 func TestJournalCutOff(t *testing.T) {
 	series := func(n int) []bench.Series {
 		return []bench.Series{{Part: bench.Costs, Key: "launch", Unit: "ns", Runs: []int64{1000, 1001, 1002}[:n]}}
@@ -1116,9 +1116,9 @@ func TestJournalCutOff(t *testing.T) {
 	}
 }
 
-// journalled has the runs of a config written into a journal. Each run is there before the next one ends: no series
-// grows by more than one call of the device gives between two looks at it. What it returns checks that at the end all
-// runs are in the journal, without a last line that was not written whole.
+// journalled writes the runs of a configuration into a journal and checks that each run is there before the next one
+// ends: between two reads no series grows by more than the result of one call. The returned function checks that at the
+// end all runs are in the journal, without an incomplete last line.
 func journalled(t *testing.T, cfg *bench.Config) (over func(*bench.Raw)) {
 	var file bytes.Buffer
 	journal := bench.Journal{W: &file}
@@ -1129,7 +1129,7 @@ func journalled(t *testing.T, cfg *bench.Config) (over func(*bench.Raw)) {
 		}
 		for i := range raw.Series {
 			s := &raw.Series[i]
-			most := 1 // what is one run
+			most := 1 // one run
 			switch {
 			case s.Part == bench.Copies, s.Part == bench.Preemption, s.Part == bench.Layers, strings.HasSuffix(s.Key, " kernels"):
 				most = 10 // the device is asked for as many
@@ -1172,7 +1172,7 @@ func journalled(t *testing.T, cfg *bench.Config) (over func(*bench.Raw)) {
 		}
 		whole := file.Len()
 		file.WriteString("costs,launch,ns,12")
-		made.Parts = nil // which are whole is not known then
+		made.Parts = nil // the complete parts are unknown then
 		check("with half a line")
 		file.Truncate(whole)
 		file.WriteString("costs,launch,ns,x\n")
@@ -1182,7 +1182,7 @@ func journalled(t *testing.T, cfg *bench.Config) (over func(*bench.Raw)) {
 	}
 }
 
-// What finds nothing left of the budget is not begun, and what is under way then ends with what it has.
+// If the budget is used up, no part begins, and a running part ends with its present results.
 func TestBudget(t *testing.T) {
 	cfg, _ := small(t)
 	cfg.N, cfg.Budget, cfg.Parts = 1_000_000, time.Second, []string{bench.Costs, bench.Copies}
@@ -1190,7 +1190,7 @@ func TestBudget(t *testing.T) {
 	if errors.Is(err, context.Canceled) || len(raw.Series) == 0 {
 		t.Errorf("%d series, %v", len(raw.Series), err)
 	}
-	// Whenever it is over, launches that are under way beside others come to their end.
+	// At any end of the budget, concurrent launches still end.
 	cfg.Parts = []string{bench.Preemption}
 	for _, budget := range []time.Duration{30, 60, 100, 150, 200, 300} {
 		cfg.Budget = budget * time.Millisecond
@@ -1205,7 +1205,7 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// What is behind a bench's own parts has its share of the budget too: whoever comes first does not use it up.
+// Parts after the bench's own have a share of the budget too: earlier parts do not use it up.
 func TestLater(t *testing.T) {
 	cfg, _ := small(t)
 	var now time.Time
@@ -1227,7 +1227,7 @@ func TestLater(t *testing.T) {
 	}
 }
 
-// A part ends by itself once it has a few runs of each thing, and no other is measured than those that are asked for.
+// A part ends by itself when it has a few runs of each kind, and only the requested parts are measured.
 func TestParts(t *testing.T) {
 	cfg, _ := small(t)
 	runs := func(raw *bench.Raw) []bench.Series { // without those that stand beside every part
@@ -1269,7 +1269,7 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// A pause ends with its time, or before with the budget.
+// A pause ends after its time, or earlier with the budget.
 func TestPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, end := context.WithTimeout(t.Context(), 10*time.Millisecond)
@@ -1283,7 +1283,7 @@ func TestPause(t *testing.T) {
 	})
 }
 
-// Which GPU it is stands before any part begins, and of one without a name nothing is called measured.
+// The GPU is recorded before any part begins; without its name, no result is labelled measured.
 func TestFacts(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	cfg, _ := small(t)
@@ -1357,7 +1357,7 @@ func TestTorn(t *testing.T) {
 	}
 }
 
-// A last line without its end is left out in every form, since its last run may be half a number.
+// An incomplete last line is ignored in every format, since its last number may be cut.
 func TestTornText(t *testing.T) {
 	raw := &bench.Raw{Facts: cuda.Facts{SMs: 4}, Made: bench.Made{Parts: []string{bench.Costs}}, Series: []bench.Series{
 		{Part: bench.Costs, Key: "launch", Unit: "ns", Runs: []int64{1, 2}}, {Part: bench.Costs, Key: "event", Unit: "ns", Runs: []int64{1980}},
@@ -1384,7 +1384,7 @@ func TestTornText(t *testing.T) {
 	}
 }
 
-// Of two files of one call, one is read in place of the other where it has all of its runs, and only then.
+// Of two files of one call, one replaces the other only if it has all of the other's runs.
 func TestHolds(t *testing.T) {
 	runs := func(key string, n int) bench.Series {
 		return bench.Series{Part: bench.Costs, Key: key, Unit: "ns", Runs: []int64{1, 2, 3, 4}[:n]}
@@ -1450,7 +1450,7 @@ func FuzzRead(f *testing.F) {
 			t.Fatal(err)
 		}
 		again, err := bench.Read("again", &out)
-		r.Torn = false // what is written is whole
+		r.Torn = false // the written file is complete
 		if err != nil || !reflect.DeepEqual(r, again) {
 			t.Errorf("written and read again it is another: %v", err)
 		}

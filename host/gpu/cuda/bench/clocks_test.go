@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda/bench"
 )
 
-// Clocks are up when two groups take the same after load for long enough, and the SMs' clock no longer rises: not when a
-// GPU is as steady as it is at rest.
+// Clocks are steady if, after enough load, two groups take the same time and the SMs' clock no longer rises. Two equal
+// groups at the start are not enough, since an idle GPU is steady too.
 func TestSteady(t *testing.T) {
 	const second = 1_000_000_000
 	const ms = 1_000_000
@@ -35,7 +35,7 @@ func TestSteady(t *testing.T) {
 	}
 }
 
-// A GPU is kept busy for as long as is asked for before its pace is taken.
+// A GPU is kept busy for the requested time before its pace is measured.
 func TestWarmth(t *testing.T) {
 	cfg, _ := small(t)
 	cfg.N, cfg.Parts, cfg.Warm = 1, []string{bench.Costs}, 50*time.Millisecond

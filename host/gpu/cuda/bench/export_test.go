@@ -7,29 +7,29 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda"
 )
 
-// Within counts those that ended in a span.
+// Within counts the launches that ended in a span.
 func Within(ended []time.Time, from, to time.Time) int64 { return within(ended, from, to) }
 
-// Spans are the series of preemptions that were seen so.
+// Spans returns the series of these observed preemptions.
 func Spans(key string, kill bool, all []cuda.Preemption) []Series {
 	b := &bench{raw: &Raw{}}
 	b.addSpans(key, kill, all)
 	return b.raw.Series
 }
 
-// Pause is between two arrivals.
+// Pause is the pause between two arrivals.
 var Pause = pause
 
-// Side is that of the network in place on a GPU.
+// Side returns the side of the in-place network on a GPU.
 const Side = side
 
-// UntilWrong is when a control ends that began then.
+// UntilWrong returns the end of a control experiment that began at a time.
 func UntilWrong(began time.Time, of time.Duration) func(launches, hits, wrong int) bool {
 	return (&bench{Config: Config{For: of}}).untilWrong(began)
 }
 
-// Steady tells after which group of launches, from 1, clocks are taken to be up; 0: none. Of each what a launch took and
-// how many there were, and what is said of the SMs' clock, -1: nothing.
+// Steady returns the group of launches, from 1, after which clocks count as steady; 0: none. A group has the time of a
+// launch, the number of launches, and the SMs' clock, -1 if unknown.
 func Steady(enough int64, groups [][3]int) int {
 	s := settling{enough: enough}
 	for i, g := range groups {

@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/params"
 )
 
-// inPlaceHits holds the hits of the network in place to the kernels that were stopped, and their rows by kind too.
+// inPlaceHits compares the hits of the in-place network with the stopped kernels, also in the rows by kind.
 func inPlaceHits(t *testing.T, raw *bench.Raw, hits int) {
 	t.Helper()
 	const key = "killed-in-place stopped in"
@@ -37,8 +37,8 @@ func inPlaceHits(t *testing.T, raw *bench.Raw, hits int) {
 	}
 }
 
-// On a GPU a kill of the network in place that comes at any time finds a kernel that works in place more often than one
-// time in three, and the exit's hardly ever; and those kernels have blocks for several times what an H200 holds.
+// On a GPU a kill of the in-place network at a random time hits an in-place kernel in more than a third of the cases, and
+// rarely the exit. These kernels have several times as many blocks as an H200 holds.
 func TestInPlaceFills(t *testing.T) {
 	f, err := params.Of("h200")
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda/built"
 )
 
-// Who asks for the same at the same time has it made once, whoever comes later has that; another command, or another
-// source, makes another; what fails is not kept. Another folder gets it from where such files are kept, if there is one.
+// Equal concurrent calls build a file once, and later calls use it. Another command or source builds another file.
+// Failures are not stored. Another folder gets the file from the cache, if there is one.
 func TestOf(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("SLUICE_CACHE", filepath.Join(dir, "cache"))
@@ -85,7 +85,7 @@ func TestOf(t *testing.T) {
 			t.Errorf("it leaves %v (%v)", left, err)
 		}
 	}
-	// Another version of the tool, by its size or by what its name leads to, makes another.
+	// Another version of the tool, by its size or its link's target, builds another file.
 	t.Setenv("PATH", dir+string(filepath.ListSeparator)+os.Getenv("PATH"))
 	seen := map[string]bool{}
 	for i, text := range []string{"#!/bin/sh\necho > $1\n", "#!/bin/sh\necho >  $1\n", ""} {

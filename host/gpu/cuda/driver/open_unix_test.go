@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// A library that cannot be opened is told by its own path, whoever else fails to open one at the same time.
+// The error of a library that cannot be opened has its own path, even if other calls fail at the same time.
 func TestOpenErrors(t *testing.T) {
 	dir := t.TempDir()
 	var all sync.WaitGroup

@@ -24,14 +24,14 @@ var (
 	count = flag.Int("kills.n", 10_000, "kills under the address and undefined sanitizers; a tenth of them on tiles as a GPU's, a hundredth under the thread sanitizer")
 )
 
-// random is a program whose layers work in place now and then: they add to what they read, or replace it.
-// Its slot holds a few tensors of the same size, so that a kernel's input may be another's output.
+// random returns a program in which some layers work in place: they add to their input or replace it. Its slot holds a
+// few tensors of the same size, so that a kernel's input may be another's output.
 func random(rng *rand.Rand, small bool) (layers []kernels.Layer, slot, blob []byte) {
 	h, w, c := int32(3+rng.IntN(6)), int32(3+rng.IntN(6)), int32(4+rng.IntN(24))
 	if small {
 		h, w, c = 1+h/3, 1+w/3, 1+c/4
 	}
-	if rng.IntN(3) == 0 { // elements of which several are loaded at once
+	if rng.IntN(3) == 0 { // several elements per load
 		c = max(8, c/8*8)
 	}
 	size := uint32(2 * h * w * c)
@@ -51,10 +51,10 @@ func random(rng *rand.Rand, small bool) (layers []kernels.Layer, slot, blob []by
 			l.OutOffset = l.InOffset
 		case k == 1 && from != to: // a maximum
 			l.Op, l.KH, l.KW, l.PadT, l.PadL = kernels.MaxPool, 3, 3, 1, 1
-			if rng.IntN(2) == 0 { // a window in which a block looks several times
+			if rng.IntN(2) == 0 { // a window in which a block looks at its epoch several times
 				l.KH, l.KW, l.PadT, l.PadL = 7, 7, 3, 3
 			}
-		case k == 2 && from != to: // adds to what is there
+		case k == 2 && from != to: // adds to the old content
 			l.Residual, l.ResOffset, l.ResRow, l.ResPix, l.ResShift = 1, l.OutOffset, l.OutRow, c, 8
 		case from == to:
 			continue
@@ -92,13 +92,13 @@ func random(rng *rand.Rand, small bool) (layers []kernels.Layer, slot, blob []by
 	return layers, slot, blob
 }
 
-// program is what random makes.
+// program is a result of random.
 type program struct {
 	layers     []kernels.Layer
 	slot, blob []byte
 }
 
-// programs are random ones of three layers or more.
+// programs returns random programs of three layers or more.
 func programs(n int, small bool) (all []program) {
 	rng := rand.New(rand.NewPCG(*seed, 9))
 	for range n {
@@ -111,7 +111,7 @@ func programs(n int, small bool) (all []program) {
 	return all
 }
 
-// write puts programs into a file for kills.cpp. It counts kernels that are taken up from one before them.
+// write writes programs to a file for kills.cpp. It counts kernels that resume from an earlier kernel.
 func write(t *testing.T, name string, all []program) (groups int, looks int64) {
 	t.Helper()
 	var out bytes.Buffer
@@ -146,8 +146,8 @@ func write(t *testing.T, name string, all []program) (groups int, looks int64) {
 	return groups, looks
 }
 
-// build is kills.cpp, as a compiler makes it. Compiling is half of what these tests cost, so what runs once is optimised
-// less, and clang, in a third of g++'s time, makes what has the address sanitizer.
+// build compiles kills.cpp. Compiling is half of the time of these tests. So code that runs once is optimised less, and
+// clang, which needs a third of g++'s time, builds the one with the address sanitizer.
 func build(t *testing.T, compiler string, flags ...string) string {
 	t.Helper()
 	sources := []string{"src/kills.cpp", "src/kernels.hpp", "src/cpu.hpp", "src/entries_cpu.hpp"}
@@ -159,8 +159,8 @@ func build(t *testing.T, compiler string, flags ...string) string {
 	return bin
 }
 
-// deepest are layers of the elements that bring each part of a sum furthest, as deep as layers may be, or deep enough for
-// the lower parts to overflow. Shifts leave what an overflow would change.
+// deepest returns layers with elements that make each part of a sum as large as possible: as deep as allowed, or deep
+// enough for the lower parts to overflow. Their shifts keep the bits that an overflow would change.
 func deepest() (all []program) {
 	for _, x := range []struct {
 		in, w int16
@@ -187,8 +187,8 @@ func deepest() (all []program) {
 	return all
 }
 
-// TestTensor emulates tensor cores on the CPU, as PTX's manual says what each thread has: what comes of random and of the
-// deepest layers is what the CPU's own products give, without an overflow.
+// TestTensor emulates tensor cores on the CPU, with the values of each thread as in PTX's manual. Results of random and
+// deepest layers equal the CPU's own products, without an overflow.
 func TestTensor(t *testing.T) {
 	dir := t.TempDir()
 	all, one := filepath.Join(dir, "all"), filepath.Join(dir, "one")
@@ -218,9 +218,9 @@ func TestTensor(t *testing.T) {
 
 var said = regexp.MustCompile(`^[0-9a-f]{16} (\d+) kills in (\d+) runs of \d+ programs of (\d+) looks, (\d+) that no block saw, (\d+) went back over whole kernels, (\d+) not counted: (\d+) differ\n$`)
 
-// TestKills stops random programs at any place on the CPU build, restores them and compares their memory:
-// not a byte may differ, under sanitizers too. A boolean in place of the epoch, and a group that is one
-// kernel short, must differ. Most run on small tiles, of which a kernel has as many and a second sees more.
+// TestKills stops random programs at any place on the CPU build, restores them and compares their memory, also with
+// sanitizers: no byte may differ. With a boolean instead of the epoch, or a group that is one kernel short, memories must
+// differ. Most runs use small tiles, which allow more kills per second.
 func TestKills(t *testing.T) {
 	dir := t.TempDir()
 	big, small := filepath.Join(dir, "big"), filepath.Join(dir, "small")

@@ -9,19 +9,19 @@ import (
 
 // Looks describes the looks at the epoch in one PTX entry, and what a product costs between them.
 type Looks struct {
-	All     int // barriers that all threads leave alike, by what a look has loaded
+	All     int // barriers after which all threads take the same branch, by the loaded epoch
 	Loads   int // loads past the L1
-	InSteps int // of these, in the loop over a product's steps, run once in Poll steps
+	InSteps int // of these, loads in the loop over a product's steps, executed once in Poll steps
 	Look    int // instructions of that look
 	Product int // instructions between a step's two barriers, run once a step by every thread
 	Tensor  int // of these, products on tensor cores
-	Step    int // least number of instructions of a whole step, which is one that loads nothing for the next
-	Loaded  int // and of one that does
+	Step    int // least number of instructions of a whole step that loads nothing for the next step
+	Loaded  int // the same for a step that loads
 	Atomics int // atomics of blocks that leave, of one that ends late, of one that is timed
 }
 
-// Share is the most that looks cost a product of some steps, in PTX instructions. The wait for memory in a look is not
-// counted.
+// Share returns the largest share of looks in a product of some steps, in PTX instructions. The wait for memory in a look
+// is not counted.
 func (l Looks) Share(steps int) float64 {
 	return float64((steps+Poll-1)/Poll*l.Look) / float64(steps*l.Loaded)
 }
@@ -101,13 +101,13 @@ func LooksOf(ptx, entry string) (l Looks, err error) {
 		}
 		return to
 	}
-	// Elements one by one are what no wide layer loads.
+	// Wide layers load no single elements.
 	narrow := func(x string) bool { return vote(x) || strings.HasPrefix(x, "ld.global.u16") }
 	if l.Step = shortest(code, next, second, first, away(narrow)); l.Step == 0 {
 		return l, fmt.Errorf("kernels: %s: no step follows another without a look", entry)
 	}
 	l.Step += l.Product + 2
-	// The loads of the next step: by way of each, the least.
+	// The loads of the next step: the shortest path through each.
 	for i, x := range code {
 		if !strings.HasPrefix(x, "ld.global.v4.u32") {
 			continue
@@ -129,8 +129,8 @@ func LooksOf(ptx, entry string) (l Looks, err error) {
 	return l, nil
 }
 
-// shortest is the least number of instructions from one to another, without the first and with the second, on a way
-// that avoids some; 0: there is none.
+// shortest returns the least number of instructions from one to another, without the first and with the second, on a
+// path that avoids some; 0: there is no path.
 func shortest(code []string, next func(int) []int, from, to int, avoid func(int) bool) int {
 	far := map[int]int{from: 0}
 	for at := []int{from}; len(at) > 0; { // by distance: labels cost nothing

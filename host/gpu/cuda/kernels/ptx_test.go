@@ -7,8 +7,8 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda/kernels"
 )
 
-// The PTX is what was made of the sources, a block looks in each of its loops, past the L1, and looks cost a
-// product under 2 % in instructions where it has two tiles or more, and under 3 % where it has one.
+// The PTX is built from the present sources. A block looks at its epoch in each of its loops, past the L1. Looks are less
+// than 2 % of a product's instructions with two tiles or more, and less than 3 % with one.
 func TestPTX(t *testing.T) {
 	if err := kernels.Check(kernels.PTX); err != nil {
 		t.Fatal(err)

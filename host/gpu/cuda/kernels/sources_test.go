@@ -11,13 +11,13 @@ import (
 //go:embed src/entries.cu
 var entries string
 
-// Sources is the hash of the sources.
+// Sources returns the hash of the sources.
 func Sources() string {
 	sum := sha256.Sum256([]byte(cuda + bodies + entries))
 	return hex.EncodeToString(sum[:])
 }
 
-// Check checks that a PTX is exactly what ptx.py makes of the sources.
+// Check checks that a PTX is the output of ptx.py for the sources.
 func Check(ptx string) error {
 	line, body, _ := strings.Cut(ptx, "\n")
 	var of, sum, arch string

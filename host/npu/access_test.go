@@ -29,7 +29,7 @@ func quietDriver(t *testing.T, o Opts) (*Driver, *fakeBus, *testNet) {
 	return d, f, n
 }
 
-// refusedAs holds an error to what was refused: what the driver tried, the register, and the value.
+// refusedAs checks that an error names the refused access: the driver's action, the register, and the value.
 func refusedAs(t *testing.T, err error, off uint32, words ...string) {
 	t.Helper()
 	bus := (*BusError)(nil)
@@ -43,7 +43,7 @@ func refusedAs(t *testing.T, err error, off uint32, words ...string) {
 	}
 }
 
-// serves loads the network where it is not there, and runs it.
+// serves loads the network if necessary, and runs it.
 func serves(t *testing.T, d *Driver, n *testNet, load bool) {
 	t.Helper()
 	if load {
@@ -64,7 +64,7 @@ func serves(t *testing.T, d *Driver, n *testNet, load bool) {
 	}
 }
 
-// refusedLoad is a load of which the hardware refuses a write: nothing of the network is left.
+// refusedLoad loads a network while the hardware refuses a write: nothing of the network may remain.
 func refusedLoad(t *testing.T, d *Driver, n *testNet, off uint32, words ...string) {
 	t.Helper()
 	refusedAs(t, d.Load(t.Context(), n.b), off, append(words, "load two-exits on npu", "bases and FBCB of two-exits")...)
@@ -76,7 +76,7 @@ func refusedLoad(t *testing.T, d *Driver, n *testNet, off uint32, words ...strin
 	}
 }
 
-// refusedRun is a launch of which the hardware refuses a write: it says so, and a reset is due.
+// refusedRun launches while the hardware refuses a write: the error names it, and a reset is necessary.
 func refusedRun(t *testing.T, d *Driver, n *testNet, off uint32, words ...string) {
 	t.Helper()
 	admit(t, d, rand.New(rand.NewPCG(1, 1)), 1, 2)
@@ -109,7 +109,7 @@ func TestRefusedNew(t *testing.T) {
 	}
 }
 
-// Every write of a load counts: refused, it ends it, and the next one is whole again.
+// Every refused write ends the load, and the next load is complete.
 func TestRefusedLoad(t *testing.T) {
 	d, f, n := quietDriver(t, Opts{})
 	for _, c := range []struct {
@@ -141,7 +141,7 @@ func TestRefusedLoad(t *testing.T) {
 	}
 }
 
-// A network whose bases have all the bits they need, and whose end has not, would wrap: it is refused on every build.
+// A network whose bases fit the address bits and whose end does not would wrap: it is rejected on every build.
 func TestRefusedEnd(t *testing.T) {
 	design := testDesign(t)
 	n := newTestNet(t, design)
@@ -163,8 +163,7 @@ func TestRefusedEnd(t *testing.T) {
 	}
 }
 
-// Every write of a start counts. None is given where one before it was refused, and one that was refused itself is
-// not waited for.
+// Every write of a start is checked. After a refused write the start is not given, and a refused start is not awaited.
 func TestRefusedStart(t *testing.T) {
 	d, f, n := quietDriver(t, Opts{})
 	if err := d.Load(t.Context(), n.b); err != nil {
@@ -206,7 +205,7 @@ func TestRefusedStart(t *testing.T) {
 	serves(t, d, n, false)
 }
 
-// A mark that somebody else has left is not ours, wherever it comes.
+// A mark of a foreign refused access does not count as ours, at any time.
 func TestMarkOfOthers(t *testing.T) {
 	d, f, n := quietDriver(t, Opts{})
 	mark := func() { f.regs[abi.RegAccess] = abi.RegAccessRefusedMask }
@@ -228,7 +227,7 @@ func TestMarkOfOthers(t *testing.T) {
 	}
 }
 
-// longBus is a bus whose first wait for a start brings no interrupt; look is what happens by then.
+// longBus is a bus whose first wait for a start ends without an interrupt; look is called then.
 type longBus struct {
 	*fakeBus
 	look  func()
@@ -244,7 +243,7 @@ func (b *longBus) WaitIRQ(ctx context.Context, limit uint64) (uint64, error) {
 	return b.fakeBus.WaitIRQ(ctx, limit)
 }
 
-// A start that takes long is waited for to its limit, a mark of others or none.
+// A long start is awaited until its limit, with or without a foreign mark.
 func TestLongStart(t *testing.T) {
 	d, f, n := quietDriver(t, Opts{CycleLimit: 5 << 20})
 	for name, look := range map[string]func(){
@@ -263,7 +262,7 @@ func TestLongStart(t *testing.T) {
 			}
 		})
 	}
-	// One that is lost without a mark is a hang, and known at the first look.
+	// A start that is lost without a mark is a hang, detected at the first check.
 	b := &losing{fakeBus: f}
 	d.bus = b
 	admit(t, d, rand.New(rand.NewPCG(1, 1)), 1)
@@ -283,8 +282,7 @@ func (b *losing) WriteReg(off, v uint32) error {
 	return b.fakeBus.WriteReg(off, v)
 }
 
-// quietRTL is the RTL as a board's top has it: what it refuses is answered OKAY. spoil is what a write becomes on
-// its way.
+// quietRTL is the RTL as in a board's top: refused accesses are answered with OKAY. spoil changes a write on its way.
 type quietRTL struct {
 	*Cosim
 	spoil func(off, v uint32) uint32
@@ -317,7 +315,7 @@ func TestCosimRefused(t *testing.T) {
 	c, design := openTestCosim(t, CosimOpts{DRAMBytes: 1 << 20, Base: 1 << 32})
 	q := &quietRTL{Cosim: c}
 	n := newTestNet(t, design)
-	// An access of somebody who was here before.
+	// A foreign access before.
 	if err := q.WriteReg(abi.RegID, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -372,7 +370,7 @@ func TestCosimRefused(t *testing.T) {
 		if got := d.Counters()[abi.CntStarts]; got != before {
 			t.Errorf("%v: %d starts", c.words, got-before)
 		}
-		if err := q.WriteReg(abi.RegID, 0); err != nil { // somebody else's, once more
+		if err := q.WriteReg(abi.RegID, 0); err != nil { // another foreign access
 			t.Fatal(err)
 		}
 		serves(t, d, n, false)

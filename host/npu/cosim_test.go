@@ -27,7 +27,7 @@ import (
 // testConfigs are tried in this order; one must have been built (make cosim).
 var testConfigs = []string{"tiny", "small", "run"}
 
-// openTestCosim starts a co-simulation of whatever configuration has been built.
+// openTestCosim starts a co-simulation of any configuration that has been built.
 func openTestCosim(t testing.TB, o CosimOpts) (*Cosim, configs.Design) {
 	t.Helper()
 	var errs []error
@@ -74,8 +74,8 @@ func cosimDriver(t *testing.T, o CosimOpts, opts Opts) (*Driver, *Cosim, *testNe
 	return d, c, n
 }
 
-// The hardware computes what the test does, and takes the same cycles every time: in a process,
-// after a reset, and in another process.
+// The hardware computes the test's results and always takes the same cycles: in a process, after a reset, and in another
+// process.
 func TestCosimRun(t *testing.T) {
 	var cycles [2][]uint64
 	for process := range cycles {
@@ -83,7 +83,7 @@ func TestCosimRun(t *testing.T) {
 		rng := rand.New(rand.NewPCG(5, 5))
 		ids := []device.RequestID{1, 2, 3, 4, 5, 6, 7, 8}
 		in := admit(t, d, rng, ids...)
-		// A threshold in the middle of what the inputs show at the first exit splits the batch.
+		// A threshold in the middle of the inputs' confidences at the first exit splits the batch.
 		var confs []float32
 		for _, id := range ids {
 			_, conf := bundle.Confidence(n.logits(in[id], 0), 6)
@@ -147,8 +147,8 @@ func TestCosimRun(t *testing.T) {
 	}
 }
 
-// What enlarges maps, and norms of layers, have no operators of the hardware of their own (dse/onnx/upsample.go, norm.go):
-// their layers compute what the golden executor does. Norms need a design with post: make test-verify names one.
+// Upsampling and layer norms have no operators in hardware (dse/onnx/upsample.go, norm.go): they are lowered to layers, which
+// must equal the golden executor. Norms need a design with post: make test-verify uses one.
 func TestCosimUpsample(t *testing.T) {
 	c, design := openTestCosim(t, CosimOpts{DRAMBytes: 4 << 20, Base: 1 << 32})
 	d, err := New(c, Opts{ClockHz: int64(design.ClockMHz * 1e6)})
@@ -202,7 +202,7 @@ func TestCosimUpsample(t *testing.T) {
 	}
 }
 
-// Every fault of the memory ends in its own error; after a reset the same launch succeeds.
+// Every memory fault causes its own error; after a reset the same launch succeeds.
 func TestCosimFaults(t *testing.T) {
 	const watchdog = 3000
 	d, c, n := cosimDriver(t, CosimOpts{DRAMBytes: 1 << 20}, Opts{Watchdog: watchdog, CycleLimit: 1 << 20})
@@ -249,7 +249,7 @@ func TestCosimFaults(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		good("after " + name)
-		// What is never answered blocks an ID for good; only a hard reset gives it back.
+		// An access without an answer blocks an ID permanently; only a hard reset frees it.
 		if err := c.HardReset(); err != nil {
 			t.Fatal(err)
 		}
@@ -305,7 +305,7 @@ func TestCosimLimit(t *testing.T) {
 	}
 }
 
-// Registers: what is refused, how long an access takes, what a reset leaves.
+// Registers: refused accesses, the time of an access, the values after a reset.
 func TestCosimRegisters(t *testing.T) {
 	c, _ := openTestCosim(t, CosimOpts{})
 	defer func() {
@@ -394,7 +394,7 @@ func readTime(b Bus) (cycles uint64, err error) {
 	return uint64(hi)<<32 | uint64(lo), nil
 }
 
-// TIME counts every cycle since the reset, whatever is commanded, over 32 bits of a model and on the RTL.
+// TIME counts every cycle since the reset, for all commands, beyond 32 bits in a model and on the RTL.
 func TestReadTime(t *testing.T) {
 	c, _ := openTestCosim(t, CosimOpts{})
 	defer func() {
@@ -409,7 +409,7 @@ func TestReadTime(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return v - at // the cycles of the reset itself do not count there
+		return v - at // without the cycles of the reset itself
 	}
 	zero := now()
 	if _, err := c.WaitIRQ(t.Context(), 1000); !errors.Is(err, ErrNoIRQ) {
@@ -441,7 +441,7 @@ func TestReadTime(t *testing.T) {
 	}
 }
 
-// What is no message is answered as an error, and the process lives on.
+// Invalid messages are answered with an error, and the process continues.
 func TestCosimBadMessages(t *testing.T) {
 	c, _ := openTestCosim(t, CosimOpts{})
 	defer func() {
@@ -507,7 +507,7 @@ func TestCosimBadMessages(t *testing.T) {
 	}
 }
 
-// The process goes when its socket does, also in the middle of a long run.
+// The process ends when its socket closes, even during a long run.
 func TestCosimEnds(t *testing.T) {
 	c, _ := openTestCosim(t, CosimOpts{})
 	if _, err := c.conn.Write(request(opRun, 1, 0, 1<<20)); err != nil { // 2^52 cycles
@@ -601,7 +601,7 @@ func TestCosimSilent(t *testing.T) {
 			t.Fatalf("ID is %#x, %v: answers are mistaken for others", v, err)
 		}
 	}
-	// What was given up has been done: 1,000 cycles, a read, a write, three reads.
+	// The abandoned calls were executed: 1,000 cycles, a read, a write, three reads.
 	if got := c.Cycles() - cycles; got != 1000+5*3 {
 		t.Errorf("the clock moved by %d cycles, expected %d", got, 1000+5*3)
 	}
@@ -616,14 +616,14 @@ func TestCosimSilent(t *testing.T) {
 		check(t, n, l, rep, in)
 	}
 
-	// Close ends what waits, and a process that does not end by itself.
+	// Close ends waiting calls, and kills a process that does not end by itself.
 	stop()
 	waits := make(chan error)
 	go func() {
 		_, err := c.WaitIRQ(context.Background(), 1<<40)
 		waits <- err
 	}()
-	for len(c.link) > 0 { // it has begun
+	for len(c.link) > 0 { // until it has begun
 		time.Sleep(time.Millisecond)
 	}
 	if err := c.Close(); err == nil || !strings.Contains(err.Error(), "killed") {
@@ -659,7 +659,7 @@ func TestCosimLife(t *testing.T) {
 	}
 }
 
-// Close unmaps the memory: nobody touches it afterwards, and who is at it is waited for.
+// Close unmaps the memory: it waits for running accesses, and later ones are rejected.
 func TestAdmitBesideClose(t *testing.T) {
 	for range 20 {
 		d, _, n := cosimDriver(t, CosimOpts{DRAMBytes: 1 << 20}, Opts{})
@@ -694,7 +694,7 @@ func TestAdmitBesideClose(t *testing.T) {
 	}
 }
 
-// A simulator of other registers, or of another design, is named as that, with what builds the right one.
+// A simulator of other registers or another design is reported as such, with the command that builds the right one.
 func TestCosimFits(t *testing.T) {
 	for _, c := range []struct {
 		info CosimInfo
@@ -787,7 +787,7 @@ func TestFindCosim(t *testing.T) {
 	}
 }
 
-// The register traffic of the hardware, recorded, is a file of test vectors: both sides agree.
+// Recorded register traffic of the hardware is a file of test vectors, which the simulator accepts.
 func TestCosimPlay(t *testing.T) {
 	d, c, n := cosimDriver(t, CosimOpts{DRAMBytes: 1 << 20}, Opts{})
 	in := admit(t, d, rand.New(rand.NewPCG(5, 5)), 1, 2)
@@ -854,8 +854,8 @@ func BenchmarkCosimIdle(b *testing.B) {
 	}
 }
 
-// TestRefusedIsTheHardwares: abi.Refused, which keeps a board's bus from accesses that would abort the
-// process, says of every address and of random values what the RTL answers.
+// TestRefusedIsTheHardwares: abi.Refused, which protects a board's bus from accesses that would abort the process, agrees
+// with the RTL for every address and for random values.
 func TestRefusedIsTheHardwares(t *testing.T) {
 	c, _ := openTestCosim(t, CosimOpts{})
 	defer c.Close()
@@ -884,7 +884,7 @@ func TestRefusedIsTheHardwares(t *testing.T) {
 	}
 }
 
-// What the process says as it ends is in the error, also where its socket ends first.
+// The process' last output is in the error, even if its socket closes first.
 func TestCosimLastWords(t *testing.T) {
 	binary := filepath.Join(t.TempDir(), "npu_cosim")
 	script := "#!/bin/sh\nexec 3>&-\nsleep 0.2\necho 'all stages wait' >&2\nexit 6\n"

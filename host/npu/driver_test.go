@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// never is a threshold that no confidence reaches.
+// never is a threshold above all confidences.
 const never = 2
 
 func admit(t *testing.T, d *Driver, rng *rand.Rand, ids ...device.RequestID) map[device.RequestID][]int16 {
@@ -103,7 +103,7 @@ func TestRun(t *testing.T) {
 	if left == 0 {
 		t.Error("no threshold split the batch: the test does not test compaction")
 	}
-	// A preempted batch goes on where it stopped, in another order and alone.
+	// A preempted batch resumes where it stopped, in another order and alone.
 	if _, err := d.Run(t.Context(), launch(0, 0, never, 10, 11, 12)); err != nil {
 		t.Fatal(err)
 	}
@@ -229,7 +229,7 @@ func TestLoadRefused(t *testing.T) {
 	check(t, n, l, rep, in)
 }
 
-// What is unloaded gives its memory back, but not under samples, and can be loaded again.
+// Unloading a network frees its memory, but not while samples use it, and it can be loaded again.
 func TestUnload(t *testing.T) {
 	d, f, n := fakeDriver(t, Opts{})
 	rng := rand.New(rand.NewPCG(1, 1))

@@ -40,13 +40,13 @@ import (
 	"github.com/sluice-npu/sluice/host/soft"
 )
 
-// servesAlone has this program be a server, in a process of its own, until its input ends.
+// servesAlone makes this program a server in its own process, until its input ends.
 const servesAlone = "SLUICE_TEST_SERVES"
 
-// servesBare has that server answer REST as it answered the first time, so that net/http alone is left.
+// servesBare makes that server repeat its first REST answer, so that only net/http is measured.
 const servesBare = "SLUICE_TEST_BARE"
 
-// bare gives the answer that h gave first.
+// bare repeats the first answer of h.
 func bare(h http.Handler) http.Handler {
 	var once sync.Once
 	var first *httptest.ResponseRecorder
@@ -66,7 +66,7 @@ func bare(h http.Handler) http.Handler {
 	})
 }
 
-// serveAlone serves the bundle that the environment names, with numerics that take no time, and says where.
+// serveAlone serves the bundle named by the environment, with numerics that take no time, and prints its address.
 func serveAlone(path string) error {
 	defer runtime.KeepAlive(serve.Ballast())
 	s, err := serve.New(context.Background(), serve.Options{Open: stubbed(true)})
@@ -106,7 +106,7 @@ func stubbed(timely bool) serve.Opener {
 	}
 }
 
-// paced is a folder with the model tiny, each segment taking so long, whatever the batch.
+// paced returns a folder with the model tiny, where each segment takes a fixed time for every batch size.
 func paced(t testing.TB, segment time.Duration) (dir string, table *sched.Table) {
 	b, err := tiny()
 	if err != nil {
@@ -115,7 +115,7 @@ func paced(t testing.TB, segment time.Duration) (dir string, table *sched.Table)
 	c := *b
 	c.Latency = slices.Clone(b.Latency)
 	for i := range c.Latency {
-		if e := &c.Latency[i]; segment > 0 { // else the table's own
+		if e := &c.Latency[i]; segment > 0 { // otherwise the table's own time
 			e.P50 = segment.Nanoseconds() * int64(e.Last-e.First+1)
 			e.P99 = e.P50
 		}
@@ -130,9 +130,8 @@ func paced(t testing.TB, segment time.Duration) (dir string, table *sched.Table)
 	return dir, table
 }
 
-// BenchmarkRequest: the server's CPU time a request, of a process of its own, with eight calls at a time; REST and gRPC, and
-// what net/http alone takes of REST's. What
-// starting, the first requests and draining take is measured beside and taken off.
+// BenchmarkRequest: CPU time per request of a server in its own process, with eight concurrent calls, for REST and gRPC,
+// and the share of net/http in REST's. The time of starting, the first requests and draining is subtracted.
 func BenchmarkRequest(b *testing.B) {
 	dir, _ := paced(b, 10*time.Microsecond)
 	served := func(b *testing.B, face string, n int) time.Duration {
@@ -182,13 +181,13 @@ func BenchmarkRequest(b *testing.B) {
 	}
 }
 
-// BenchmarkLatency: p99 at half of a device's capacity through gRPC over loopback, and of the core alone on the same arrivals, at
-// the same time, so that both have the same machine; each with the 95 % interval that so many requests leave of it.
+// BenchmarkLatency: p99 at half of a device's capacity through gRPC over loopback, and of the core alone with the same
+// arrivals at the same time, so that both have the same load of the machine; each with its 95 % interval.
 func BenchmarkLatency(b *testing.B) {
 	const segment = 5 * time.Millisecond
 	dir, table := paced(b, segment)
 	n := max(b.N, 4000)                                      // of 1,000, ten are beyond p99
-	at, err := load.Poisson(0.5/(2*segment.Seconds()), n, 1) // of a device that serves one at a time
+	at, err := load.Poisson(0.5/(2*segment.Seconds()), n, 1) // half the rate of a device that serves one at a time
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -275,7 +274,8 @@ func readBundle(t testing.TB, dir string) *bundle.Bundle {
 	return b
 }
 
-// servedBy serves a folder's models by a policy, over gRPC. admits: what cannot be met by the table is refused.
+// servedBy serves a folder's models with a policy, over gRPC. admits: requests that cannot be in time by the table are
+// refused.
 func servedBy(b *testing.B, dir, policy string, admits bool) (*serve.Server, oip.GRPCInferenceServiceClient) {
 	s, err := serve.New(context.WithoutCancel(b.Context()), serve.Options{Open: stubbed(admits), Defaults: serve.Settings{Policy: policy, Queue: 1 << 16}})
 	if err == nil {
@@ -304,16 +304,16 @@ func servedBy(b *testing.B, dir, policy string, admits bool) (*serve.Server, oip
 	return s, oip.NewGRPCInferenceServiceClient(conn)
 }
 
-// Overload, as BenchmarkOverload and TestOverloadHolds have it: segments so long that ten times capacity is no load for the
-// machine, and what full batches of eight serve a second where half leave at the first of two exits.
+// Overload in BenchmarkOverload and TestOverloadHolds: segments are so long that ten times the capacity is no load for the
+// machine. The capacity is that of full batches of eight, where half leave at the first of two exits.
 const (
 	overSegment = 100 * time.Millisecond
 	overSLO     = 1250 * time.Millisecond
 	overFull    = 8 / (1.5 * 100e-3)
 )
 
-// overload asks for ten seconds at times what full batches serve. Nobody waits longer than the last deadline, so it ends then,
-// however long the queue is. late is how late the sender, which only sleeps, sent each request.
+// overload sends requests for ten seconds at a multiple of the capacity. No request waits longer than the last deadline,
+// so it ends then, for any length of the queue. late is the delay of each request at the sender, which only sleeps.
 func overload(tb testing.TB, times float64, seed uint64, ask func(ctx context.Context, params map[string]any) error) (onTime float64, refused, late []time.Duration) {
 	n := int(10 * times * overFull)
 	at, err := load.Poisson(times*overFull, n, seed)
@@ -348,8 +348,8 @@ func overload(tb testing.TB, times float64, seed uint64, ask func(ctx context.Co
 	return onTime / time.Since(start).Seconds(), refused, late
 }
 
-// TestOverloadHolds: where the machine takes no time, fluid+ serves at 2, 5 and 10 times capacity at least 95 % of its peak on
-// time, and fluid 90 %; what is refused is told at once.
+// TestOverloadHolds: without the machine's own time, fluid+ serves at 2, 5 and 10 times capacity at least 95 % of its peak
+// on time, and fluid 90 %. Refusals are immediate.
 func TestOverloadHolds(t *testing.T) {
 	dir, _ := paced(t, overSegment)
 	for policy, least := range map[string]float64{"fluid+": 0.95, "fluid": 0.9} {
@@ -383,11 +383,11 @@ func TestOverloadHolds(t *testing.T) {
 	}
 }
 
-// BenchmarkOverload: what is served on time a second through gRPC over loopback, how long a refusal takes, and the spread over
-// seeds. Half of the requests leave at the first of two exits. "batcher" is as Triton's
-// dynamic batcher: whole batches, a short wait for others, exits taken when the batch has ended, nothing refused by the table.
-// sent-late-p99-ms and segment-late-max-ms are the machine's share: how late the sender, which only sleeps, sent a request, and how
-// much longer than its time a segment took, which is a timer. A refusal waits for the same processors twice or more.
+// BenchmarkOverload: requests served on time per second through gRPC over loopback, the time of a refusal, and the spread
+// over seeds. Half of the requests leave at the first of two exits. "batcher" is like Triton's dynamic batcher: whole
+// batches, a short wait for others, exits taken at the end of the batch, no refusal by the table. sent-late-p99-ms and
+// segment-late-max-ms show the machine's share: the delay of the sender, which only sleeps, and of a segment, which is a
+// timer. A refusal waits for the same processors twice or more.
 func BenchmarkOverload(b *testing.B) {
 	dir, _ := paced(b, overSegment)
 	for _, p := range []struct {

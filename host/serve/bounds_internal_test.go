@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestNames: the names of a request's objects are not remembered, which took twenty times the memory of the request.
+// TestNames: the names of a request's objects are not stored; storing them took twenty times the memory of the request.
 func TestNames(t *testing.T) {
 	var names strings.Builder
 	for i := range 100_000 {

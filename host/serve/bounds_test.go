@@ -24,7 +24,7 @@ import (
 	"github.com/sluice-npu/sluice/host/serve/oip"
 )
 
-// unread opens a stream with 64 requests and reads no answer: together they are more than may be under way.
+// unread opens a stream with 64 requests, more than the limit, and reads no answer.
 func unread(t *testing.T, s *running) oip.GRPCInferenceService_ModelStreamInferClient {
 	t.Helper()
 	c, err := grpc.NewClient(listen(t, s), grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithInitialWindowSize(1<<16), grpc.WithInitialConnWindowSize(1<<16))
@@ -46,7 +46,7 @@ func unread(t *testing.T, s *running) oip.GRPCInferenceService_ModelStreamInferC
 	return ss
 }
 
-// TestUnreadStream: a client that reads no answers keeps no place in the queue, and the server ends all the same.
+// TestUnreadStream: a client that reads no answers occupies no place in the queue, and does not keep the server from ending.
 func TestUnreadStream(t *testing.T) {
 	s := start(t, 0, func(o *serve.Options) { o.Defaults.Queue = 64 })
 	unread(t, s)
@@ -78,7 +78,7 @@ func TestUnreadStreamEnds(t *testing.T) {
 	}
 }
 
-// TestLongDeadlines: a deadline beyond all times is none that has passed.
+// TestLongDeadlines: a deadline beyond the range of times has not passed.
 func TestLongDeadlines(t *testing.T) {
 	s := start(t, 0, nil)
 	for _, d := range []time.Duration{math.MaxInt64, 200 * 365 * 24 * time.Hour} {
@@ -93,8 +93,8 @@ func TestLongDeadlines(t *testing.T) {
 	}
 }
 
-// TestSnapshotsInOrder: of two snapshots the one with the larger number has the larger counts, and the server's are its only
-// model's.
+// TestSnapshotsInOrder: of two snapshots the one with the larger number has the larger counts, and the server's counts are
+// those of its only model.
 func TestSnapshotsInOrder(t *testing.T) {
 	s := start(t, 0, nil)
 	var clients, lookers sync.WaitGroup
@@ -138,7 +138,7 @@ func TestSnapshotsInOrder(t *testing.T) {
 	}
 }
 
-// raw is a message as bytes.
+// raw is a message in bytes.
 type raw []byte
 
 // rawCodec sends them.
@@ -148,7 +148,7 @@ func (rawCodec) Name() string                  { return "proto" }
 func (rawCodec) Marshal(v any) ([]byte, error) { return v.(raw), nil }
 func (rawCodec) Unmarshal([]byte, any) error   { return nil }
 
-// TestFewTensors: a short message does not take much memory, whatever it holds.
+// TestFewTensors: a short message does not use much memory, for any content.
 func TestFewTensors(t *testing.T) {
 	const size = 1 << 20
 	s := start(t, 0, func(o *serve.Options) { o.Limits.Message = size })
@@ -196,14 +196,14 @@ func TestFewTensors(t *testing.T) {
 		"parameters":  list(`{"parameters":{"a":[`, "[],", "[]]}}"),
 		"of a tensor": list(`{"inputs":[{"parameters":{"a":[`, "1,", "1]}}]}"),
 	} {
-		within(name, func() bool { // longer than the model's requests may be, it is refused for that alone
+		within(name, func() bool { // refused only because it is longer than the model's requests may be
 			code, _, _ := post(t, s.rest+"/v2/models/tiny/infer", b, 0)
 			return code == 400
 		})
 	}
 }
 
-// TestMemory: requests under way take no more than they may, together.
+// TestMemory: all requests in flight together stay within the memory limit.
 func TestMemory(t *testing.T) {
 	s := start(t, 300*time.Millisecond, func(o *serve.Options) { o.Limits.Memory = 2 * 4 * pixels })
 	ended := make(chan error, 1)
@@ -237,7 +237,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestKeptOnce: a request that waits is kept in the device's form alone, half as long as FP32.
+// TestKeptOnce: a waiting request is stored only in the device's format, half as large as FP32.
 func TestKeptOnce(t *testing.T) {
 	const n, samples = 24, 64
 	s := start(t, 500*time.Millisecond, func(o *serve.Options) { o.Defaults.Queue = 2 * n * samples })
@@ -254,7 +254,7 @@ func TestKeptOnce(t *testing.T) {
 	live := func() int64 {
 		var m runtime.MemStats
 		runtime.GC()
-		runtime.GC() // what pools held
+		runtime.GC() // frees the content of pools
 		runtime.ReadMemStats(&m)
 		return int64(m.HeapAlloc)
 	}

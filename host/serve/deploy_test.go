@@ -16,7 +16,7 @@ import (
 	"testing"
 )
 
-// TestUnit: systemd reads the unit without a complaint, and calls it well confined (0 is the least exposure, 10 the most).
+// TestUnit: systemd accepts the unit without warnings, and rates its exposure as low (from 0 to 10).
 func TestUnit(t *testing.T) {
 	if _, err := exec.LookPath("systemd-analyze"); err != nil {
 		t.Fatalf("%v: install the package systemd", err)
@@ -42,7 +42,7 @@ func TestUnit(t *testing.T) {
 	}
 }
 
-// files are those of a tar archive.
+// files returns the files of a tar archive.
 func files(t *testing.T, archive io.Reader) map[string][]byte {
 	t.Helper()
 	out := map[string][]byte{}
@@ -63,8 +63,8 @@ func files(t *testing.T, archive io.Reader) map[string][]byte {
 	}
 }
 
-// TestImage: every part of the OCI image that SLUICE_OCI names (make oci) is what its digest and size say, and the program in
-// it runs from an empty root.
+// TestImage: every part of the OCI image in SLUICE_OCI (make oci) matches its digest and size, and its program runs from
+// an empty root.
 func TestImage(t *testing.T) {
 	path := os.Getenv("SLUICE_OCI")
 	if path == "" {
@@ -132,7 +132,7 @@ func TestImage(t *testing.T) {
 	}
 	args := append([]string{root, "/sluice"}, config.Config.Cmd...)
 	out, err := exec.CommandContext(t.Context(), "chroot", args...).CombinedOutput()
-	if !strings.Contains(string(out), "/models: no such file") { // there is no repository, and it comes as far as that
+	if !strings.Contains(string(out), "/models: no such file") { // it runs until it misses the repository
 		t.Errorf("%v: %v\n%s", args, err, out)
 	}
 }

@@ -24,7 +24,7 @@ import (
 	"github.com/sluice-npu/sluice/host/soft"
 )
 
-// also adds the model tiny once more, under another name and with settings of its own.
+// also adds the model tiny again, with another name and its own settings.
 func (s *running) also(t *testing.T, name, settings string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(s.dir, "tiny.sluice"))
@@ -44,8 +44,8 @@ func ask(ctx context.Context, s *running, model string, params map[string]*oip.I
 	return s.ModelInfer(ctx, q)
 }
 
-// TestModelsShareADevice: models of one design and one policy are on one device, one launch at a time, while they come and
-// go; one of another policy has a device of its own.
+// TestModelsShareADevice: models of one design and one policy are on one device, one launch at a time, while they are
+// loaded and unloaded. A model with another policy has its own device.
 func TestModelsShareADevice(t *testing.T) {
 	var mu sync.Mutex
 	opened := 0
@@ -86,7 +86,7 @@ func TestModelsShareADevice(t *testing.T) {
 			}
 		})
 	}
-	for range 5 { // it goes and comes while both are asked
+	for range 5 { // it is unloaded and loaded while both get requests
 		time.Sleep(10 * time.Millisecond)
 		if err := errors.Join(s.Unload("second"), s.Load("second")); err != nil {
 			t.Error(err)
@@ -111,7 +111,7 @@ func TestModelsShareADevice(t *testing.T) {
 	}
 }
 
-// TestUnloadWaits: a model that goes answers what it has begun; the models beside it go on.
+// TestUnloadWaits: a model that is unloaded answers its running requests; other models continue.
 func TestUnloadWaits(t *testing.T) {
 	s := start(t, 200*time.Millisecond, nil)
 	s.also(t, "second", "")
@@ -142,8 +142,8 @@ func TestUnloadWaits(t *testing.T) {
 	}
 }
 
-// TestDeviceGivenUp: a device that no reset helps is not ready, though no request waits for it; who loads its model again has
-// another one.
+// TestDeviceGivenUp: a device that no reset repairs is not ready, even if no request waits for it. Loading its model again
+// opens another device.
 func TestDeviceGivenUp(t *testing.T) {
 	var (
 		broken atomic.Bool
@@ -193,7 +193,7 @@ func TestDeviceGivenUp(t *testing.T) {
 	}
 }
 
-// gated are numerics that wait for a gate, where there is one.
+// gated are numerics that wait for a gate, if there is one.
 type gated struct {
 	stub
 	gate *atomic.Pointer[chan struct{}]

@@ -35,7 +35,7 @@ import (
 
 var fleetN = flag.Int("fleet.n", 200, "requests to three servers; from 1000 on, 99 % on time are demanded of weights, and round robin is tried beside")
 
-// TestReportsArrive: the trailer of a call and the header of an answer say how busy the server is, of refusals too.
+// TestReportsArrive: the trailer of a call and the header of an answer report the server's load, also for refusals.
 func TestReportsArrive(t *testing.T) {
 	s := start(t, 20*time.Millisecond, nil)
 	for name, q := range map[string]*oip.ModelInferRequest{"answer": question(1, nil), "refusal": question(1, map[string]*oip.InferParameter{"slo_us": whole(1)})} {
@@ -62,7 +62,7 @@ type member struct {
 	*running
 	g    *grpc.Server
 	at   string
-	took atomic.Int64 // requests that it was asked
+	took atomic.Int64 // requests that it received
 }
 
 // fleet starts two servers and one that is four times slower; each runs one sample at a time.
@@ -85,7 +85,7 @@ func fleet(t *testing.T, segment time.Duration) []*member {
 	return all
 }
 
-// direct connects to the servers themselves, by grpc-go's balancer.
+// direct connects to the servers directly, with grpc-go's balancer.
 func direct(t *testing.T, servers []*member, balancer string) *grpc.ClientConn {
 	r := manual.NewBuilderWithScheme("fleet")
 	var state resolver.State
@@ -167,7 +167,7 @@ func envoy(t *testing.T, servers []*member, balancer string) *grpc.ClientConn {
 	return conn
 }
 
-// TestNoUseToRetry: a refusal says whether it helps to ask again, and neither gRPC's clients nor Envoy ask again where it does not.
+// TestNoUseToRetry: a refusal says whether a retry can help, and neither gRPC's clients nor Envoy retry if it cannot.
 func TestNoUseToRetry(t *testing.T) {
 	for _, w := range []way{{"grpc", direct, `{"round_robin": {}}`, false}, {"Envoy", envoy, "", false}} {
 		t.Run(w.name, func(t *testing.T) {
@@ -207,8 +207,8 @@ func TestNoUseToRetry(t *testing.T) {
 	}
 }
 
-// yardstick keeps a server busy beside the fleet, and says what share of its capacity the machine lets it have: a fleet is
-// judged only where that is nearly all.
+// yardstick keeps a server busy beside the fleet, and returns the share of its capacity that it reaches on this machine. A
+// fleet is judged only if it reaches nearly all.
 func yardstick(t *testing.T, segment time.Duration) (share func() float64) {
 	s := start(t, segment, func(o *serve.Options) { o.Defaults.BMax = 1 })
 	var (
@@ -235,7 +235,7 @@ func yardstick(t *testing.T, segment time.Duration) (share func() float64) {
 	}
 }
 
-// way is how clients reach a fleet.
+// way is a way for clients to reach a fleet.
 type way struct {
 	name     string
 	dial     func(*testing.T, []*member, string) *grpc.ClientConn
@@ -243,7 +243,7 @@ type way struct {
 	weighted bool
 }
 
-// ended is what came of the requests to a fleet.
+// ended is the result of the requests to a fleet.
 type ended struct {
 	rate             float64  // requests a second
 	answered, onTime float64  // shares of the requests
@@ -257,7 +257,7 @@ func (e ended) String() string {
 		e.rate, 100*e.answered, 100*e.onTime, e.asked, 100*e.machine)
 }
 
-// ask asks a fleet, at 70 % of what it can, n times; half way one of its servers is killed.
+// ask sends n requests to a fleet at 70 % of its capacity; halfway one of its servers is killed.
 func (w *way) ask(t *testing.T, n, kill int, segment, within, deadline time.Duration) (e ended) {
 	servers := fleet(t, segment)
 	client := oip.NewGRPCInferenceServiceClient(w.dial(t, servers, w.balancer))
@@ -308,9 +308,9 @@ func (w *way) ask(t *testing.T, n, kill int, segment, within, deadline time.Dura
 	return e
 }
 
-// TestFleet: of three servers at 70 % of what they can, one four times slower, one is killed half way. By the weights that
-// the servers' reports give them, every request is answered, and each server is asked by what it can. A long run demands that
-// 99 % are on time; where they are not, and the machine was too busy for the servers, it tries again with slower ones.
+// TestFleet: of three servers at 70 % of their capacity, one of them four times slower, one is killed halfway. With the
+// weights from the servers' reports every request is answered, and each server gets requests by its capacity. A long run
+// requires 99 % on time; if they are not, and the machine was too busy, it tries again with slower servers.
 func TestFleet(t *testing.T) {
 	long := *fleetN >= 1000
 	const (

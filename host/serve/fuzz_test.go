@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-npu/sluice/host/serve/oip"
 )
 
-// whatever looks at a request as a model of this shape would.
+// whatever reads a request as a model of this shape does.
 func whatever(t *testing.T, q *Request) {
 	m := &Model{name: "m", net: &bundle.Network{InH: 2, InW: 1, InC: 1, InFrac: 8, Exits: []bundle.Exit{{Classes: 2}, {Classes: 2}}}, set: Settings{}.filled(), classes: 2, pixels: make([]float32, 256)}
 	if m.outputs(q) != nil {
@@ -49,7 +49,7 @@ func TestPixelsOfChannels(t *testing.T) {
 	}
 }
 
-// FuzzREST: any bytes are a request or a refusal that says why.
+// FuzzREST: any bytes are a request, or are refused with a reason.
 func FuzzREST(f *testing.F) {
 	f.Add([]byte(`{"id":"1","inputs":[{"name":"input","datatype":"FP32","shape":[1,2,1,1],"data":[[1,2.5]]}],"parameters":{"slo_us":5}}`), "")
 	f.Add([]byte(`{"inputs":[{"name":"input","datatype":"INT16","shape":[2,1,1],"parameters":{"binary_data_size":4}}],"outputs":[{"name":"logits","parameters":{"classification":2}}]}abcd`), "147")
@@ -92,7 +92,7 @@ func FuzzGRPC(f *testing.F) {
 	})
 }
 
-// FuzzSettings: what is taken can be served by.
+// FuzzSettings: a server can use all accepted settings.
 func FuzzSettings(f *testing.F) {
 	f.Add("policy: fluid\nslo: 5ms\ntheta: [0.5, 1]\npriorities: 3\npriority: 2\n")
 	f.Add("theta: [.nan]")

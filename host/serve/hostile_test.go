@@ -1,4 +1,4 @@
-// Clients that are slow, long-winded, or want to know too early that they are safe.
+// Clients that are slow or send too much, and TLS.
 
 package serve_test
 
@@ -77,7 +77,7 @@ func TestLongWords(t *testing.T) {
 	}
 }
 
-// TestSlowUpload: a client that stops in the middle of its request is let go, whether or not anybody reads the rest.
+// TestSlowUpload: a client that stops in the middle of its request is disconnected, even if no code reads the rest.
 func TestSlowUpload(t *testing.T) {
 	for name, c := range map[string]struct {
 		token, path, want string
@@ -107,7 +107,7 @@ func TestSlowUpload(t *testing.T) {
 	}
 }
 
-// TestSlowAnswer: the limit of uploads ends no request that waits for its answer.
+// TestSlowAnswer: the time limit of uploads does not end a request that waits for its answer.
 func TestSlowAnswer(t *testing.T) {
 	s := start(t, 200*time.Millisecond, func(o *serve.Options) { o.Limits.Transfer = 50 * time.Millisecond })
 	if code, _, text := post(t, s.rest+"/v2/models/tiny/infer", body(1, map[string]any{"exit_threshold": "2"}), 4*pixels); code != 200 {
@@ -244,7 +244,7 @@ func (a *authority) issue(t *testing.T, name string, serial int64) (cert, key st
 	return cert, key
 }
 
-// TestTLS: both faces answer over TLS; with --client-ca they answer those alone whose certificate it has signed.
+// TestTLS: REST and gRPC answer over TLS; with --client-ca only clients with a certificate signed by it.
 func TestTLS(t *testing.T) {
 	ours, strangers := &authority{dir: t.TempDir()}, &authority{dir: t.TempDir()}
 	ca, _ := ours.issue(t, "ca", 1)
@@ -286,7 +286,7 @@ func TestTLS(t *testing.T) {
 				}
 				ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
 				if !c.answered {
-					ctx, stop = context.WithTimeout(t.Context(), time.Second) // gRPC tries again until then
+					ctx, stop = context.WithTimeout(t.Context(), time.Second) // gRPC retries until then
 				}
 				m, err := ask.Describe(ctx, "tiny")
 				stop()
@@ -305,7 +305,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// lines is a log to look at.
+// lines is a log that a test can read.
 type lines struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -326,7 +326,7 @@ func (l *lines) String() string {
 
 func (l *lines) count(what string) int { return strings.Count(l.String(), what) }
 
-// TestTokenReload: a new token is taken without a restart; an empty file leaves the one before.
+// TestTokenReload: a new token is used without a restart; an empty file keeps the old one.
 func TestTokenReload(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "token")
 	write := func(text string) {
@@ -377,7 +377,7 @@ func TestTokenReload(t *testing.T) {
 	}
 	write("the-second")
 	expect("the-second", "first")
-	// one of the same length and time, as where all files have one time, comes in its place
+	// replaced by one of the same length and time, as on systems where all files have one time
 	info, err := os.Stat(path)
 	if err != nil {
 		t.Fatal(err)
@@ -389,7 +389,7 @@ func TestTokenReload(t *testing.T) {
 	expect("the-third.", "the-second")
 }
 
-// TestTLSReload: a new certificate and new authorities are taken without a restart; half a file leaves them as they were.
+// TestTLSReload: a new certificate and new authorities are used without a restart; an incomplete file changes nothing.
 func TestTLSReload(t *testing.T) {
 	ours, others := &authority{dir: t.TempDir()}, &authority{dir: t.TempDir()}
 	ca, _ := ours.issue(t, "ca", 1)
@@ -406,7 +406,7 @@ func TestTLSReload(t *testing.T) {
 	h.TLS, h.Config.ErrorLog = config, log.New(io.Discard, "", 0)
 	h.StartTLS()
 	defer h.Close()
-	// serial is of the certificate that the server shows, 0 where it refuses the client's
+	// serial returns the serial number of the server's certificate; 0 if the server rejects the client's
 	serial := func(cert, key string) int64 {
 		t.Helper()
 		client, err := serve.ClientTLS(ca, cert, key)
@@ -456,7 +456,7 @@ func TestTLSReload(t *testing.T) {
 	expect("more authorities", 22, 22)
 }
 
-// TestConnections: where a port is full, connections that are not in use make room; without any, what comes is closed at once.
+// TestConnections: if a port has too many connections, unused ones are closed; if none is unused, a new one is closed.
 func TestConnections(t *testing.T) {
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -476,7 +476,7 @@ func TestConnections(t *testing.T) {
 	go face.Serve(l)
 	defer face.Close()
 	ask := func(path string) error {
-		c := http.Client{Transport: &http.Transport{}, Timeout: time.Minute} // a connection of its own, which stays open
+		c := http.Client{Transport: &http.Transport{}, Timeout: time.Minute} // a separate connection, which stays open
 		resp, err := c.Get("http://" + inner.Addr().String() + path)
 		if err == nil {
 			resp.Body.Close()
@@ -506,7 +506,7 @@ func TestConnections(t *testing.T) {
 	}
 }
 
-// TestConnectionsOfOneClient: what one address opens beyond its limit is closed, and there is room again when one goes.
+// TestConnectionsOfOneClient: connections of one address beyond its limit are closed; closing one makes room.
 func TestConnectionsOfOneClient(t *testing.T) {
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -555,7 +555,7 @@ func TestConnectionsOfOneClient(t *testing.T) {
 	}
 }
 
-// TestUneven: lists in lists are the tensor that the shape says, or one list.
+// TestUneven: nested lists must match the tensor's shape, or be one flat list.
 func TestUneven(t *testing.T) {
 	s := start(t, 0, nil)
 	nested := func(n int, data string) []byte {
@@ -578,7 +578,7 @@ func TestUneven(t *testing.T) {
 	}
 }
 
-// TestStatuses: what is wrong with a request's transfer has a status of its own on REST, and counts as the request's fault.
+// TestStatuses: errors in a request's transfer have their own status on REST, and count as the request's fault.
 func TestStatuses(t *testing.T) {
 	s := start(t, 0, func(o *serve.Options) { o.Limits.Message = 1 << 18 })
 	ask := func(method, path, packed string, b []byte) int {
@@ -654,7 +654,7 @@ func TestLoadCountsUnavailable(t *testing.T) {
 	}
 }
 
-// TestLenient: JSON is read as encoding/json reads it, and what is wrong is said in our words.
+// TestLenient: JSON is read as by encoding/json, with our own error messages.
 func TestLenient(t *testing.T) {
 	s := start(t, 0, nil)
 	data := strings.TrimSuffix(strings.Repeat("1,", 784), ",")

@@ -14,7 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// seedDocuments are what random documents are spliced of.
+// seedDocuments are the pieces of random documents.
 var seedDocuments = []string{
 	`{"inputs":[{"name":"input","shape":[1,28,28,1],"datatype":"FP32","parameters":{"binary_data_size":3136}}],"parameters":{"binary_data_output":true,"exit_threshold":0.5}}`,
 	`{ "ID" : "a\u00e9\n" , "Inputs" : [ {"data":[[1,2],[3,-4e-2]],"name":"input","datatype":"INT16", "shape": [ 2 , 2 ]} , {} ] , "outputs":[{"name":"class"},{"name":"exit","parameters":{"binary_data":false}}]}`,
@@ -22,7 +22,7 @@ var seedDocuments = []string{
 	`{"parameters":{"a":null,"b":-0,"c":"x","d":1e300,"\u0065":9223372036854775808,"f":[1],"priority":1},"inputs":[{"shape":[]},null]}`,
 }
 
-// TestDocument: what is read of a request's JSON, or that it is refused, is as encoding/json has it.
+// TestDocument: a request's JSON is read or refused as by encoding/json.
 func TestDocument(t *testing.T) {
 	type tensor struct {
 		Name, Datatype string
@@ -81,7 +81,7 @@ func TestDocument(t *testing.T) {
 		doc.Outputs, is[2] = tensors(d.Outputs)
 		return doc, is == [3]bool{true, true, true} && len(strings.TrimSpace(text[read.InputOffset():])) == 0
 	}
-	plain := func(d restDoc) string { // maps in order, no difference between none and nothing
+	plain := func(d restDoc) string { // maps in order; nil and empty are equal
 		var b strings.Builder
 		write := func(o map[string]any) {
 			for _, name := range slices.Sorted(maps.Keys(o)) {
@@ -119,7 +119,7 @@ func TestDocument(t *testing.T) {
 			text = slices.Replace(slices.Clone(text), j, min(len(text), j+random.IntN(12)), part...)
 		}
 		if jsontext.Value(text).IsValid(jsontext.AllowInvalidUTF8(true)) != json.Valid(text) {
-			continue // names that come twice, which encoding/json merges
+			continue // duplicate names, which encoding/json merges
 		}
 		got, err := document(text)
 		want, ok := oracle(string(text))
@@ -139,7 +139,7 @@ func TestDocument(t *testing.T) {
 	}
 }
 
-// TestDocumentLast: of a name that comes twice the last counts, whatever the first says.
+// TestDocumentLast: of duplicate names the last counts, for any first value.
 func TestDocumentLast(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"inputs":[{"name":"a"},{"name":"b"}],"inputs":[{"shape":[1]}]}`:      "0 parameters, inputs [{ [1]  map[] null}]",
@@ -166,7 +166,7 @@ func TestDocumentLast(t *testing.T) {
 	}
 }
 
-// TestAnswerDoc: encoding/json reads an answer as it was.
+// TestAnswerDoc: encoding/json reads the original values from an answer.
 func TestAnswerDoc(t *testing.T) {
 	random := rand.New(rand.NewPCG(20261127, 2))
 	text := func() string {

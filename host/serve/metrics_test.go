@@ -15,8 +15,8 @@ import (
 	"github.com/sluice-npu/sluice/host/engine"
 )
 
-// watched is a model in whose books two requests stand: one of two samples that waited 1 ms and 3 ms beside 4 ms and
-// 10 ms in segments, and one that was refused. A third has begun, a fourth waits.
+// watched is a model with two recorded requests: one with two samples, which waited 1 ms and 3 ms and were 4 ms and 10 ms
+// in segments, and one that was refused. A third is running, a fourth waits.
 func watched() *Snapshot {
 	m := &Model{name: "tiny", version: "1", net: &bundle.Network{Exits: make([]bundle.Exit, 2)}, on: &shared{ended: make(chan struct{}), given: func() bool { return false }}}
 	w := newWatch(m)
@@ -39,7 +39,7 @@ func watched() *Snapshot {
 	return &Snapshot{Number: 1, Bounds: bounds(), Models: []ModelState{w.state()}}
 }
 
-// TestOwnMetricsAreLinted: names, units and help of the server's own metrics are as Prometheus wants them.
+// TestOwnMetricsAreLinted: names, units and help of the server's own metrics follow Prometheus' rules.
 func TestOwnMetricsAreLinted(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
 	reg.MustRegister(collector{watched()})

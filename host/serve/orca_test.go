@@ -10,8 +10,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// TestLoadReport: shares and rates are of the last second, or of the last sixteen answers where these took longer, but of ten
-// seconds at most; a refusal is no answer, a device that is gone has no room, and a report is made anew at most ten times a second.
+// TestLoadReport: shares and rates cover the last second, or the last sixteen answers if these took longer, but at most ten
+// seconds. Refusals are not answers, a lost device has no room, and a report is renewed at most ten times per second.
 func TestLoadReport(t *testing.T) {
 	device := func(name string) *shared {
 		on := &shared{name: name, opened: make(chan struct{}), ended: make(chan struct{}), given: func() bool { return false }}
@@ -22,7 +22,7 @@ func TestLoadReport(t *testing.T) {
 	m := &Model{on: slow}
 	s := &Server{devices: devices{all: []*shared{fast, slow}}, models: map[string]map[string]*entry{"m": {"1": {model: m}}}}
 	now := time.Now()
-	l := load{marks: []mark{{at: now}}} // from here on
+	l := load{marks: []mark{{at: now}}} // begins now
 	step := func(took time.Duration, requests int, code codes.Code, busy time.Duration) *orca.OrcaLoadReport {
 		t.Helper()
 		now = now.Add(took)

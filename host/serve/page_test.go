@@ -30,7 +30,7 @@ func (o oneEvent) Flush() {
 	o.end()
 }
 
-// TestPage: in a browser the status page shows what the metrics say, and its script fails nowhere.
+// TestPage: in a browser the status page shows the values of the metrics, and its script has no errors.
 func TestPage(t *testing.T) {
 	s := start(t, time.Millisecond, nil)
 	for range 3 {

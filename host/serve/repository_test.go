@@ -23,7 +23,7 @@ import (
 	"github.com/sluice-npu/sluice/host/serve/oip"
 )
 
-// copied puts the model tiny into the repository once more, under another name.
+// copied adds the model tiny to the repository again, with another name.
 func (s *running) copied(t *testing.T, name string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(s.dir, "tiny.sluice"))
@@ -48,7 +48,7 @@ func TestOneThreshold(t *testing.T) {
 	}
 }
 
-// TestLeave: a server that is about to drain says that it is not ready, of itself and its models, and serves on.
+// TestLeave: a server that is about to drain reports itself and its models as not ready, and still serves.
 func TestLeave(t *testing.T) {
 	s := start(t, 0, nil)
 	if !s.Ready() {
@@ -64,8 +64,8 @@ func TestLeave(t *testing.T) {
 	}
 }
 
-// TestNewModels: load finds models and versions that have come since the server started. NAME.yaml holds for all versions, but
-// for what a version's own file says.
+// TestNewModels: load finds models and versions that were added since the server started. NAME.yaml is for all versions;
+// a version's own file overrides it.
 func TestNewModels(t *testing.T) {
 	s := start(t, 0, nil)
 	s.copied(t, "later")
@@ -118,7 +118,7 @@ func TestNewModels(t *testing.T) {
 	}
 }
 
-// TestFilesOfSettings: what a file says is what holds, or it is refused.
+// TestFilesOfSettings: the settings of a file are used, or the file is rejected.
 func TestFilesOfSettings(t *testing.T) {
 	for text, why := range map[string]string{
 		"queue: 4\n---\nqueue: 7\n": "one document", "queue: 0": "queue", "queue: -1": "queue", "queue:": "queue", "queue: 1.5": "1.5", "b_max: 0": "b_max",
@@ -188,7 +188,7 @@ func TestBadFiles(t *testing.T) {
 	}
 }
 
-// TestBadVersion: a load that meets a bad file loads the other versions, and one that is no file is not waited for.
+// TestBadVersion: a load with a bad file loads the other versions. A path that is not a regular file does not block.
 func TestBadVersion(t *testing.T) {
 	s := start(t, 0, nil)
 	s.copied(t, "m@2")
@@ -217,7 +217,7 @@ func TestBadVersion(t *testing.T) {
 	}
 }
 
-// state is what the index says of a model's versions.
+// state returns the states of a model's versions in the index.
 func (s *running) state(name string) string {
 	var out []string
 	for _, i := range s.Index() {
@@ -228,7 +228,7 @@ func (s *running) state(name string) string {
 	return strings.Join(out, ", ")
 }
 
-// TestLoadFails: what is wrong in the repository is no fault of the device, and no client reads the server's paths.
+// TestLoadFails: errors in the repository do not count as device failures, and clients do not see the server's paths.
 func TestLoadFails(t *testing.T) {
 	s := start(t, 0, nil)
 	s.settings(t, "tiny", "teta: 3\n")
@@ -252,7 +252,7 @@ func TestLoadFails(t *testing.T) {
 	}
 }
 
-// TestUnloadDuringLoad: it is refused, as a second load is.
+// TestUnloadDuringLoad: an unload during a load is refused, like a second load.
 func TestUnloadDuringLoad(t *testing.T) {
 	reached, let := make(chan struct{}, 1), make(chan struct{})
 	s := start(t, 0, func(o *serve.Options) {
@@ -281,7 +281,7 @@ func TestUnloadDuringLoad(t *testing.T) {
 	}
 }
 
-// TestAbout: clients read how pixels become a model's input, and hear the names of its classes.
+// TestAbout: clients can read how pixels become a model's input, and the names of its classes.
 func TestAbout(t *testing.T) {
 	names := []string{"zero", "one", "two", "three"}
 	s := start(t, 0, func(o *serve.Options) {
@@ -306,7 +306,7 @@ func TestAbout(t *testing.T) {
 	}
 }
 
-// TestPixels: bytes are what the bundle's preprocessing makes of them, whichever way they come, and samples with values beyond the
+// TestPixels: bytes are processed by the bundle's preprocessing, on every path, and samples with values beyond the
 // network's scale are counted.
 func TestPixels(t *testing.T) {
 	pixel := func(v uint8, _ int) float32 { return (float32(v)/255 - 0.5) * 2 }
@@ -368,7 +368,7 @@ func TestPixels(t *testing.T) {
 	}
 }
 
-// TestStatisticsAreNoSnapshots: who polls them does not drive the status page.
+// TestStatisticsAreNoSnapshots: polling statistics makes no snapshots for the status page.
 func TestStatisticsAreNoSnapshots(t *testing.T) {
 	s := start(t, 0, nil)
 	before := s.Take().Number
@@ -382,8 +382,8 @@ func TestStatisticsAreNoSnapshots(t *testing.T) {
 	}
 }
 
-// TestOtherSites: pages of other sites cannot have a browser call a server on a loopback address, nor one that they have named
-// themselves.
+// TestOtherSites: pages of other sites cannot make a browser call a server on a loopback address, also not by a host name
+// of their own.
 func TestOtherSites(t *testing.T) {
 	s := start(t, 0, nil)
 	status := httptest.NewServer(s.Status())
@@ -416,7 +416,7 @@ func TestOtherSites(t *testing.T) {
 	}
 }
 
-// TestDeadlinesCountFromTheFirstByte: what a request takes to come counts.
+// TestDeadlinesCountFromTheFirstByte: the transfer time of a request counts.
 func TestDeadlinesCountFromTheFirstByte(t *testing.T) {
 	s := start(t, 0, nil)
 	b := body(1, map[string]any{"slo_us": 20_000})
@@ -439,7 +439,7 @@ func TestDeadlinesCountFromTheFirstByte(t *testing.T) {
 	}
 }
 
-// slowReader gives half of its bytes, and the rest when it is let.
+// slowReader returns half of its bytes, and the rest when it is released.
 type slowReader struct {
 	b   []byte
 	n   int
@@ -462,7 +462,7 @@ func (r *slowReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestRefusalsSayWhen: a refusal is in times from now, and says when to come again only where that helps.
+// TestRefusalsSayWhen: a refusal has times relative to now, and says when to retry only if a retry can help.
 func TestRefusalsSayWhen(t *testing.T) {
 	s := start(t, 50*time.Millisecond, func(o *serve.Options) { o.Defaults.Queue = 64 })
 	code, head, text := post(t, s.rest+"/v2/models/tiny/infer", body(1, map[string]any{"slo_us": 10_000, "exit_threshold": "2"}), 4*pixels)
@@ -484,7 +484,7 @@ func TestRefusalsSayWhen(t *testing.T) {
 	}
 }
 
-// TestLeastSlack: a snapshot has how long the most urgent request has.
+// TestLeastSlack: a snapshot has the time left for the most urgent request.
 func TestLeastSlack(t *testing.T) {
 	s := start(t, 300*time.Millisecond, nil)
 	if m := s.Take().Models[0]; m.Deadline {

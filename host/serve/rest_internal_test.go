@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/bundle"
 )
 
-// TestToWords: elements, one by one, of every datatype, with channels and lengths beside the bounds of what is done at a time.
+// TestToWords: single elements of every datatype, with numbers of channels and lengths around the size of a block.
 func TestToWords(t *testing.T) {
 	random := rand.New(rand.NewPCG(20261128, 1))
 	for _, n := range []int{0, 1, 255, 256, 257, 513, 768, 1100} {
@@ -66,7 +66,7 @@ func TestToWords(t *testing.T) {
 	}
 }
 
-// TestFirstWrong: of parameters that cannot be the first by name is named.
+// TestFirstWrong: of several invalid parameters the first by name is reported.
 func TestFirstWrong(t *testing.T) {
 	for range 20 { // maps have no order
 		if _, err := document([]byte(`{"parameters":{"c":[1],"a":{},"b":1e999,"d":1}}`)); err == nil || !strings.Contains(err.Error(), `parameter "a"`) {
@@ -75,7 +75,7 @@ func TestFirstWrong(t *testing.T) {
 	}
 }
 
-// limited is a writer that knows deadlines.
+// limited is a writer that supports deadlines.
 type limited struct {
 	*httptest.ResponseRecorder
 	set []time.Time

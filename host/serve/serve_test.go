@@ -59,7 +59,7 @@ var tiny = sync.OnceValues(func() (*bundle.Bundle, error) {
 	return (&recipe.Recipe{Network: "tiny", Seed: 1}).Make(design)
 })
 
-// stub are numerics that take no time: both exits show class 3, with the confidence 0.5 at the first.
+// stub is an executor that takes no time: both exits give class 3, with confidence 0.5 at the first.
 type stub struct{ classes int }
 
 func (stub) NewSlot() []byte                { return nil }
@@ -78,7 +78,7 @@ type running struct {
 	oip.GRPCInferenceServiceClient
 }
 
-// start serves the model tiny on soft, each segment of one sample taking so long by the table.
+// start serves the model tiny on soft; by the table each segment takes the given time for one sample.
 func start(t *testing.T, segment time.Duration, change func(*serve.Options)) *running {
 	t.Helper()
 	dir, _ := paced(t, segment)
@@ -175,7 +175,7 @@ func post(t *testing.T, url string, b []byte, binary int) (int, http.Header, []b
 	return resp.StatusCode, resp.Header, out
 }
 
-// TestFacesAgree: the same question on both faces has the same answer.
+// TestFacesAgree: REST and gRPC give the same answer to the same request.
 func TestFacesAgree(t *testing.T) {
 	s := start(t, 0, golden)
 	for _, n := range []int{1, 3} {
@@ -223,7 +223,7 @@ func exitOf(a *oip.ModelInferResponse) int {
 	return -1
 }
 
-// TestThresholds: what is absent is the model's default, and 0 is 0.
+// TestThresholds: an absent threshold is the model's default, and 0 means 0.
 func TestThresholds(t *testing.T) {
 	s := start(t, time.Millisecond, func(o *serve.Options) { o.Defaults.Theta = []float32{2} })
 	type p = map[string]*oip.InferParameter
@@ -248,7 +248,7 @@ func TestThresholds(t *testing.T) {
 	}
 }
 
-// late is a driver whose second segment ends when it is let.
+// late is a driver whose second segment ends when it is released.
 type late struct {
 	device.Blocking
 	let chan struct{}
@@ -266,21 +266,21 @@ func (l *late) Run(ctx context.Context, w *device.Launch) (*device.Report, error
 	return l.Blocking.Run(ctx, w)
 }
 
-// heldBy has a server's devices wait for let in each segment but the first.
+// heldBy makes a server's devices wait for let in each segment except the first.
 func heldBy(let chan struct{}) func(*serve.Options) {
 	return func(o *serve.Options) {
 		o.Open = func(ctx context.Context, b *bundle.Bundle) (*serve.Opened, error) {
 			d := soft.New(b.Design, soft.Options{Executor: func(b *bundle.Bundle) (soft.Executor, error) { return stub{b.Network.Exits[0].Classes}, nil }})
 			opened := &serve.Opened{Device: device.Adapt(&late{d, let})}
 			opened.Watchdog.Fixed = 600e9
-			let <- struct{}{} // of warming up
+			let <- struct{}{} // for the warm-up
 			return opened, d.Load(ctx, b)
 		}
 	}
 }
 
-// TestExitsArriveEarly: exit k is in the client's hands before the segment of exit k+1 ends, 100 times of 100: that segment
-// does not end before the client has it.
+// TestExitsArriveEarly: the client receives exit k before the segment of exit k+1 ends, in 100 of 100 tries: that segment
+// is held until the client has the answer.
 func TestExitsArriveEarly(t *testing.T) {
 	let := make(chan struct{}, 1)
 	s := start(t, time.Millisecond, heldBy(let))
@@ -325,7 +325,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// TestHangUp: a client that goes while the first segment runs has its work ended at the first exit, on either face.
+// TestHangUp: if a client disconnects during the first segment, its work ends at the first exit, with REST and gRPC.
 func TestHangUp(t *testing.T) {
 	hang := map[string]func(ctx context.Context, s *running) error{
 		"gRPC": func(ctx context.Context, s *running) error {
@@ -377,7 +377,8 @@ func TestHangUp(t *testing.T) {
 	}
 }
 
-// TestGoneWhileWaiting: a client that goes before its first exit has its stream's request let go, whatever still runs.
+// TestGoneWhileWaiting: if a client disconnects before its first exit, the request of its stream is released, even if work
+// still runs.
 func TestGoneWhileWaiting(t *testing.T) {
 	let := make(chan struct{}, 1)
 	s := start(t, time.Millisecond, func(o *serve.Options) {
@@ -429,7 +430,7 @@ func TestRaw(t *testing.T) {
 	}
 }
 
-// TestCodes: each refusal has its code on both faces, and says what was expected.
+// TestCodes: each refusal has its code on REST and gRPC, and says what was expected.
 func TestCodes(t *testing.T) {
 	s := start(t, 500*time.Millisecond, func(o *serve.Options) { o.Limits.Samples = 4 })
 	type p = map[string]any
@@ -489,7 +490,7 @@ func TestCodes(t *testing.T) {
 	}
 }
 
-// TestQueueIsBounded: what is beyond the limit is refused at once, and what is not has its answer.
+// TestQueueIsBounded: requests beyond the limit are refused at once; all others are answered.
 func TestQueueIsBounded(t *testing.T) {
 	s := start(t, 20*time.Millisecond, func(o *serve.Options) { o.Defaults.Queue = 2 })
 	var (
@@ -572,7 +573,7 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// TestSettings: a model's own settings stand beside it, and what is wrong in them is said.
+// TestSettings: a model's settings are in the file beside it, and errors in them are reported.
 func TestSettings(t *testing.T) {
 	s := start(t, time.Millisecond, nil)
 	path := filepath.Join(s.dir, "tiny.yaml")
@@ -615,7 +616,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// TestVersions: without a version the newest that is loaded answers.
+// TestVersions: without a version the newest loaded one answers.
 func TestVersions(t *testing.T) {
 	s := start(t, time.Millisecond, nil)
 	text, err := os.ReadFile(filepath.Join(s.dir, "tiny.sluice"))
@@ -651,7 +652,7 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// TestToken: without the token nothing is answered but whether the server is alive.
+// TestToken: without the token only the liveness check is answered.
 func TestToken(t *testing.T) {
 	s := start(t, time.Millisecond, func(o *serve.Options) { o.Token = func() string { return "secret" } })
 	if _, err := s.ModelInfer(t.Context(), question(1, nil)); status.Code(err) != codes.Unauthenticated {
@@ -685,7 +686,7 @@ func TestToken(t *testing.T) {
 	}
 }
 
-// TestTokenRevoked: what is open when a token is revoked gets nothing more: no messages on streams, no events of the page.
+// TestTokenRevoked: after a token is revoked, open streams and pages receive nothing more.
 func TestTokenRevoked(t *testing.T) {
 	var token atomic.Value
 	token.Store("first")
@@ -739,7 +740,7 @@ func TestTokenRevoked(t *testing.T) {
 	}
 }
 
-// TestRate: a client beyond its rate is refused, other calls of the server go on.
+// TestRate: a client beyond its rate is refused; other calls continue.
 func TestRate(t *testing.T) {
 	s := start(t, time.Millisecond, func(o *serve.Options) { o.Limits.Rate = 1 })
 	seen := map[codes.Code]int{}
@@ -773,7 +774,7 @@ func TestPackedBomb(t *testing.T) {
 	}
 }
 
-// TestSnapshot: page and metrics show the same figures, those of one snapshot.
+// TestSnapshot: page and metrics show the same values, from one snapshot.
 func TestSnapshot(t *testing.T) {
 	s := start(t, time.Millisecond, nil)
 	if text, err := json.Marshal(s.Take()); err != nil || bytes.Contains(text, []byte("null")) {
@@ -832,7 +833,7 @@ func zeros(m *drive.Model) (data [][]byte, labels []int, err error) {
 	return data, labels, nil
 }
 
-// TestLoad: an open and a closed loop on both faces; all endings add up and agree with the server's books.
+// TestLoad: an open and a closed loop over REST and gRPC; all endings add up and agree with the server's counts.
 func TestLoad(t *testing.T) {
 	s := start(t, 200*time.Microsecond, nil)
 	c, err := drive.Dial(s.rest, "", nil)
@@ -880,7 +881,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// answering is a server whose every answer is the same.
+// answering is a server that always gives the same answer.
 type answering struct {
 	model drive.Model
 	reply drive.Reply
@@ -896,7 +897,7 @@ func (a *answering) Infer(_ context.Context, q *drive.Question) drive.Reply {
 }
 func (a *answering) Close() error { return nil }
 
-// TestAbsurdAnswers: an answer that cannot be true is an error of the server's, and none that came in time.
+// TestAbsurdAnswers: an impossible answer counts as a server error, not as answered in time.
 func TestAbsurdAnswers(t *testing.T) {
 	for name, c := range map[string]struct {
 		exits string
@@ -918,7 +919,7 @@ func TestAbsurdAnswers(t *testing.T) {
 	}
 }
 
-// TestLoadCounts: what is counted of a load are its results: when each was due, how long it took from then, and how it ended.
+// TestLoadCounts: a load counts its results: when each was due, its time from then, and its ending.
 func TestLoadCounts(t *testing.T) {
 	var mu sync.Mutex
 	at := map[uint64]time.Time{}
@@ -956,7 +957,7 @@ func TestLoadCounts(t *testing.T) {
 	if sum.OnTime != 5 || !slices.Equal(sum.Exits, []int{5, 5}) || sum.Accuracy == nil || *sum.Accuracy != 0.7 { // 4 5 is right of 4 4 by half, of 4 5 whole
 		t.Errorf("%d on time, exits %v, accuracy %v: expected 5, 5 of each, 0.7", sum.OnTime, sum.Exits, sum.Accuracy)
 	}
-	a.asked = func(q *drive.Question) { time.Sleep(q.SLO) } // and is late
+	a.asked = func(q *drive.Question) { time.Sleep(q.SLO) } // the answer is late
 	for ending, want := range map[drive.Ending]func(*drive.Summary) (n, violations int){
 		drive.Answered:  func(s *drive.Summary) (int, int) { return s.Late, 3 },
 		drive.Expired:   func(s *drive.Summary) (int, int) { return s.Dropped, 3 },
@@ -980,7 +981,7 @@ func TestLoadCounts(t *testing.T) {
 	}
 }
 
-// TestLoadStreams: requests on streams end as others do, and their first exit comes before the last.
+// TestLoadStreams: requests on streams end like others, and their first exit comes before the last.
 func TestLoadStreams(t *testing.T) {
 	s := start(t, 5*time.Millisecond, nil)
 	c, err := drive.Dial("grpc://"+listen(t, s), "", nil)

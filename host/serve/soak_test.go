@@ -39,12 +39,12 @@ var (
 
 const soakConns = 256 // half of them gRPC's
 
-// kind is what a request of the soak is up to, and the codes that it may end with beside OK.
+// kind is the behaviour of a request of the soak, and the codes that it may end with besides OK.
 type kind struct {
 	name   string
 	change func(q *oip.ModelInferRequest, rng *rand.Rand)
 	may    []codes.Code
-	fails  bool // it has no answer, ever
+	fails  bool // it never has an answer
 }
 
 // kinds are drawn with equal chance; plain ones fill the list up.
@@ -146,9 +146,9 @@ func (c soakREST) ask(ctx context.Context, q *oip.ModelInferRequest) codes.Code 
 	return codes.Unknown
 }
 
-// TestSoak: 256 connections ask, cancel, send nonsense and deadlines that cannot be met, while segments fail and hang and
-// models come and go, until the server drains. Each request ends with a code that it may have, client and server count the
-// same, memory is flat and nothing is left.
+// TestSoak: 256 connections send requests, cancels, invalid data and impossible deadlines, while segments fail and hang and
+// models are loaded and unloaded, until the server drains. Each request ends with an allowed code, client and server have
+// equal counts, memory does not grow and nothing remains.
 func TestSoak(t *testing.T) {
 	n := *soakN
 	if testing.Short() {
@@ -228,7 +228,7 @@ func TestSoak(t *testing.T) {
 		drainAt = int64(n - n/20)
 	)
 	var pause sync.RWMutex
-	live := func() { // while nothing is asked
+	live := func() { // without requests
 		pause.Lock()
 		defer pause.Unlock()
 		runtime.GC()

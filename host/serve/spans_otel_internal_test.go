@@ -11,13 +11,13 @@ import (
 	"github.com/sluice-npu/sluice/host/engine"
 )
 
-// TestSpansOfExitsGoForward: a request's goroutine may stand still between its looks at the two clocks, and then takes an exit
-// for a later one than it was; the next one does not end before it begins.
+// TestSpansOfExitsGoForward: a request's goroutine may be paused between reading the two clocks, so that an exit seems
+// later than it was. The next span must not end before it begins.
 func TestSpansOfExitsGoForward(t *testing.T) {
 	kept := tracetest.NewSpanRecorder()
 	_, s := TracerOf(sdk.NewTracerProvider(sdk.WithSpanProcessor(kept))).begin(t.Context(), &Request{Model: "tiny"})
 	s.exit(&engine.Exit{Exit: 0, At: 1e6}, 1e6)
-	s.exit(&engine.Exit{Exit: 1, At: 2e6}, 100e6) // it stood still for 98 ms and more before
+	s.exit(&engine.Exit{Exit: 1, At: 2e6}, 100e6) // paused for at least 98 ms before
 	s.end(nil)
 	for _, x := range kept.Ended() {
 		if x.EndTime().Before(x.StartTime()) {

@@ -23,8 +23,8 @@ import (
 	"github.com/sluice-npu/sluice/host/serve/oip"
 )
 
-// TestSpans: a request's span stands under the client's, on either face, and has one span an exit passed, one behind the other;
-// a refusal's says why.
+// TestSpans: a request's span is a child of the client's, with REST and gRPC, and has one span per passed exit, in order. A
+// refusal's span has the reason.
 func TestSpans(t *testing.T) {
 	kept := tracetest.NewSpanRecorder()
 	s := start(t, time.Millisecond, func(o *serve.Options) { o.Tracer = serve.TracerOf(sdk.NewTracerProvider(sdk.WithSpanProcessor(kept))) })
@@ -82,7 +82,7 @@ func TestSpans(t *testing.T) {
 	}
 }
 
-// TestSpansOfABadName: a model's name of REST may be no UTF-8, which OTLP does not carry; the spans sent with it arrive.
+// TestSpansOfABadName: a model's name in REST may not be UTF-8, which OTLP cannot carry; other spans in the batch arrive.
 func TestSpansOfABadName(t *testing.T) {
 	var mu sync.Mutex
 	var sent []byte

@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// behind is admission with a queue of requests with these priorities and deadlines, for a number of networks.
+// behind returns an admission with a queue of requests with these priorities and deadlines, for a number of networks.
 func behind(networks int, priorities []int, deadlines []Time) *admission {
 	a := &admission{on: true, st: &sched.State{Traffic: make([]sched.Traffic, networks)}}
 	for i, d := range deadlines {
@@ -21,7 +21,7 @@ func behind(networks int, priorities []int, deadlines []Time) *admission {
 }
 
 // TestWaitFirst: requests with a higher priority go first, and so do those with the same priority and an earlier or
-// equal deadline, however the queue is searched.
+// equal deadline, with every way to search the queue.
 func TestWaitFirst(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		networks := rapid.IntRange(1, 3).Draw(t, "networks")
@@ -57,7 +57,7 @@ func TestWaitFirst(t *testing.T) {
 	})
 }
 
-// BenchmarkWaitFirst: the cost of an arrival behind a queue, in the order of deadlines and in another order.
+// BenchmarkWaitFirst: the cost of an arrival at a queue, in the order of deadlines and in another order.
 func BenchmarkWaitFirst(b *testing.B) {
 	for _, c := range []struct {
 		name     string

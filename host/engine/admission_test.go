@@ -9,13 +9,13 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// admitted runs tasks that all come at once, and tells how each ended by its place in the list.
+// admitted runs tasks that all arrive at once, and returns each one's ending, in the order of the list.
 func admitted(t *testing.T, cfg *engine.Config, tasks []sched.Task) []engine.Ending {
 	t.Helper()
 	return admittedAt(t, cfg, make([]int64, len(tasks)), tasks)
 }
 
-// admittedAt is admitted for tasks that come at these times.
+// admittedAt is admitted for tasks that arrive at these times.
 func admittedAt(t *testing.T, cfg *engine.Config, times []int64, tasks []sched.Task) []engine.Ending {
 	t.Helper()
 	cfg.ByTable = true
@@ -39,7 +39,7 @@ func admittedAt(t *testing.T, cfg *engine.Config, times []int64, tasks []sched.T
 	return ends
 }
 
-// of is n tasks like one.
+// of returns n copies of a task.
 func of(n int, in sched.Task) []sched.Task {
 	list := make([]sched.Task, n)
 	for i := range list {
@@ -48,7 +48,7 @@ func of(n int, in sched.Task) []sched.Task {
 	return list
 }
 
-// A task behind many with later deadlines is accepted if the policy lets it go first.
+// A task that arrives after many with later deadlines is accepted if the policy runs it first.
 func TestAdmissionLetsTheEarliestDeadlineGoFirst(t *testing.T) {
 	tab := goodputTable(t)
 	cfg := engine.Config{
@@ -67,7 +67,7 @@ func TestAdmissionLetsTheEarliestDeadlineGoFirst(t *testing.T) {
 	}
 }
 
-// A task of higher priority is accepted behind as many of lower priority as its deadline allows.
+// A task of higher priority is accepted after as many of lower priority as its deadline allows.
 func TestAdmissionKnowsPriorities(t *testing.T) {
 	tab := goodputTable(t)
 	cfg := engine.Config{
@@ -88,14 +88,14 @@ func TestAdmissionKnowsPriorities(t *testing.T) {
 func TestAdmissionKnowsWhoIsPreempted(t *testing.T) {
 	const ms = 1_000_000
 	tab := goodputTable(t)
-	one := []int64{0, 1 * ms}         // a launch stands before its first exit, at 5 ms
+	one := []int64{0, 1 * ms}         // a launch is before its first exit, at 5 ms
 	two := []int64{0, 1 * ms, 6 * ms} // one of level 1 is at its first segment, until 10 ms, the one of level 0 is halted
 	for _, c := range []struct {
 		name   string
 		policy sched.Policy
 		times  []int64
 		levels []int
-		ready  int64 // when the last one's result is expected: it is taken in with this deadline, and refused with an earlier one
+		ready  int64 // expected time of the last one's result: it is accepted with this deadline, and refused with an earlier one
 	}{
 		{"a lower level, which is halted at 5 ms", sched.Fluid{}, one, []int{0, 1}, 25 * ms},
 		{"its own level", sched.Fluid{}, one, []int{0, 0}, 40 * ms},
@@ -139,7 +139,7 @@ func TestAdmissionLooksAtItsOwnDevices(t *testing.T) {
 	if how := admitted(t, &cfg, tasks)[40]; how != engine.OnTime {
 		t.Errorf("the task of a device that is idle: %s", how)
 	}
-	// A device that is idle is of no use to another one's network.
+	// An idle device does not help a network of another device.
 	ends := admitted(t, &cfg, []sched.Task{{Network: "other", Deadline: 500_000_000}, {Network: "other", Deadline: 25_000_000}})
 	if ends[0] != engine.OnTime || ends[1] != engine.Refused {
 		t.Errorf("one that takes 20 ms: %s, behind it one with a deadline of 25 ms: %s, expected on time and refused", ends[0], ends[1])

@@ -1,4 +1,4 @@
-// Faults that coincide with something else: the engine's state stays consistent.
+// Faults that coincide with other events: the engine's state stays consistent.
 
 package engine_test
 
@@ -22,10 +22,10 @@ import (
 type multi struct {
 	name    string
 	preempt device.Granularity
-	refuse  int                                // so many launches
-	hang    func(w *device.Work) bool          // a launch
-	takes   func(w *device.Work) int64         // a launch, in place of 1000 ns
-	copy    func(w *device.Work) (bool, error) // in place of what copies do
+	refuse  int                                // number of launches to reject
+	hang    func(w *device.Work) bool          // whether a launch hangs
+	takes   func(w *device.Work) int64         // time of a launch instead of 1000 ns
+	copy    func(w *device.Work) (bool, error) // replaces copies
 	aborted []device.WorkID
 	works   []*device.Work
 	due     []device.Time
@@ -109,7 +109,7 @@ func (m *multi) Abort(now device.Time, id device.WorkID, _ bool) {
 func (*multi) Release(device.RequestID) {}
 func (*multi) Close() error             { return nil }
 
-// eager launches single requests wherever a place is free, and goes on with what is halted.
+// eager launches single requests on every free place, and resumes halted launches.
 type eager struct{}
 
 func (eager) Name() string { return "eager" }
@@ -134,7 +134,7 @@ func (eager) Decide(_ sched.Time, s *sched.State, _ *sched.Event, buf []sched.Ac
 	return buf
 }
 
-// multis serves tasks that come at these times on devices as good as each other.
+// multis serves tasks that arrive at these times on equal devices.
 func multis(t *testing.T, times []int64, ms ...device.Device) engine.Config {
 	t.Helper()
 	tab := table(t, enginetest.Linear(1, 4, 900, 100))
@@ -146,7 +146,7 @@ func multis(t *testing.T, times []int64, ms ...device.Device) engine.Config {
 	return cfg
 }
 
-// tally is what a run is to come to.
+// tally is the expected result of a run.
 type tally struct {
 	onTime, errors        int
 	faults, hangs, resets int64
@@ -234,7 +234,7 @@ func TestAKilledLaunchHangs(t *testing.T) {
 	}
 }
 
-// hasty drops the first request when the second comes, wherever it is.
+// hasty drops the first request when the second arrives, in any state.
 type hasty struct{ sched.Serial }
 
 func (hasty) Decide(_ sched.Time, s *sched.State, ev *sched.Event, buf []sched.Action) []sched.Action {
@@ -322,7 +322,7 @@ func TestCopiesFail(t *testing.T) {
 			"input":     {in: context.DeadlineExceeded, want: tally{onTime: 2, errors: 1}},
 			"twice":     {n: 2, err: device.ErrHang, want: tally{onTime: 2, errors: 1, faults: 2, hangs: 2, resets: 2}},
 		} {
-			if name == "twice" && how != "run" { // who fails the second time is not certain there
+			if name == "twice" && how != "run" { // in real time it is not certain which one fails the second time
 				continue
 			}
 			tab := table(t, enginetest.Linear(2, 8, 1000, 1000))
@@ -349,7 +349,7 @@ func TestCopiesFail(t *testing.T) {
 	}
 }
 
-// assignUp is assignAll where the device is up.
+// assignUp is assignAll if the device is up.
 type assignUp struct{ assignAll }
 
 func (a assignUp) Decide(now sched.Time, s *sched.State, ev *sched.Event, buf []sched.Action) []sched.Action {
@@ -372,7 +372,7 @@ func (s *sticky) Unload(context.Context, string) error {
 	return nil
 }
 
-// tidy unloads when the first request comes, again when that has failed, and serves what comes then.
+// tidy unloads when the first request arrives, retries if that fails, and serves later requests.
 type tidy struct {
 	sched.Serial
 	hosted []int
@@ -400,7 +400,7 @@ func TestUnloadFails(t *testing.T) {
 		cfg.Networks = append(cfg.Networks, engine.Network{Name: "b", Tables: []*sched.Table{tab}})
 		res, err := serve(context.Background(), cfg)
 		expect(t, res, err, tally{onTime: 1, faults: 1})
-		// at the arrival, at the fault, and without it from then on
+		// at the arrival, at the fault, and from then on without it
 		if len(p.hosted) < 3 || p.hosted[0] != 2 || p.hosted[1] != 2 || p.hosted[len(p.hosted)-1] != 1 {
 			t.Errorf("%s: networks on the device: %d", how, p.hosted)
 		}
@@ -421,7 +421,7 @@ func (s *sharer) Progress(id device.WorkID) uint64 {
 	return s.now
 }
 
-// A launch that advances is not hung when the one that slowed it down has just ended. One that does not advance is.
+// A launch that advances is not a hang when the one that slowed it down has just ended. One that does not advance is.
 func TestSharersAreJudgedByProgress(t *testing.T) {
 	m := &multi{name: "m", takes: func(w *device.Work) int64 {
 		if w.Launch.Requests[0] == 1 {
@@ -548,7 +548,7 @@ func (o ordered) Begin(ctx context.Context, now device.Time, w *device.Work) (bo
 	return done, err
 }
 
-// all assigns every request to the first device at once, and runs it there one by one.
+// all assigns every request to the first device at once, and runs them there one by one.
 type all struct{}
 
 func (all) Name() string { return "all" }

@@ -10,9 +10,8 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// TestServeOnAnotherClock: arrivals, deadlines and durations follow the given clock, however fast it runs. This one
-// advances 72 s whenever it is read, and a launch takes ten readings. By the host's clock the last arrival would be
-// an hour away.
+// TestServeOnAnotherClock: arrivals, deadlines and durations follow the given clock at any speed. This clock advances
+// 72 s at every reading, and a launch takes ten readings. By the host's clock the last arrival would be an hour away.
 func TestServeOnAnotherClock(t *testing.T) {
 	const hour = 3_600_000_000_000
 	tab := table(t, enginetest.Linear(2, 8, 200_000, 20_000))

@@ -22,10 +22,9 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// chip is a device in virtual time whose launches slow each other down: with n of them running, each
-// comes on at 1/n of its pace. Kernels take kernelNs each; a segment has kernels of them. A copy takes
-// copyNs, one after the other. It holds its own account of what it is asked to do, and says what was
-// wrong with it.
+// chip is a device in virtual time whose launches slow each other down: with n running, each has 1/n of its speed. A
+// kernel takes kernelNs; a segment has kernels of them. A copy takes copyNs, one after the other. It records its work
+// independently, and reports what was wrong.
 type chip struct {
 	name     string
 	segments int
@@ -43,7 +42,7 @@ type chip struct {
 	ran    map[device.RequestID][]int // kernels that ran to their end, by request: segment * kernels + kernel
 	fail   func(id device.WorkID) error
 	most   int // launches at the same time
-	// beside is how long launches ran beside others.
+	// beside is the time for which launches ran beside others.
 	beside int64
 }
 
@@ -57,7 +56,7 @@ const (
 type chipWork struct {
 	w        *device.Work
 	stage    int     // kernels done since the start of the network
-	left     float64 // of the kernel that runs, or of the copy
+	left     float64 // time left of the running kernel, or of the copy
 	stopping bool
 	batch    []device.RequestID
 	theta    []float32
@@ -82,7 +81,7 @@ func (c *chip) complain(format string, a ...any) {
 	c.wrong = append(c.wrong, fmt.Sprintf(format, a...))
 }
 
-// advance lets time pass: no event lies in between.
+// advance advances the time; there is no event before that time.
 func (c *chip) advance(now int64) {
 	d := float64(now - c.now)
 	if now < c.now {
@@ -232,7 +231,7 @@ func (c *chip) Take(now device.Time) *device.Event {
 	return &e
 }
 
-// kernel takes in that the kernel of a launch has run to its end.
+// kernel records the end of a launch's kernel.
 func (c *chip) kernel(i int) {
 	x := c.works[i]
 	if c.fail != nil {
@@ -288,14 +287,14 @@ func (c *chip) kernel(i int) {
 	}
 }
 
-// wild is a policy that does what it may at random: launches on any units, exclusively or not, stops,
-// kills, resumes elsewhere, assigns ahead, loads and unloads, plans, advises.
+// wild is a policy that performs legal actions at random: launches on any units, exclusively or not, stops, kills,
+// resumes elsewhere, assigns ahead, loads and unloads, plans, advises.
 type wild struct {
 	rng      *rand.Rand
 	assigned bool // every request is assigned first
 	planned  int
 	plans    int
-	// stuck is called for a launch that stays where it should have continued, since it would stay for ever.
+	// stuck is called for a launch that should have continued and now never would.
 	stuck func(error)
 }
 
@@ -313,7 +312,7 @@ func (w *wild) Decide(now sched.Time, s *sched.State, ev *sched.Event, buf []sch
 	given := map[device.RequestID]bool{}
 	for d := range s.Devices {
 		for _, l := range s.Devices[d].Launches {
-			// The policy is asked once where a launch comes to an exit, then that goes on or was stopped.
+			// The policy is called once when a launch reaches an exit; then the launch continues or was stopped.
 			if l.Phase == sched.AtExit && l.Reached < l.Last && !(ev.Kind == sched.SegmentDone && ev.Launch == l.ID) {
 				w.stuck(fmt.Errorf("launch %d stands at exit %d of %d at %d ns, at a later event (%v of launch %d)", l.ID, l.Reached, l.Last, now, ev.Kind, ev.Launch))
 			}
@@ -420,7 +419,7 @@ func (w *wild) Decide(now sched.Time, s *sched.State, ev *sched.Event, buf []sch
 			sched.Action{Kind: sched.Advise, Advice: &sched.Advice{Rate: 1}})
 	}
 	if s.Queue.Len() > 0 || slices.ContainsFunc(s.Devices, func(v sched.DeviceView) bool { return v.Queue.Len()+len(v.Launches) > 0 }) {
-		buf = append(buf, sched.Action{Kind: sched.Wait, Until: now + 900 + w.rng.Int64N(3000)}) // it may have passed every chance over
+		buf = append(buf, sched.Action{Kind: sched.Wait, Until: now + 900 + w.rng.Int64N(3000)}) // it may have used no opportunity so far
 	}
 	return buf
 }
@@ -437,7 +436,7 @@ func chipTable(t interface{ Fatal(...any) }, network string, segments int) *sche
 	return tab
 }
 
-// family is a configuration of two members of a family on so many chips.
+// family is a configuration with two members of a family on a number of chips.
 func family(t interface{ Fatal(...any) }, chips []*chip, times []int64, p sched.Policy) engine.Config {
 	cfg := engine.Config{
 		Policy:   p,
@@ -480,8 +479,8 @@ func checkChips(t interface {
 		if r.Exit < 0 {
 			continue
 		}
-		// An aborted launch, resumed, ends as an undisturbed one: every kernel up to the exit has run to
-		// its end once, in order.
+		// An aborted and resumed launch ends like an undisturbed one: every kernel up to the exit has run to its end once, in
+		// order.
 		whole := false
 		for _, c := range chips {
 			n := (r.Exit + 1) * kernels
@@ -582,7 +581,7 @@ func contractHolds(t *testing.T, gap int64, serve func(context.Context, engine.C
 			besides += c.beside
 			fails += failed[i]
 		}
-		end := int64(0) // nothing ran where all was taken back at once
+		end := int64(0) // 0 if everything was cancelled before it ran
 		if n := len(res.Spans); n > 0 {
 			end = res.Spans[n-1].End
 		}
@@ -595,7 +594,7 @@ func contractHolds(t *testing.T, gap int64, serve func(context.Context, engine.C
 	return stops, fails, besides
 }
 
-// timid launches on units of its own, stops what runs now and then, and resumes it.
+// timid launches on separate units, sometimes stops a running launch, and resumes it.
 type timid struct {
 	rng     *rand.Rand
 	stopped int
@@ -732,7 +731,7 @@ func TestNestedPolicies(t *testing.T) {
 	}
 }
 
-// planner makes a plan at its first event, which takes until served is closed, and serves one by one beside it.
+// planner makes a plan at its first event, which ends when served is closed, and meanwhile serves one by one.
 type planner struct {
 	sched.Serial
 	served  chan struct{}
@@ -753,7 +752,7 @@ func (p *planner) Decide(now sched.Time, s *sched.State, ev *sched.Event, buf []
 			select {
 			case <-ctx.Done():
 			case <-p.served:
-			case <-time.After(time.Minute): // it has stalled them
+			case <-time.After(time.Minute): // the plan has blocked them
 			}
 			return "found"
 		}}})

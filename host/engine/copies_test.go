@@ -49,7 +49,7 @@ func (o *copySpans) Span(s *engine.Span) {
 	}
 }
 
-// A copy on a paced device takes what the device says, also where the first of all was begun long after the engine had read its clock.
+// A copy on a paced device takes the device's time, even if the first copy began long after the engine had read its clock.
 func TestCopiesTakeTheirTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dev, o := &steady{takes: 1e6}, &copySpans{}

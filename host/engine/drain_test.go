@@ -1,4 +1,4 @@
-// How a server ends, and which calls it rejects: faults that a new user found.
+// The end of a server, and rejected calls: faults that a new user found.
 
 package engine_test
 
@@ -55,7 +55,7 @@ func (o *teller) TaskEnded(_ engine.Time, t *sched.Task, _ engine.Ending) {
 	o.tasks <- t.ID
 }
 
-// sleepy is serial from a time on, and has timers an hour ahead.
+// sleepy behaves as serial from a time on, and sets timers an hour ahead.
 type sleepy struct{ from engine.Time }
 
 func (sleepy) Name() string { return "sleepy" }
@@ -109,7 +109,7 @@ func TestTimersAloneKeepNothingOpen(t *testing.T) {
 	}
 }
 
-// chain has one task, a second an hour later, and another, with its cancel, behind every one that ends.
+// chain has one task, a second an hour later, and another one, with its cancel, after each task that ends.
 type chain struct{ next int }
 
 func (c *chain) Next() (engine.Item, bool) {
@@ -122,7 +122,7 @@ func (c *chain) Ended(now engine.Time, t *sched.Task, _ engine.Ending) []engine.
 	return []engine.Item{{At: now + anHour, Task: &sched.Task{ID: id, Network: enginetest.Network}}, {At: now + 2*anHour, Cancel: id}}
 }
 
-// Drain takes no more from the server's source either.
+// After Drain the server takes no more tasks from its source either.
 func TestDrainStopsTheSource(t *testing.T) {
 	cfg, o := served(t, sched.Serial{})
 	cfg.Source = &chain{}
@@ -132,7 +132,7 @@ func TestDrainStopsTheSource(t *testing.T) {
 	if res, err := ended(); err != nil || len(res.Records) != 1 {
 		t.Errorf("%v; %d records, expected the one that had come", err, len(res.Records))
 	}
-	cfg, _ = served(t, sleepy{from: 50_000_000}) // what ends after Drain brings nothing either
+	cfg, _ = served(t, sleepy{from: 50_000_000}) // tasks that end after Drain create no new ones either
 	cfg.Source = &chain{}
 	srv, ended = begin(t, cfg)
 	submit(t, srv, 7)
@@ -225,7 +225,7 @@ func (parter) Decide(_ sched.Time, s *sched.State, _ *sched.Event, buf []sched.A
 	return buf
 }
 
-// An error names a whole device as that.
+// An error for a whole device says so.
 func TestErrorNamesAllUnits(t *testing.T) {
 	p := &parts{}
 	p.T = table(t, enginetest.Linear(1, 8, 1000, 1000))

@@ -103,8 +103,8 @@ func kinds(steps []engine.Step) string {
 	return b.String()
 }
 
-// joiner halts its first launch at its exit and merges the second, which was to go on, into it there; both
-// go on later.
+// joiner halts its first launch at its exit and merges the second, which was to continue, into it there; both continue
+// later.
 type joiner struct{}
 
 func (joiner) Name() string { return "joiner" }
@@ -170,9 +170,8 @@ func TestSameSeedSameBytes(t *testing.T) {
 	}
 }
 
-// Every request ends exactly once, whatever goes wrong: cancels, failing segments, hangs, a failing reset, rejected
-// tasks, tasks of several samples, several devices, several networks. No run waits for ever (it ends with ErrStuck
-// otherwise).
+// Every request ends exactly once in all conditions: cancels, failing segments, hangs, a failing reset, rejected tasks,
+// tasks of several samples, several devices, several networks. No run waits for ever (it ends with ErrStuck otherwise).
 func TestEndingsAddUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		segments := rapid.IntRange(1, 4).Draw(t, "segments")
@@ -357,7 +356,7 @@ func TestSerialAgreesWithPollaczekKhinchine(t *testing.T) {
 	}
 }
 
-// Real time: the same books, a goroutine a device, faults and hangs included.
+// Real time: the same engine with a goroutine per device, including faults and hangs.
 func TestServe(t *testing.T) {
 	tab := table(t, enginetest.Linear(3, 8, 200_000, 20_000))
 	times, err := load.Poisson(3000, 200, 3)
@@ -438,7 +437,7 @@ func TestBadInputsEndOneRequestOnly(t *testing.T) {
 		good := cfg.Inputs
 		cfg.Inputs = func(r *sched.Request) ([]device.Tensor, error) {
 			switch r.ID {
-			case 2: // with 3 behind it, and no event for long but what the engine makes of this
+			case 2: // 3 waits behind it, and for a long time there is no event except the engine's reaction to this
 				return nil, errors.New("unreadable")
 			case 4:
 				return []device.Tensor{device.Words("input", []int16{1, 2, 3}, 3)}, nil // the device refuses it
@@ -452,7 +451,7 @@ func TestBadInputsEndOneRequestOnly(t *testing.T) {
 	}
 }
 
-// A device that breaks its contract is treated as one that failed.
+// A device that violates its contract counts as failed.
 func TestContract(t *testing.T) {
 	tab := table(t, enginetest.Linear(2, 8, 10, 1))
 	for name, spoil := range map[string]func(l device.Launch, r *device.Report){

@@ -194,7 +194,7 @@ func (s *silent) Begin(ctx context.Context, now device.Time, w *device.Work) (bo
 	return s.chip.Begin(ctx, now, w)
 }
 
-// A latency counts from the request's due time, even if inputs are slow. Inputs are not read on the engine's
+// A latency is measured from the request's due time, even if inputs are slow. Inputs are not read on the engine's
 // goroutine: meanwhile another device's requests are served.
 func TestLatencyCountsFromWhenItWasDue(t *testing.T) {
 	tab := table(t, enginetest.Linear(1, 1, 1000, 1000))
@@ -204,7 +204,7 @@ func TestLatencyCountsFromWhenItWasDue(t *testing.T) {
 	held := make(chan struct{})
 	cfg.Inputs = func(r *sched.Request) ([]device.Tensor, error) {
 		if r.ID == 1 {
-			<-held // nobody but the second device lets it go
+			<-held // only the second device releases it
 		}
 		return inputs(r)
 	}
@@ -228,7 +228,7 @@ func TestLatencyCountsFromWhenItWasDue(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	}
-	// A source that is late with its tasks (here: behind one that blocks it) does not move their due.
+	// A source that is late with its tasks (here because one blocks it) does not change their due times.
 	slow := &late{times: []int64{0, 1e6}}
 	cfg = config(tab, sched.Serial{}, nil, 600e9, func(int) int { return 0 })
 	cfg.Source = slow
@@ -373,7 +373,7 @@ func TestOneFailureOfSeveralLaunches(t *testing.T) {
 			if scope == device.LoseDevice {
 				resets = 1
 			}
-			// A launch that was given up beside the failed one is no fault of its own.
+			// A launch that is abandoned because another one failed does not count as a fault.
 			if s.OnTime+s.Errors != 40 || s.OnTime < 30 || s.Faults < 1 || s.Resets > s.Faults || (s.Resets > 0) != (resets > 0) || w.Used() != 0 || len(w.wrong) > 0 {
 				t.Errorf("%s, %s: %+v, %d slots taken, %v", how, scope, s, w.Used(), w.wrong)
 			}
@@ -471,7 +471,7 @@ func (p pair) Decide(_ int64, s *sched.State, _ *sched.Event, buf []sched.Action
 	return buf
 }
 
-// Only what meets units that are held exclusively is refused, and sets that the device does not have.
+// Only launches on units that are held exclusively, or on units that the device lacks, are rejected.
 func TestUnitsAreHeld(t *testing.T) {
 	u := device.UnitRange
 	for name, c := range map[string]struct {

@@ -17,13 +17,13 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// goodputTable is of four segments of 5 ms alone, of which a batch of eight takes 4 times as long.
+// goodputTable returns a table with four segments of 5 ms for one request; a batch of eight takes 4 times as long.
 func goodputTable(t *testing.T) *sched.Table { return tableOf(t, 5_000_000) }
 
-// tableOf is that with so many ns a segment alone.
+// tableOf returns such a table with other ns per segment.
 func tableOf(t *testing.T, segment int64) *sched.Table { return tableWith(t, segment, 3*segment/7) }
 
-// tableWith is of segments that take so many ns alone, and more for each further sample.
+// tableWith returns a table with ns per segment for one sample, and additional ns for each further sample.
 func tableWith(t *testing.T, segment, more int64) *sched.Table {
 	t.Helper()
 	var cells []bundle.LatencyEntry
@@ -42,9 +42,9 @@ func tableWith(t *testing.T, segment, more int64) *sched.Table {
 	return tab
 }
 
-// goodput is what a policy serves on time, per second, of requests that come at times the capacity of full batches, which
-// is twice that of serial here. Above capacity there are more of them, so that as many are served: at ten times
-// capacity the exits of 300 requests would decide it.
+// goodput returns the requests that a policy serves on time per second, if they arrive at a multiple of the capacity of
+// full batches, which here is twice serial's. Above capacity the run has more requests, so that as many are served:
+// otherwise at ten times capacity the exits of 300 requests would decide the result.
 func goodput(t *testing.T, tab *sched.Table, policy string, times float64, slo int64, rates []float64, byTable bool) engine.Summary {
 	t.Helper()
 	return goodputOn(t, tab, policy, times, slo, rates, byTable, func(a *device.Adapter) device.Device { return a })
@@ -95,10 +95,10 @@ func goodputOn(t *testing.T, tab *sched.Table, policy string, times float64, slo
 	return res.Summary()
 }
 
-// With admission by the table goodput holds under any load: at 2, 5 and 10 times capacity at least this share of the
-// peak over all rates is left, with objectives of 5 and 12.5 times one request alone. Without admission next to
-// nothing is left. Observed: 0.968 to 0.998 under fluid, 0.951 to 0.998 under fluid+, 0.967 to 0.998 under edf, at
-// least 0.952 under the others.
+// With admission by the table goodput stays high under any load: at 2, 5 and 10 times capacity at least this share of
+// the peak over all rates remains, with objectives of 5 and 12.5 times one request alone. Without admission almost
+// nothing remains. Observed: 0.968 to 0.998 with fluid, 0.951 to 0.998 with fluid+, 0.967 to 0.998 with edf, at least
+// 0.952 with the others.
 func TestGoodputHolds(t *testing.T) {
 	tab := goodputTable(t)
 	for _, rates := range [][]float64{{0.5, 0.2, 0.1, 0.2}, {0.1, 0.1, 0.1, 0.7}, {0, 0, 0, 1}} {
@@ -112,7 +112,7 @@ func TestGoodputHolds(t *testing.T) {
 					if times >= 2 {
 						worst = min(worst, s.Goodput)
 					}
-					if policy == "serial" || times != 0.25 { // everything is served where there is room for it
+					if policy == "serial" || times != 0.25 { // below capacity everything is served
 						text += fmt.Sprintf(" %.1f", s.Goodput)
 					} else if s.OnTime < 1495 {
 						t.Errorf("%s, exits %v, SLO %d ms: %d of 1500 on time at a quarter of the capacity", policy, rates, slo/1e6, s.OnTime)
@@ -130,10 +130,10 @@ func TestGoodputHolds(t *testing.T) {
 	}
 }
 
-// TestGoodputOfManySamples: it holds too where requests have 32 samples, of which the client needs all: their results are of no
-// use where one is given up. With objectives of 3 and 12.5 times one request alone, this part of the peak is left.
+// TestGoodputOfManySamples: goodput also stays high if requests have 32 samples, all of which the client needs: if one is
+// dropped, the others are useless. With objectives of 3 and 12.5 times one request alone, this share of the peak remains.
 func TestGoodputOfManySamples(t *testing.T) {
-	tab, slower := goodputTable(t), tableOf(t, 5_150_000) // what a real device takes is not quite what the table says
+	tab, slower := goodputTable(t), tableOf(t, 5_150_000) // a real device differs slightly from the table
 	const samples = 32
 	alone := samples / 8 * tab.At(0, 3, 8)
 	for _, slo := range []int64{3 * alone, 25 * alone / 2} {
@@ -217,7 +217,7 @@ func TestRefusalsSayWhy(t *testing.T) {
 	}
 }
 
-// undue takes the deadlines from another source's tasks.
+// undue removes the deadlines of another source's tasks.
 type undue struct{ engine.Source }
 
 func (u undue) Next() (engine.Item, bool) {
@@ -228,9 +228,9 @@ func (u undue) Next() (engine.Item, bool) {
 	return it, ok
 }
 
-// wholes is what a policy serves on time, in samples of requests that are on time as a whole, per second: of requests whose
-// sizes are drawn, with an objective of 5 times one alone. They come at times the capacity of full batches, or from clients,
-// each of which asks again 100 ms after it was answered or refused.
+// wholes returns the samples per second of requests that are on time as a whole. Sizes are random, and the objective is 5
+// times one request alone. Requests arrive at a multiple of the capacity of full batches, or from clients, which send the
+// next one 100 ms after an answer or refusal.
 func wholes(t *testing.T, tab *sched.Table, policy string, times float64, clients int, rates []float64, sizes []int) float64 {
 	t.Helper()
 	p, err := sched.New(policy, sched.Options{})
@@ -301,7 +301,7 @@ func wholes(t *testing.T, tab *sched.Table, policy string, times float64, client
 	return float64(good) / (float64(res.End) / 1e9)
 }
 
-// A request of several samples is admitted, refused and given up as a whole, so that goodput holds for it too.
+// A request of several samples is admitted, refused and dropped as a whole, so that goodput stays high for it too.
 func TestGoodputHoldsForWholeRequests(t *testing.T) {
 	tab := goodputTable(t)
 	for _, sizes := range [][]int{{4}, {32}, {1, 8, 32}} {
@@ -324,7 +324,7 @@ func TestGoodputHoldsForWholeRequests(t *testing.T) {
 	}
 }
 
-// slowCopies is a device of which a copy takes its time, one after the other.
+// slowCopies is a device with slow copies, one after the other.
 type slowCopies struct {
 	*device.Adapter
 	takes, until int64

@@ -19,7 +19,7 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// shelf is a device that counts what it is asked to load and unload; a network named bad cannot be loaded.
+// shelf is a device that counts loads and unloads; a network named bad cannot be loaded.
 type shelf struct {
 	device.Virtual
 	loads, unloads atomic.Int64
@@ -38,7 +38,7 @@ func (d *shelf) Begin(ctx context.Context, now device.Time, w *device.Work) (boo
 	return d.Virtual.Begin(ctx, now, w)
 }
 
-// planCounter is fluid+, and counts how many plans it keeps at a time.
+// planCounter is fluid+, and counts the plans that it keeps at a time.
 type planCounter struct {
 	sched.Policy
 	most int
@@ -50,8 +50,8 @@ func (p *planCounter) Decide(now sched.Time, s *sched.State, ev *sched.Event, bu
 	return buf
 }
 
-// Networks come and go while others are served: one is served when AddNetwork has returned and no more when RemoveNetwork
-// has been called; what was there is served first. A network that one device cannot load is on none.
+// Networks are added and removed while others are served. A network is served after AddNetwork has returned. After
+// RemoveNetwork is called, only its earlier requests are served. A network that one device cannot load is on no device.
 func TestNetworksComeAndGoWhileServing(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	devs := []*shelf{}
@@ -139,7 +139,7 @@ func TestNetworksComeAndGoWhileServing(t *testing.T) {
 	if _, err := end(); err != nil {
 		t.Error(err)
 	}
-	if policy.most > 3 { // a new one has a table on each device
+	if policy.most > 3 { // a new network has a table on each device
 		t.Errorf("fluid+ had %d plans at a time, expected that of the network that stays and two of a new one", policy.most)
 	}
 	if a, b := devs[0].loads.Load(), devs[1].unloads.Load(); a != 6 || b != 5 {
@@ -150,7 +150,7 @@ func TestNetworksComeAndGoWhileServing(t *testing.T) {
 	}
 }
 
-// gated is a device whose resets end when and how they are told.
+// gated is a device whose resets end at the test's command, with its error.
 type gated struct {
 	enginetest.Faulty
 	began  chan struct{} // a reset has
@@ -184,14 +184,14 @@ func (d *gated) Unload(context.Context, string) error {
 	return nil
 }
 
-// gates is a server of such devices; the first one's only serves a network from the start.
+// gates returns a server with such devices; only the first one serves a network from the start.
 type gates struct {
 	*engine.Server
 	t     *testing.T
 	tab   *sched.Table
 	devs  []*gated
 	fails atomic.Bool   // the first device's next launch
-	hold  chan struct{} // until then it runs, where there is one
+	hold  chan struct{} // if set, the launch runs until it is closed
 	end   func() (*engine.Result, error)
 }
 
@@ -222,7 +222,7 @@ func gatesOf(t *testing.T, n int) *gates {
 	return s
 }
 
-// failing has the first device run a task that fails and is tried again.
+// failing runs a task on the first device that fails and is retried.
 func (s *gates) failing() *engine.Ticket {
 	s.t.Helper()
 	s.fails.Store(true)
@@ -233,7 +233,7 @@ func (s *gates) failing() *engine.Ticket {
 	return k
 }
 
-// resets has the first device fail, and returns when its reset has begun.
+// resets makes the first device fail, and returns when its reset has begun.
 func (s *gates) resets() *engine.Ticket {
 	s.t.Helper()
 	k := s.failing()
@@ -251,7 +251,7 @@ func (s *gates) add(name string, tables ...*sched.Table) error {
 
 func (s *gates) remove(name string) error { return s.RemoveNetwork(s.t.Context(), name) }
 
-// pending begins a change, and returns when the books have it: what would take it back is refused.
+// pending begins a change, and returns when the engine has registered it: then the opposite change is refused.
 func (s *gates) pending(change, back func() error) <-chan error {
 	s.t.Helper()
 	done := make(chan error, 1)
@@ -270,7 +270,7 @@ func (s *gates) pending(change, back func() error) <-chan error {
 	return done
 }
 
-// loaded fails the test where a device does not hold as many networks.
+// loaded fails the test unless a device holds this number of networks.
 func (s *gates) loaded(want ...int64) {
 	s.t.Helper()
 	for i, n := range want {
@@ -293,7 +293,7 @@ func (s *gates) serves(name string) {
 	}
 }
 
-// soon waits for what comes at once.
+// soon waits for a result that must come immediately.
 func soon[T any](t *testing.T, ch <-chan T) (v T) {
 	t.Helper()
 	select {
@@ -304,7 +304,8 @@ func soon[T any](t *testing.T, ch <-chan T) (v T) {
 	return v
 }
 
-// Networks that come and go while a device is being reset do so afterwards, also where the reset comes in between.
+// Networks that are added or removed during a device's reset are loaded or unloaded after it, also if the reset comes in
+// between.
 func TestNetworksWaitForAReset(t *testing.T) {
 	s := gatesOf(t, 1)
 	add, remove := func() error { return s.add("new", s.tab) }, func() error { return s.remove("new") }
@@ -357,7 +358,7 @@ func TestNetworksWaitForAReset(t *testing.T) {
 	}
 }
 
-// A device that no reset helps is waited for no more: networks go from the others, and come to them.
+// A device that no reset repairs is not awaited: networks are removed from and added to the others.
 func TestNetworksLeaveADeviceThatIsGivenUp(t *testing.T) {
 	s := gatesOf(t, 2)
 	both := func() error { return s.add("new", s.tab, s.tab) }
@@ -392,7 +393,8 @@ func TestNetworksLeaveADeviceThatIsGivenUp(t *testing.T) {
 	}
 }
 
-// A network that a device cannot unload is served there until it has been removed, and loaded anew when it comes again.
+// A network that a device cannot unload is served there until it has been removed, and is loaded again when it is added
+// again.
 func TestANetworkThatCannotBeUnloadedStays(t *testing.T) {
 	s := gatesOf(t, 2)
 	add := func() error { return s.add("new", s.tab, s.tab) }

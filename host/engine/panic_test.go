@@ -56,8 +56,8 @@ func (p *planPanics) Decide(now sched.Time, s *sched.State, ev *sched.Event, buf
 	return p.Serial.Decide(now, s, ev, buf)
 }
 
-// A panic of an input, a driver or a plan ends only what it was called for, in virtual and real time. Its stack is
-// logged, and all else is served.
+// A panic of an input, a driver or a plan ends only the request for which it was called, in virtual and real time. Its
+// stack is logged, and all else is served.
 func TestPanicsAreErrors(t *testing.T) {
 	for how, serve := range map[string]func(context.Context, engine.Config) (*engine.Result, error){"run": engine.Run, "serve": engine.Serve} {
 		tab := table(t, enginetest.Linear(2, 8, 1000, 1000))

@@ -231,7 +231,7 @@ func TestSerialAgreesWithPollaczekKhinchineWithin1Percent(t *testing.T) {
 	}
 }
 
-// What is counted on the way is what records would have said.
+// The running counts agree with the records.
 func TestStreamAgreesWithRecords(t *testing.T) {
 	tab := table(t, enginetest.Linear(4, 8, 5_000_000, 10_000_000))
 	for _, name := range sched.Names() {
@@ -304,7 +304,7 @@ func TestMemoryIsFlat(t *testing.T) {
 	}
 }
 
-// A billion requests a second, all at once, and no time at all are normal loads, or named errors.
+// A billion requests per second, all requests at once, and times of zero are normal loads, or clear errors.
 func TestAbsurdLoads(t *testing.T) {
 	tab := table(t, enginetest.Linear(4, 8, 5_000, 10_000))
 	for _, name := range sched.Names() {
@@ -387,7 +387,7 @@ func TestBeganCountsPlaces(t *testing.T) {
 			most = max(most, l.Began)
 		}
 	}}
-	// Two start; one leaves at exit 0, three fill up, one of those leaves there: five have had places.
+	// Two start; one leaves at exit 0, three fill up, one of these leaves there: five have had places.
 	cfg := config(tab, p, nil, 1000, func(i int) int { return exits[i] })
 	cfg.Source = &load.Open{Times: []int64{0, 1}, Task: func(i int, at int64) sched.Task {
 		return sched.Task{Network: enginetest.Network, Deadline: at + 1000, Theta: 0.8, Samples: 2 + i}
@@ -398,8 +398,8 @@ func TestBeganCountsPlaces(t *testing.T) {
 	}
 }
 
-// Every policy does the same in the same order on devices that have nothing in common but their
-// exits, by the table's clock, and by the measured one where the device takes what the table says.
+// Every policy performs the same actions in the same order on devices that have only their exits in common: by the
+// table's clock, and by the measured one if the device's times are the table's.
 func TestSchedulesAgreeAcrossDevices(t *testing.T) {
 	tab := table(t, enginetest.Linear(4, 8, 5_000_000, 10_000_000))
 	for _, name := range sched.Names() {
@@ -442,7 +442,7 @@ func TestEveryPolicyServes(t *testing.T) {
 		} else {
 			cfg.Policy = p
 		}
-		cfg.Watchdog.Least = 60e9 // what a loaded machine holds up is no hang
+		cfg.Watchdog.Least = 60e9 // a delay by a loaded machine is not a hang
 		cfg.Devices = adapt(&enginetest.Fake{T: tab, Delay: func(ctx context.Context, ns int64) error {
 			select {
 			case <-ctx.Done():

@@ -61,7 +61,7 @@ func (p *parts) Reset(ctx context.Context) error {
 	return p.Fake.Reset(ctx)
 }
 
-// halves launches on either unit of a device of two.
+// halves launches on each of a device's two units.
 type halves struct{}
 
 func (halves) Name() string { return "halves" }
@@ -103,7 +103,7 @@ func TestAResetRunsAlone(t *testing.T) {
 	}
 }
 
-// tapped tells of the launches whose end has been posted.
+// tapped reports the launches whose end has been posted.
 type tapped struct {
 	*device.Adapter
 	posted chan struct{}
@@ -118,7 +118,7 @@ func (d *tapped) Attach(ctx context.Context, post func(device.Event)) <-chan str
 	})
 }
 
-// spoiler errs at a cancel, behind which the end of a launch has been posted.
+// spoiler makes an error at a cancel; the end of a launch has been posted after it.
 type spoiler struct {
 	sched.Serial
 	second func()
@@ -220,8 +220,8 @@ func (unloadAndErr) Decide(_ sched.Time, s *sched.State, _ *sched.Event, buf []s
 	return append(buf, sched.Action{Kind: sched.Unload, Network: s.Devices[0].Hosted[0].Network}, sched.Action{Kind: sched.Merge})
 }
 
-// A run that ends early waits only for devices that hold on to work. The grace period is an hour here. None of it is
-// spent on a copy that heeds its context, or on work that has ended but was not reported.
+// A run that ends early waits only for devices that do not stop. The grace period is an hour here. None of it is spent
+// on a copy that obeys its context, or on work that has ended but was not reported.
 func TestAnEarlyEndWaitsForNothing(t *testing.T) {
 	tab := table(t, enginetest.Linear(2, 8, 1000, 1000))
 	end := func(name string, cfg engine.Config, when <-chan struct{}, want error) {
@@ -262,7 +262,7 @@ func TestAnEarlyEndWaitsForNothing(t *testing.T) {
 	end("an unload that took no time", cfg, nil, engine.ErrPolicy)
 }
 
-// stiff heeds its context and nothing else.
+// stiff obeys only its context.
 type stiff struct {
 	device.Virtual
 	began func()
@@ -301,7 +301,7 @@ func TestADeviceThatLetsGoIsNotBlamed(t *testing.T) {
 	}
 }
 
-// reuser gives one report again and again, as the contract lets it, at two places.
+// reuser always returns the same report, as the contract allows, at two places.
 type reuser struct {
 	enginetest.Fake
 	rep device.Report
@@ -318,7 +318,7 @@ func (r *reuser) Run(ctx context.Context, l *device.Launch) (*device.Report, err
 	if err != nil {
 		return nil, err
 	}
-	for i := range r.rep.Results { // a late reader sees garbage
+	for i := range r.rep.Results { // a late reader sees wrong values
 		r.rep.Results[i].Request = 0
 		clear(r.rep.Results[i].Exits[0].Raw)
 	}
@@ -327,8 +327,7 @@ func (r *reuser) Run(ctx context.Context, l *device.Launch) (*device.Report, err
 	return &r.rep, nil
 }
 
-// A report is the driver's again at its next launch, which at two places begins before the report of the
-// one before is read.
+// A driver may reuse its report at its next launch. With two places that begins before the previous report is read.
 func TestReportsAreCloned(t *testing.T) {
 	tab := table(t, enginetest.Linear(1, 8, 1000, 1000))
 	cfg := config(tab, several{}, []int64{0, 500, 700, 1500, 1600}, 60e9, func(int) int { return 0 })
@@ -358,7 +357,7 @@ func TestPacedInputsStallNobody(t *testing.T) {
 	other := make(chan struct{})
 	cfg.Inputs = func(r *sched.Request) ([]device.Tensor, error) {
 		if r.ID == 1 {
-			<-other // nobody but the second device lets it go
+			<-other // only the second device releases it
 		}
 		return []device.Tensor{device.Words("x", []int16{1}, 1)}, nil
 	}
@@ -389,7 +388,7 @@ type onEnd struct {
 
 func (o *onEnd) Ended(r *engine.Record, _ *device.ExitResult) { o.f(r) }
 
-// deafDriver counts resets at the same time; they take longer than they may and heed no context.
+// deafDriver counts concurrent resets; they exceed their limit and ignore their context.
 type deafDriver struct {
 	enginetest.Fake
 	mu       sync.Mutex
@@ -427,8 +426,8 @@ func TestResetsFollowEachOther(t *testing.T) {
 	})
 }
 
-// full is a driver that refuses to unload a while a sample of it is admitted. A copy for b waits until
-// it is let go.
+// full is a driver that refuses to unload network a while a sample of it is admitted. A copy for b waits until it is
+// released.
 type full struct {
 	enginetest.Fake
 	held    chan struct{} // a copy for b holds the queue
@@ -469,7 +468,7 @@ func (u *full) Release(id device.RequestID) {
 	}
 }
 
-// swapper serves a, has b copied meanwhile, and unloads a when its request has left.
+// swapper serves a, meanwhile copies an input of b, and unloads a when its request has left.
 type swapper struct{ let chan struct{} }
 
 func (*swapper) Name() string { return "swapper" }
@@ -481,7 +480,7 @@ func (p *swapper) Decide(_ sched.Time, _ *sched.State, ev *sched.Event, buf []sc
 	case ev.Kind == sched.Arrival && ev.Request == 2:
 		return append(buf, sched.Action{Kind: sched.Assign, Network: "b", Requests: []device.RequestID{2}})
 	case ev.Kind == sched.SegmentDone && ev.Launch == 1:
-		time.AfterFunc(20*time.Millisecond, func() { close(p.let) }) // an unload that overtakes has done so by then
+		time.AfterFunc(20*time.Millisecond, func() { close(p.let) }) // a wrong, overtaking unload would have come by then
 		return append(buf, sched.Action{Kind: sched.Unload, Network: "a"})
 	case ev.Kind == sched.Copied && ev.Request == 2:
 		return append(buf, sched.Action{Kind: sched.Launch, Network: "b", Last: 0, Count: 1, Assigned: true})
@@ -489,7 +488,7 @@ func (p *swapper) Decide(_ sched.Time, _ *sched.State, ev *sched.Event, buf []sc
 	return buf
 }
 
-// An unload comes after the releases that were asked for before it, though these wait behind a copy.
+// An unload comes after earlier releases, although these wait for a copy.
 func TestUnloadsKeepTheirPlace(t *testing.T) {
 	tab := table(t, enginetest.Linear(1, 8, 1000, 1000))
 	u := &full{held: make(chan struct{}), let: make(chan struct{}), there: map[string]int{}}
@@ -511,7 +510,7 @@ func TestUnloadsKeepTheirPlace(t *testing.T) {
 	}
 }
 
-// deaf is a plan that heeds no context.
+// deaf is a plan that ignores its context.
 type deaf struct{ until chan struct{} }
 
 func (p deaf) Find(context.Context) any {
@@ -521,7 +520,7 @@ func (p deaf) Find(context.Context) any {
 
 func (deaf) Cost() sched.Time { return 1 }
 
-// planning asks for a plan at its first call, and says so at the next.
+// planning requests a plan at its first call, and reports that at the next.
 type planning struct {
 	sched.Serial
 	plan  deaf
@@ -581,7 +580,7 @@ func TestPostsAreBounded(t *testing.T) {
 		t.Errorf("a task: %v", err)
 	}
 	var clients sync.WaitGroup
-	for range 8 { // these wait, and are looked at as soon as it runs
+	for range 8 { // these wait, and are processed when the server runs
 		clients.Go(func() {
 			if err := srv.Cancel(context.Background(), 7); err != nil {
 				t.Error(err)

@@ -1,5 +1,5 @@
-// Scenarios as text: what is submitted, what the policy does, and how each request ends. A changed schedule is a changed
-// line; -rewrite writes the files anew.
+// Scenarios as text: submitted tasks, actions of the policy, and the ending of each request. A changed schedule is a changed
+// line; -rewrite writes the files again.
 
 package engine_test
 
@@ -24,15 +24,16 @@ func TestScenarios(t *testing.T) {
 	})
 }
 
-// scenario serves the tasks of the input, one a line: the time, then exits=, the exit of each sample, and where they are
-// not the defaults deadline=, theta= (one an exit) and cancel=. A segment takes fixed + each * B ns. The command's arguments:
+// scenario serves the tasks of the input, one per line: the time, then exits= with the exit of each sample, and if they
+// are not the defaults deadline=, theta= (one per exit) and cancel=. A segment takes fixed + each * B ns. The command's
+// arguments:
 //
 //	segments, fixed, each  the latency table, of batches up to 8
 //	policy                 a name of sched, or joiner or dropper
 //	deadline               after the arrival; default 1000
-//	actual                 what the device takes in place of fixed, by the measured clock
+//	actual                 the device's time instead of fixed, by the measured clock
 //	fail, hang, unresettable  numbers of the device's runs and resets that fail or hang, or all
-//	reset, resets          what a reset takes, and how many are tried
+//	reset, resets          the time of a reset, and the number of tries
 //	watchdog               (times, least) of the table, or (fixed)
 //	queue                  tasks are refused when as many requests wait
 func scenario(t *testing.T, d *datadriven.TestData) string {
@@ -117,7 +118,7 @@ func whole(d *datadriven.TestData, text string) int64 {
 	return n
 }
 
-// inWords is a run in words: actions, segments and resets in their order, then how requests and tasks ended.
+// inWords describes a run: actions, segments and resets in order, then the endings of requests and tasks.
 func inWords(res *engine.Result, tasks []string) string {
 	type line struct {
 		at   int64

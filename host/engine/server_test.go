@@ -101,7 +101,7 @@ func running(t testing.TB, s *engine.Server) (stop context.CancelFunc, end func(
 	}
 }
 
-// ticking takes its time for a decision, and asks for a timer every millisecond.
+// ticking decides slowly, and sets a timer every millisecond.
 type ticking struct {
 	sched.Policy
 	cost  time.Duration

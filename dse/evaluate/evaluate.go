@@ -96,7 +96,7 @@ type Network8 struct {
 	Bundle *bundle.Bundle
 }
 
-// Run evaluates on set the int16 bundle b, which was compiled from q, the integer form of g, and in addition int8. int8
+// Run evaluates the int16 bundle b on set, and in addition int8. b was compiled from q, the integer form of g. int8
 // and oracle may be nil. seen, if not nil, reports whether calibration saw an image. progress, if not nil, is called
 // with the number of finished images.
 func Run(ctx context.Context, g *graph.Graph, q *quant.Network, b *bundle.Bundle, int8 *Network8, set *images.Set, seen func(x []float32) bool, oracle Oracle, progress func(int)) (*Report, error) {

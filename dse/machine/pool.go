@@ -5,8 +5,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// pool is pool_seq, which goes through pools and depthwise layers one tap per cycle, the pool unit and the depthwise
-// unit.
+// pool is the state of pool_seq, the pool unit and the depthwise unit. pool_seq issues one tap per cycle.
 type pool struct {
 	state       state
 	l           *layer

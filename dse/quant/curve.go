@@ -66,7 +66,7 @@ const (
 	priorShare = 0.001
 	priorNear  = 10
 	priorEvery = 64 // one point for so many integers
-	// The weight of a gate's point is the square of the other factor, plus this.
+	// gateLeast is added to the weight of a gate's point, which is the square of the other factor of the product.
 	gateLeast = 0.001
 	// The weights of a norm's points make errors relative to the function's value. Inputs below this share of the largest
 	// cannot be told from zero; they get the weight of this share.

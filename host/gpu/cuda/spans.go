@@ -62,9 +62,9 @@ func (f *flow) timed() bool {
 	return f.met != nil && f.met.timed && f.net.b.Network.Exits[f.seg].First <= f.met.kernel && f.met.kernel <= f.last()
 }
 
-// anchor relates the two clocks. The GPU's clock showed the value gpu at a moment before host, at most width plus one
-// step of the timer earlier. The width is negative if the timer stepped during the run. If gpu is 0, there is no
-// anchor.
+// anchor relates the two clocks: the GPU's clock had the value gpu before the host's had the value host. The time between
+// is at most width plus one step of the timer. The width is negative if the timer stepped during the run. If gpu is 0,
+// there is no anchor.
 type anchor struct {
 	host, width time.Duration // host: since launcher.start
 	gpu         uint64

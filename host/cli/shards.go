@@ -109,7 +109,7 @@ func (e *Env) question(dir string, shards int) (q shard.Question, err error) {
 		}
 		text := "--" + cmp.Or(map[bool]string{true: name}[strings.HasPrefix(name, "no-")], f.Name)
 		if has {
-			if value, err = e.inputs(dir, value); err != nil {
+			if value, err = e.inputs(dir, value, strings.Contains(f.PlaceHolder, "FILE") && !strings.Contains(f.PlaceHolder, "NAME")); err != nil {
 				return q, Errorf(Input, "--%s: %w", f.Name, err)
 			}
 			text += "=" + value
@@ -123,8 +123,8 @@ func (e *Env) question(dir string, shards int) (q shard.Question, err error) {
 	return q, nil
 }
 
-// inputs replaces the files in a flag's list of values by references to their content.
-func (e *Env) inputs(dir, value string) (string, error) {
+// inputs replaces the files in a flag's list of values by references to their content. file: each value is one.
+func (e *Env) inputs(dir, value string, file bool) (string, error) {
 	if info, err := os.Stat(value); err == nil && info.Mode().IsRegular() && strings.ContainsAny(value, ",=") {
 		return shard.Input(dir, value, e.weights) // refuses the name
 	}
@@ -135,7 +135,7 @@ func (e *Env) inputs(dir, value string) (string, error) {
 		if format, file, ok := strings.Cut(name, ":"); ok && len(format) > 1 { // FORMAT:FILE; one letter is a drive
 			prefix, name = format+":", file
 		}
-		if !strings.ContainsAny(name, "./\\") {
+		if !file && !strings.ContainsAny(name, "./\\") {
 			continue // not a file; it may name a network, a board or a configuration
 		}
 		info, err := os.Stat(strings.TrimSpace(name))

@@ -75,7 +75,7 @@ func TestRange(t *testing.T) {
 // A file is its content, alone and in a list; one whose name the list cannot have is refused, not taken by its name.
 func TestInputs(t *testing.T) {
 	dir := t.TempDir()
-	for name, want := range map[string]string{"a.yaml": "input:", "a b.yaml": "input:", "c,d/e=f/a.yaml": "input:", "a,b.yaml": "", "a=b.yaml": ""} {
+	for name, want := range map[string]string{"a.yaml": "input:", "a b.yaml": "input:", "c,d/e=f/a.yaml": "input:", "a,b.yaml": "", "a=b.yaml": "", ".sha256": ""} {
 		path := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			t.Fatal(err)
@@ -83,18 +83,27 @@ func TestInputs(t *testing.T) {
 		if err := os.WriteFile(path, []byte(name), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		got, err := new(Env).inputs("", path)
+		got, err := new(Env).inputs("", path, false)
 		if (err == nil) != (want != "") || !strings.HasPrefix(got, want) {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}
 		if want == "" || strings.Contains(name, ",") {
 			continue
 		}
-		if got, err := new(Env).inputs("", "azure-llm:"+path); err != nil || !strings.HasPrefix(got, "azure-llm:input:") || !strings.HasSuffix(got, "/"+name) {
+		if got, err := new(Env).inputs("", "azure-llm:"+path, false); err != nil || !strings.HasPrefix(got, "azure-llm:input:") || !strings.HasSuffix(got, "/"+name) {
 			t.Errorf("%s after its format: %q, %v", name, got, err)
 		}
-		if got, err = new(Env).inputs("", "mid,"+path+"=0.5"); err != nil || !strings.HasPrefix(got, "mid,input:") || !strings.HasSuffix(got, "/"+name+"=0.5") {
+		if got, err = new(Env).inputs("", "mid,"+path+"=0.5", false); err != nil || !strings.HasPrefix(got, "mid,input:") || !strings.HasSuffix(got, "/"+name+"=0.5") {
 			t.Errorf("%s in a list: %q, %v", name, got, err)
+		}
+	}
+	t.Chdir(dir)
+	if err := os.WriteFile("ex1", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for file, want := range map[bool]string{true: "input:", false: "ex1"} { // a name, or a file as its flag has nothing else
+		if got, err := new(Env).inputs("", "ex1", file); err != nil || !strings.HasPrefix(got, want) {
+			t.Errorf("ex1, only files %v: %q, %v", file, got, err)
 		}
 	}
 }

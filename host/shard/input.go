@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/sluice-npu/sluice/dse/files"
@@ -75,8 +76,8 @@ func Input(dir, path string, weights func(file string) ([]string, error)) (ref s
 		fmt.Fprintf(&list, "%x  %s\n", h.Sum(nil), name)
 	}
 	ref = "input:" + sum([]byte(list.String())) + "/" + names[0]
-	if reference.FindString(ref) != ref {
-		return "", fmt.Errorf("%s: expected a name without comma, backslash and equals sign", path)
+	if reference.FindString(ref) != ref || slices.Contains(names, List) {
+		return "", fmt.Errorf("%s: expected names without comma, backslash and equals sign, other than %s", path, List)
 	}
 	if _, err := Parts(ref, []byte(list.String())); err != nil || dir == "" {
 		return ref, err

@@ -60,7 +60,7 @@ type options struct {
 	all, tops, store, inside, deep, registers  bool
 	fill                                       bool
 	paths                                      int
-	nets, far                                  float64
+	nets, far, every                           float64
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
@@ -82,6 +82,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	t.BoolVar(&o.registers, "registers", false, "count the registers in its DSPs and memories (AREG, BREG, CREG, MREG, PREG, OUT) instead of its paths")
 	t.Float64Var(&o.nets, "nets", 1, "nets of up to 64 loads `times` as long as the table has them (2: without the calibration); printed only")
 	t.Float64Var(&o.far, "far", 1, "what those of more take beyond that `times` as long; printed only")
+	t.Float64Var(&o.every, "every", 1, "every net, of many loads and over the die too, `times` as long; printed only")
 	t.StringVar(&o.distance, "distance", "", "the `board` on whose die the nets have to go from block to block too (timing.Distance); printed only")
 	t.BoolVar(&o.fill, "fill", false, "with -distance, as if the netlist's DSPs and memories, however few, filled the part")
 	t.StringVar(&o.grade, "grade", "k7-2", "its table: "+grades())
@@ -135,8 +136,8 @@ func (o *options) check(args []string) error {
 		return fmt.Errorf("unexpected %q", args[0])
 	case o.paths < 0:
 		return fmt.Errorf("-paths: expected 0 or more, found %d", o.paths)
-	case !(o.nets > 0 && o.far > 0) || o.nets > 100 || o.far > 100:
-		return fmt.Errorf("-nets, -far: expected more than 0 and 100 at most, found %g and %g", o.nets, o.far)
+	case !(o.nets > 0 && o.far > 0 && o.every > 0) || max(o.nets, o.far, o.every) > 100:
+		return fmt.Errorf("-nets, -far, -every: expected more than 0 and 100 at most, found %g, %g and %g", o.nets, o.far, o.every)
 	case o.store && o.whatIf():
 		return errors.New("-store: what other nets would give is not stored")
 	case o.fill && o.distance == "":
@@ -171,7 +172,7 @@ func table(name string) *timing.Table {
 }
 
 // whatIf reports whether net delays differ from the tables: such figures are only printed.
-func (o *options) whatIf() bool { return o.nets != 1 || o.far != 1 || o.distance != "" }
+func (o *options) whatIf() bool { return o.nets != 1 || o.far != 1 || o.every != 1 || o.distance != "" }
 
 // one prints the paths of a netlist, and to stderr what the estimate does not cover.
 func one(o options, w, stderr io.Writer) error {
@@ -218,7 +219,7 @@ func one(o options, w, stderr io.Writer) error {
 
 // analyse finds the paths of a netlist, with net delays as the flags set them.
 func (o *options) analyse(n *timing.Netlist, t *timing.Table, keep int, ports bool) (*timing.Analysis, error) {
-	t, keep = t.Longer(o.nets, o.far), max(o.paths, keep)
+	t, keep = t.Longer(o.nets*o.every, o.far*o.every), max(o.paths, keep)
 	if o.distance == "" {
 		return n.Analyse(t, keep, ports)
 	}
@@ -237,6 +238,7 @@ func (o *options) die(t *timing.Table) (*timing.Distance, error) {
 	d, err := timing.DistanceOn(b, t)
 	if err == nil {
 		d.Fill = o.fill
+		d.Step *= o.every
 	}
 	return d, err
 }

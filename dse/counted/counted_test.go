@@ -171,6 +171,11 @@ func TestOf(t *testing.T) {
 	if s, err := Of(d, "inceptionv3", false); err != nil || !s.Counted || s.Network != "" || !strings.Contains(s.String(), "of other networks") {
 		t.Errorf("%+v, %v", s, err)
 	}
+	other := d
+	other.TC /= 2
+	if s, err := Of(other, "fashion", false); err != nil || s.Counted {
+		t.Errorf("a design of the same name: %+v, %v", s, err)
+	}
 	d.DRAM.BytesPerCycle = 9
 	if s, err := Of(d, "fashion", false); err != nil || s.Counted || s.N != len(all) || !strings.Contains(s.String(), "not counted on this design at this memory") {
 		t.Errorf("%+v, %v", s, err)

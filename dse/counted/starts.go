@@ -161,7 +161,7 @@ func Of(d configs.Design, network string, own bool) (s Stated, err error) {
 			}
 			continue
 		}
-		here := x.Config == d.Name && x.Bandwidth == d.DRAM.BytesPerCycle && d.DRAM.LatencyCycles == latency
+		here := x.Config == d.Name && d.OwnName() == nil && x.Bandwidth == d.DRAM.BytesPerCycle && d.DRAM.LatencyCycles == latency
 		if x.Config == "" || here && (x.Network == "" || x.Network == network) {
 			s.StartBand, s.Counted = x, here
 		}

@@ -40,6 +40,24 @@ type Import struct {
 	Gates     bool      `from:"network" help:"Functions x * g(x), as SiLU and GELU, are a curve of g and a product, not one curve: two layers more, a quarter of the error."`
 }
 
+// Called is the name of a network that these flags change, as counted starts have it.
+func (i Import) Called(network string) string {
+	switch s := i.InputSide; {
+	case s == onnx.Side{}:
+	case s.H == s.W:
+		network += fmt.Sprintf(" at %d", s.H)
+	default:
+		network += fmt.Sprintf(" at %dx%d", s.H, s.W)
+	}
+	if i.Exits != "" {
+		network += " with exits of " + i.Exits
+	}
+	if i.Gates {
+		network += " with gates"
+	}
+	return network
+}
+
 // Flags are a command's flags about a user's own network, filled in by kong. The tag "from" marks flags that are read
 // only if a network is compiled.
 type Flags struct {

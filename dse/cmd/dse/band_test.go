@@ -63,3 +63,25 @@ func TestPrintedBand(t *testing.T) {
 		t.Errorf("starts of %d batches", len(cycles))
 	}
 }
+
+// Starts of a network are not those of one with another input, without exits, or under other mappings.
+func TestBandOfAnother(t *testing.T) {
+	const own, none = "cycles: its 8 starts counted", "cycles: nothing of it was counted"
+	for _, c := range []struct {
+		flags []string
+		a, b  string
+	}{
+		{nil, own, own},
+		{[]string{"--mapping-a", "basic"}, none, own},
+		{[]string{"--backbone"}, "of other networks", "of other networks"},
+		{[]string{"--input-side", "56"}, "of other networks", "of other networks"},
+		{[]string{"--gates"}, "of other networks", "of other networks"},
+	} {
+		code, stdout, stderr := call(append([]string{"compare", "--network", "tiny", "--a", "mid", "--b", "mid"}, c.flags...)...)
+		_, a, _ := strings.Cut(stdout, "\nA: mid")
+		a, b, _ := strings.Cut(a, "\nB: mid")
+		if code != 0 || !strings.Contains(a, c.a) || !strings.Contains(b, c.b) {
+			t.Errorf("%v: status %d, expected %q and %q: %s%s", c.flags, code, c.a, c.b, stdout, stderr)
+		}
+	}
+}

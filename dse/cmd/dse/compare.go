@@ -258,7 +258,11 @@ func (c *compareCmd) print(e *cli.Env, doc *compareDoc) error {
 			fmt.Fprintf(e.Stdout, "%d cycles, %.3f ms, %.1f GOP/s, %.3f of peak (estimated)\n", s.d.Cycles, float64(s.d.NS)/1e6, s.d.GOPS, s.d.Util)
 		}
 		if s.d.Refused == "" {
-			band, err := counted.Of(d, c.Network, recipe.Own(c.Network))
+			called := c.Called(c.Network)
+			if c.Backbone {
+				called += " without exits"
+			}
+			band, err := counted.Of(d, called, recipe.Own(c.Network) || s.d.Mapping == "basic") // counted were starts that dse compile makes
 			if err != nil {
 				return err
 			}

@@ -183,7 +183,7 @@ func (c *explainCmd) fill(doc *explainDoc, b *bundle.Bundle, warn io.Writer) err
 	if err := doc.layers(b, board); err != nil {
 		return err
 	}
-	if doc.Band, err = counted.Of(b.Design, c.Network, recipe.Own(c.Network)); err != nil {
+	if doc.Band, err = counted.Of(b.Design, c.Called(c.Network), recipe.Own(c.Network)); err != nil {
 		return err
 	}
 	if c.Machine {

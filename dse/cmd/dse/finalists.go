@@ -31,7 +31,7 @@ type finalist struct {
 }
 
 // finalists are these designs in the order of the machine, at every batch size that counts, or with count in that of the RTL.
-func finalists(ctx context.Context, w *search.Workload, points []search.Point, weights search.Weights, count *counter) ([]finalist, error) {
+func finalists(ctx context.Context, w *search.Workload, points []search.Point, weights search.Weights, o mapping.Options, count *counter) ([]finalist, error) {
 	var out []finalist
 	sum := 0.0
 	for _, weight := range weights {
@@ -50,7 +50,7 @@ func finalists(ctx context.Context, w *search.Workload, points []search.Point, w
 			if weight == 0 {
 				continue
 			}
-			cycles, err := machineCycles(ctx, w, p.Design, i+1)
+			cycles, err := machineCycles(ctx, w, p.Design, i+1, o)
 			if err != nil {
 				return nil, err
 			}
@@ -67,13 +67,13 @@ func finalists(ctx context.Context, w *search.Workload, points []search.Point, w
 	return out, nil
 }
 
-// machineCycles returns the machine's cycles of all segments of a network, with the entries of dse compile.
-func machineCycles(ctx context.Context, w *search.Workload, d configs.Design, batch int) (cycles int64, err error) {
+// machineCycles returns the machine's cycles of all segments of a network, with the best entries by the law.
+func machineCycles(ctx context.Context, w *search.Workload, d configs.Design, batch int, o mapping.Options) (cycles int64, err error) {
 	layers, err := w.Lower(d)
 	if err != nil {
 		return 0, err
 	}
-	chosen, err := search.Choose(d, layers, batch, mapping.RTL())
+	chosen, err := search.Choose(d, layers, batch, o)
 	if err != nil {
 		return 0, err
 	}
@@ -166,7 +166,7 @@ func printFinalists(to io.Writer, all []finalist) {
 	if counted {
 		by = "what was counted on the RTL (simulated)"
 	}
-	fmt.Fprintf(to, "\nof the designs that the law's error tells from the best, by %s:\n", by)
+	fmt.Fprintf(to, "\nof the designs that the law cannot tell from the best within its error, by %s:\n", by)
 	t := tabwriter.NewWriter(to, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(t, "T_R\tT_P\tT_C\tGOP/s by the law\tby the machine\t")
 	if counted {

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/dse/mapping"
 	"github.com/sluice-npu/sluice/dse/onnx/onnxpb"
 	"github.com/sluice-npu/sluice/dse/recipe/recipetest"
 	"github.com/sluice-npu/sluice/host/cli"
@@ -72,7 +73,9 @@ func TestExitCodes(t *testing.T) {
 		{[]string{"bench-npu", "--law", "--clock", "-1"}, cli.Usage},
 		{[]string{"bench-npu", "--law", "--clock", "NaN"}, cli.Usage},
 		{[]string{"bench-npu", "--network", "tiny", "--config", "run", "--batch", "1"}, cli.Tool}, // as below
-		{[]string{"validate", "--network", "tiny", "--config", "v5", "--n", "1"}, cli.Tool},       // SLUICE_COSIM names no file
+		{[]string{"validate", "--config", "run", "--share", "NaN"}, cli.Usage},
+		{[]string{"sweep", "--network", "tiny", "--board", "zc706", "--finalists", "1", "--count", "--mapping", "basic"}, cli.Usage},
+		{[]string{"validate", "--network", "tiny", "--config", "v5", "--n", "1"}, cli.Tool}, // SLUICE_COSIM names no file
 	} {
 		if code, out, err := call(c.args...); code != c.want {
 			t.Errorf("dse %s: exit code %d, want %d\n%s%s", strings.Join(c.args, " "), code, c.want, out, err)
@@ -392,8 +395,10 @@ func TestExplain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n, err := machineCycles(t.Context(), w, d, 4); err != nil || doc["machine_cycles"] != float64(n) {
+	if n, err := machineCycles(t.Context(), w, d, 4, mapping.RTL()); err != nil || doc["machine_cycles"] != float64(n) {
 		t.Errorf("explain --machine: %v cycles, of the lowered network %d: %v", doc["machine_cycles"], n, err)
+	} else if basic, err := machineCycles(t.Context(), w, d, 4, mapping.Basic()); err != nil || basic <= n {
+		t.Errorf("with one mapping alone %d cycles, with all %d: %v", basic, n, err)
 	}
 	if code, stdout, _ = call("explain", "--network", "tiny", "--config", "run", "--images", "8"); code != cli.OK || !strings.Contains(stdout, "of peak, array busy ") {
 		t.Errorf("exit code %d, text %q", code, stdout)

@@ -250,6 +250,9 @@ func (c *sweepCmd) read(e *cli.Env) error {
 	if c.Count && c.Finalists == 0 {
 		return usage("--count counts the --finalists: say how many")
 	}
+	if c.Count && c.Mapping == "basic" {
+		return usage("--count counts what dse compile makes: --mapping basic does not go with it")
+	}
 	if _, err := os.Stat("sim/build.sh"); c.Count && err != nil {
 		return fmt.Errorf("--count: sim/build.sh is not here: run it in the repository's root")
 	}
@@ -413,7 +416,7 @@ func (c *sweepCmd) rtl(ctx context.Context, e *cli.Env, in *given, weights searc
 	if err != nil {
 		return err
 	}
-	if doc.Finalists, err = finalists(ctx, in.w, r.Within[:min(c.Finalists, len(r.Within))], weights, count); err != nil {
+	if doc.Finalists, err = finalists(ctx, in.w, r.Within[:min(c.Finalists, len(r.Within))], weights, in.grid.Mapping, count); err != nil {
 		return err
 	}
 	doc.cpu()

@@ -22,7 +22,6 @@ import (
 	"github.com/sluice-npu/sluice/dse/lower"
 	"github.com/sluice-npu/sluice/dse/machine"
 	"github.com/sluice-npu/sluice/dse/mapping"
-	"github.com/sluice-npu/sluice/dse/onnx"
 	"github.com/sluice-npu/sluice/dse/randnet"
 	"github.com/sluice-npu/sluice/dse/recipe"
 	"github.com/sluice-npu/sluice/host/cli"
@@ -84,7 +83,7 @@ type stepped struct {
 
 // checkSample rejects a sample that cannot be measured.
 func checkSample(n int, share float64, batches []int) error {
-	if n < 0 || share <= 0 || share > 1 || slices.Min(append(batches, 1)) < 1 || slices.Max(append(batches, 1)) > abi.BMax {
+	if n < 0 || !(share > 0) || share > 1 || slices.Min(append(batches, 1)) < 1 || slices.Max(append(batches, 1)) > abi.BMax {
 		return usage("--n, --share or --batch is out of range")
 	}
 	return nil
@@ -257,12 +256,8 @@ func (c *validateCmd) startsOn(ctx context.Context, e *cli.Env, shards *shard.Ru
 			if err != nil || b == nil || u >= len(c.Batch)*len(b.Network.Exits) {
 				return nil, err
 			}
-			called := network
-			if c.InputSide != (onnx.Side{}) {
-				called += fmt.Sprintf(" at %d", c.InputSide.H)
-			}
 			return c.counting(ctx, shards, d, func(drv *npu.Driver) ([]started, error) {
-				return c.startsOf(ctx, drv, d, b, called, c.Batch, func(at int) bool { return at%networkUnits == u })
+				return c.startsOf(ctx, drv, d, b, c.Called(network), c.Batch, func(at int) bool { return at%networkUnits == u })
 			})
 		}) {
 			if err != nil {

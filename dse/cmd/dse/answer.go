@@ -28,9 +28,16 @@ func (c *sweepCmd) options(in *given, weights search.Weights) (o search.Options,
 	if !(c.MaxLatency >= 0) || c.MaxLatency > 1e9 {
 		return o, usage("--max-latency is %v ms, must be 0 (none) to 1e9", c.MaxLatency)
 	}
-	band, err := counted.Of(configs.Design{}, c.Network, c.own()) // no design of a space was counted
-	if err != nil {
-		return o, err
+	types, off := c.Type, 0.0
+	if len(types) == 0 {
+		types = []string{in.grid.Template.Type}
+	}
+	for _, t := range types {
+		band, err := counted.Of(configs.Design{Type: t}, c.Network, c.own()) // no design of a space was counted
+		if err != nil {
+			return o, err
+		}
+		off = max(off, band.Mean)
 	}
 	exits, err := c.Tensors()
 	if err != nil {
@@ -38,7 +45,7 @@ func (c *sweepCmd) options(in *given, weights search.Weights) (o search.Options,
 	}
 	o = search.Options{
 		Objective: search.Objective(c.Objective), Weights: weights, Workers: c.Workers, Exhaustive: c.Exhaustive, State: c.Resume,
-		MaxLatency: int64(c.MaxLatency * 1e6), Band: band.Mean,
+		MaxLatency: int64(c.MaxLatency * 1e6), Band: off,
 		Asked: []search.Param{
 			search.Ask("--clock", c.Clock), search.Ask("--clock-margin", c.ClockMargin), search.Ask("--max-latency", c.MaxLatency), search.Ask("--exit-rate", c.ExitRate),
 			search.Ask("--input-side", c.InputSide), search.Ask("--exits", exits), search.Ask("--gates", c.Gates),

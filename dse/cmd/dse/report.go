@@ -63,6 +63,9 @@ func (c *reportCmd) Run(e *cli.Env) error {
 	if err := in.grid.Check(); err != nil {
 		return err
 	}
+	if err := os.MkdirAll(c.Out, 0o755); err != nil { // before the search, which takes long
+		return err
+	}
 	progress, finish := bar(e, "report")
 	r, err := search.Sweep(ctx, in.w, in.grid, search.Options{
 		Objective: search.Objective(c.Objective), Weights: weights, Workers: c.Workers, References: references(in), Progress: progress,
@@ -85,9 +88,6 @@ func (c *reportCmd) Run(e *cli.Env) error {
 		if k.Infeasible != "" {
 			doc.Infeasible = append(doc.Infeasible, k.Design.Name+": infeasible: "+k.Infeasible)
 		}
-	}
-	if err := os.MkdirAll(c.Out, 0o755); err != nil {
-		return err
 	}
 	if doc.Files, err = c.draw(d); err != nil {
 		return err

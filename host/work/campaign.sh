@@ -9,7 +9,7 @@ mkdir -p "$1"
 cd "$1"
 export PATH=$root/bin:$PATH
 at=127.0.0.1:14222
-trap 'kill $(jobs -p) 2>/dev/null' EXIT
+trap 'kill $(jobs -p) 2>/dev/null; wait; echo "CPU time of this script, then of all it started:"; times' EXIT
 for w in 1 2; do GOMAXPROCS=1 sluice work join nats://$at --dir "worker$w" 2>>"worker$w.log" & done
 for n in googlenet squeezenet1_1 densenet121; do gunzip -c "$root/dse/zoo/testdata/exports/$n.script.onnx.gz" >$n.onnx; done
 for memories in "zc706 22 zcu104 30" "zc706 15.3 zcu104 22" "zc706 24 zcu104 45"; do

@@ -190,9 +190,9 @@ test-verify: setup build cosim
 	@bin/sluice faults --config tiny,v7,v13x --checked v13x --n 150 --seed $(SEED) --out out/faults
 	@SLUICE_COSIM=$$PWD/$$(SLUICE_CHECK=1 sim/build.sh v13x) go test ./host/npu -run Upsample
 	@bin/sluice verify --config tiny --n 0 --images 0 --oracle 0 --orders 0 --stub 50 --seed $(SEED) --out out/stub
-	@mkdir -p out/own && { sed 's/^name: .*/name: v5-post-int8/' hw/configs/v5.yaml; printf 'post: true\ndepthwise: true\ntype: int8\n'; } > out/own/v5-post-int8.yaml && sim/build.sh out/own/v5-post-int8.yaml
-	@bin/sluice verify --config out/own/v5-post-int8.yaml --n 60 --images 0 --oracle 0 --orders 0 --seed $(SEED) --out out/int8
-	@bin/sluice faults --config out/own/v5-post-int8.yaml --n 40 --seed $(SEED) --out out/int8-faults
+	@mkdir -p out/own && { sed 's/^name: .*/name: v5-post-int8/' hw/configs/v5.yaml; printf 'post: true\ndepthwise: true\ntype: int8\n'; } > out/own/v5-post-int8.yaml && SLUICE_CHECK=1 sim/build.sh out/own/v5-post-int8.yaml
+	@bin/sluice verify --config out/own/v5-post-int8.yaml --checked out/own/v5-post-int8.yaml --n 60 --images 0 --oracle 0 --orders 0 --seed $(SEED) --out out/int8
+	@bin/sluice faults --config out/own/v5-post-int8.yaml --checked out/own/v5-post-int8.yaml --n 40 --seed $(SEED) --out out/int8-faults
 	@bin/dse validate --config run --network mobilenetv2 --share 0.06 --longest 20000 --n 24 --seed $(SEED) --bands --machine --out out/validate.json
 	@mkdir -p out/own && sed 's/^name: .*/name: bench-7/' boards/pynq-z2/board.yaml > out/own/bench-7.yaml
 	@bin/dse sweep --network mobilenetv2 --board out/own/bench-7.yaml --max-dsp 80 --tr 64..128 --margin 0.1 --out out/own/sweep.json >/dev/null

@@ -12,6 +12,7 @@ import (
 	"github.com/sluice-npu/sluice/boards"
 	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
+	"github.com/sluice-npu/sluice/hw/syn"
 )
 
 // Law is the fitted law of LUTs and registers of one family.
@@ -92,6 +93,19 @@ func lanes(_ string, d configs.Design) float64 {
 	return float64(n * 8 * d.ElemBytes())
 }
 
+// arrayRegs is the array's registers before its chains: the levels, the tokens that a reset clears, and lanes that are too short for a shift register.
+func arrayRegs(family string, d configs.Design) float64 {
+	inputs, sets := d.TP, 1 // of lanes
+	if d.Stack {
+		inputs *= 2
+	}
+	if d.Fluid {
+		sets++
+	}
+	short := min(d.TP, 3) * (min(d.TP, 3) - 1) / 2 // cycles of delay, lane after lane
+	return float64(syn.LevelBits(d, family, topArray) + 2*(inputs+2) + inputs - 1 + sets*short*8*d.ElemBytes())
+}
+
 // chains is the number of chains of the array; in int8 two channels share one.
 func chains(d configs.Design) int { return d.TC / d.PerDSP() }
 
@@ -107,20 +121,8 @@ var parts = []part{
 			func(_ string, d configs.Design) float64 { return float64(chains(d)) * flag(d.Stack) },
 			lanes,
 		},
-		ff: []calc{
-			one,
-			func(_ string, d configs.Design) float64 { return flag(d.Fluid) }, // lanes that are too short for a shift register
-			func(_ string, d configs.Design) float64 { return float64(d.TP) * (1 + flag(d.Stack)) },
-			func(_ string, d configs.Design) float64 { return float64(log2(d.TR)) * flag(d.Stack) },
-			// lanes that only some PEs use: on series 7 the last register of the others is in DSPs
-			func(family string, d configs.Design) float64 {
-				return float64(d.TP) * flag((d.Stack || d.Fluid) && family == boards.Series7)
-			},
-		},
-		// shadow weights; UltraScale+ has them in DSPs, and eight covers those of int8
-		regs: func(family string, d configs.Design) float64 {
-			return float64(d.MACs()*abi.DataBits) * flag(family == boards.Series7 && !d.Int8())
-		},
+		ff:   []calc{one, func(_ string, d configs.Design) float64 { return float64(log2(d.TR)) * flag(d.Stack) }},
+		regs: arrayRegs,
 	},
 	{
 		name: "read ports", alone: "read_ports",
@@ -179,18 +181,27 @@ var parts = []part{
 			of(func(d configs.Design) int { return d.NB() * max(d.Drain, d.WideBytes()/2) }),
 			func(_ string, d configs.Design) float64 { return float64(d.TP*log2(d.NB())) * flag(d.Fluid) },
 		},
-		ff: []calc{one, of(configs.Design.NB), func(_ string, d configs.Design) float64 { return float64(d.TP) * flag(d.Fluid) }},
+		ff: []calc{one},
+		// of each bank its word, addresses, enables and which part of its memory was read; the windows of both groups
+		regs: func(family string, d configs.Design) float64 {
+			parts := len(Memory{Name: activations, Words: d.ABufWords, Width: bankBits}.parts(family))
+			if Folds(family, d) {
+				parts = 4
+			}
+			window := 16 * (d.NB() + int(flag(d.Fluid))*d.TP)
+			return float64(d.NB()*(16+2*log2(d.ABufWords)+2+4*log2(parts)) + window)
+		},
 	},
 	{
 		name: "pool", units: []string{"pool"}, less: 1,
 		lut: []calc{of(configs.Design.NB), of(averaged), of(func(d configs.Design) int { return d.Drain - averaged(d) })},
 		ff:  []calc{one},
 		regs: func(family string, d configs.Design) float64 {
-			const sum, kept, wide, product = 29, 37, 48, 43 // widths of the unit's words in bits
-			lanes := d.NB() * (sum + kept)
-			words := d.Drain*(3*sum+abi.DataBits) + averaged(d)*(wide-sum)
-			if family == boards.UltraScalePlus { // on series 7 these products are in DSPs
-				words += d.PoolMuls() * product
+			const sum, kept, column, wide, operand, product = 27, 37, 18, 48, 23, 43 // widths of the unit's words in bits
+			lanes := d.NB() * (kept + column)
+			words := averaged(d)*(sum+wide+abi.DataBits) + (d.Drain-averaged(d))*2*abi.DataBits + d.Drain*abi.DataBits
+			if family == boards.UltraScalePlus { // on series 7 these are in DSPs
+				words += d.PoolMuls() * (operand + 2*product)
 			}
 			return float64(lanes + words)
 		},
@@ -275,6 +286,9 @@ func (m Memory) cells(family string) (memory, mux, regs float64) {
 		b, rows := place(family, p.Words, p.Width)
 		if b.LUTRAM > 0 && !m.Queue {
 			regs += n * float64(p.Width)
+			if m.Name == accumulators || m.Name == activations || m.Name == weightsRing { // with an output register
+				regs += n * float64(p.Width)
+			}
 		}
 		memory, mux = memory+n*float64(b.LUTRAM), mux+n*muxLUTs(rows, p.Width)
 	}
@@ -318,7 +332,7 @@ func Fit(family string, runs []Run, want Sources) (Law, error) {
 		} else if r.Family == family {
 			l.Held++
 			lut, ff := l.logic(r.Family, r.Top, r.Design)
-			l.LUTBand, l.FFBand = max(l.LUTBand, math.Abs(off(lut, r.Used.LUTs()))), max(l.FFBand, math.Abs(l.ffOff(r, ff)))
+			l.LUTBand, l.FFBand = max(l.LUTBand, math.Abs(off(lut, r.Used.LUTs()))), max(l.FFBand, math.Abs(off(ff, r.Used.FF)))
 		}
 	}
 	err := Fresh(runs, want)
@@ -329,16 +343,6 @@ func Fit(family string, runs []Run, want Sources) (Law, error) {
 		l.LUTBand, l.FFBand = bound, bound
 	}
 	return l, err
-}
-
-// ffOff is the relative error of registers. On UltraScale+ the array's registers are in DSPs, except for one or two
-// hundred, so the error is relative to the registers of the whole design.
-func (l Law) ffOff(r Run, ff float64) float64 {
-	if r.Family == boards.UltraScalePlus && r.Top == topArray {
-		_, whole := l.logic(r.Family, topWhole, r.Design)
-		return (ff - float64(r.Used.FF)) / whole
-	}
-	return off(ff, r.Used.FF)
 }
 
 // off is the relative error.

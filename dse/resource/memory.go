@@ -53,6 +53,7 @@ func Memories(d configs.Design) []Memory {
 		{"bias beats", 1, 32, wideBits, true},
 		{"weight requests", 1, 32, 1, true},
 		{"bias layers", 1, 4, biasLayer, true},
+		{"drained words", 1, 8, 2 + log2(d.Drain+1) + log2(biases) + d.Drain*accBits, true},
 		{"read bursts", d.NAXI, maxOut, beat, true},
 		{"written bursts", d.NAXI, maxOut, beat, true},
 		{"lengths of written bursts", d.NAXI, maxOut, 8, true},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluice-npu/sluice/boards"
 	"github.com/sluice-npu/sluice/hw/configs"
+	"github.com/sluice-npu/sluice/hw/syn"
 )
 
 // The law of memories has yosys' own results for some 480 shapes of each family.
@@ -129,7 +130,7 @@ func TestOptionsAreExact(t *testing.T) {
 }
 
 // DSPs of int8 designs equal those of their arrays alone, and the LUTs and registers of their chains equal yosys' for
-// mac_packed alone. For two designs that yosys synthesised, DSPs and memories are exact and the rest is close.
+// mac_packed alone. For the design that yosys synthesised, DSPs and memories are exact and the rest is close.
 func TestInt8(t *testing.T) {
 	for _, c := range []struct {
 		d   configs.Design
@@ -166,32 +167,21 @@ func TestInt8(t *testing.T) {
 		}
 	}
 
-	for _, c := range []struct {
-		config  string
-		dsp     int
-		bram    float64
-		lutram  float64
-		lut, ff int
-		most    float64 // error of LUTs and registers: nothing was fitted on the second design
-	}{
-		{"small-int8", 16, 12.5, 1264, 31678, 20903, 0.02},
-		{"../../hw/configs/int8/zc706-28x64-int8.yaml", 896, 531.5, 4884, 119264, 74935, 0.1},
-	} {
-		d, err := configs.Load(c.config)
-		if err != nil {
-			t.Fatal(err)
-		}
-		lutram := 0.
-		for _, m := range Memories(d) {
-			memory, _, _ := m.cells(boards.Series7)
-			lutram += memory
-		}
-		e, whole := memories(boards.Series7, d, yosys), Of(boards.Board{Family: boards.Series7}, d)
-		if e.DSP != c.dsp || e.BRAM36 != c.bram || lutram != c.lutram {
-			t.Errorf("%s: %d DSPs, %g BRAM36, %g LUTs as memory; yosys %d, %g and %g", d.Name, e.DSP, e.BRAM36, lutram, c.dsp, c.bram, c.lutram)
-		}
-		if l, f := off(float64(whole.LUT.Value), c.lut), off(float64(whole.FF.Value), c.ff); math.Abs(l) > c.most || math.Abs(f) > c.most {
-			t.Errorf("%s: %d LUTs and %d registers, yosys %d and %d", d.Name, whole.LUT.Value, whole.FF.Value, c.lut, c.ff)
-		}
+	r, err := syn.LoadRun("../../hw/syn/results/zc706-26x64-int8-xc7.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lutram := 0.
+	for _, m := range Memories(r.Design) {
+		memory, _, _ := m.cells(r.Family)
+		lutram += memory
+	}
+	e, whole := memories(r.Family, r.Design, yosys), Of(boards.Board{Family: r.Family}, r.Design)
+	if e.DSP != r.Resources.DSP || e.BRAM36 != r.Resources.BRAM() || lutram != float64(r.Resources.LUTRAM) {
+		t.Errorf("%s: %d DSPs, %g BRAM36, %g LUTs as memory; yosys %+v", r.Config, e.DSP, e.BRAM36, lutram, r.Resources)
+	}
+	const most = 0.1 // nothing was fitted on it
+	if l, f := off(float64(whole.LUT.Value), r.Resources.LUTs()), off(float64(whole.FF.Value), r.Resources.FF); math.Abs(l) > most || math.Abs(f) > most {
+		t.Errorf("%s: %d LUTs and %d registers, yosys %d and %d", r.Config, whole.LUT.Value, whole.FF.Value, r.Resources.LUTs(), r.Resources.FF)
 	}
 }

@@ -43,7 +43,7 @@ var errUsage = errors.New("usage: storerun -dir FOLDER -out FILE.json | -params 
 
 func run(args []string) error {
 	fs := flag.NewFlagSet("storerun", flag.ContinueOnError)
-	dir := fs.String("dir", "", "folder with summary.json and netlist.v")
+	dir := fs.String("dir", "", "folder with summary.json and netlist.json")
 	out := fs.String("out", "", "file to write")
 	root := fs.String("root", ".", "folder whose hw/rtl was synthesised")
 	module := fs.String("params", "", "module whose parameters to print")
@@ -88,12 +88,16 @@ func run(args []string) error {
 		},
 	}
 	if r.Top == "npu_top" {
-		f, err := os.Open(filepath.Join(*dir, "netlist.v"))
+		f, err := os.Open(filepath.Join(*dir, "netlist.json"))
 		if err != nil {
 			return err
 		}
 		defer f.Close()
-		if r.Units, err = units(f); err != nil {
+		n, err := read(bufio.NewReader(f), *root)
+		if err != nil {
+			return err
+		}
+		if r.Units, err = n.units(); err != nil {
 			return err
 		}
 		hash, err := syn.SourcesIn(*root, r.Top)
@@ -148,79 +152,92 @@ func params(module, family string, d configs.Design) []string {
 	return nil
 }
 
-// cell is a cell of the netlist that is counted or driven by LUTs.
+// cell is a cell of yosys' netlist.
 type cell struct {
-	kind     string
-	name     string
-	in, out  []string
-	unit     string
-	visiting bool
+	Type       string
+	Attributes struct{ Src string }
+	Directions map[string]string `json:"port_directions"`
+	Bits       map[string][]any  `json:"connections"` // a number is a net's bit, a text a constant
+	out        []int
+	unit       string
+	visiting   bool
+}
+
+// netlist is its module npu_top, with the names of each net and the cells that it leads to.
+type netlist struct {
+	Cells map[string]*cell
+	Nets  map[string]struct{ Bits []any } `json:"netnames"`
+	names map[int][]string
+	sinks map[int][]*cell
+	at    map[string]string // instances, by "file.sv:line"
 }
 
 var (
-	cellBegins = regexp.MustCompile(`^  (FD[RSCP]E|LUT[1-6]|INV|SRL\w+|RAM\w+|CARRY\d|MUXF\d|DSP48E\d|URAM288\w*) `)
-	pin        = regexp.MustCompile(`^    \.(\w+)\((.*)\),?$`)
-	output     = regexp.MustCompile(`^(O|Q|Q15|Q31|CO|P|PCOUT|D[A-H]?O|DPO|SPO|DO[A-H]|DO[AB]DO|DOP[AB]DOP|DOUT\w*)$`)
-	instance   = regexp.MustCompile(`(\S+) +\($`)
-	constant   = regexp.MustCompile(`^\d*'`)
+	instance = regexp.MustCompile(`\bu_(\w+) \($`)
+	written  = regexp.MustCompile(`(npu_(?:core|top)\.sv:\d+)\.`)
 )
 
-// units attributes LUTs, shift registers and registers to the units of npu_core. A register keeps its name through
-// synthesis. A LUT does not, so it is assigned to the unit with most of the cells that it drives.
-func units(netlist io.Reader) (map[string]resource.Cells, error) {
-	var list []*cell
-	var c *cell
-	sc := bufio.NewScanner(netlist)
-	sc.Buffer(nil, 1<<24)
-	for sc.Scan() {
-		line := sc.Text()
-		if m := cellBegins.FindStringSubmatch(line); m != nil {
-			c = &cell{kind: m[1]}
-			if n := instance.FindStringSubmatch(line); n != nil {
-				c.name = n[1]
-			}
-			list = append(list, c)
-			continue
+// read reads a netlist of the RTL at root.
+func read(r io.Reader, root string) (*netlist, error) {
+	var file struct{ Modules map[string]*netlist }
+	if err := json.NewDecoder(r).Decode(&file); err != nil {
+		return nil, fmt.Errorf("netlist: %w", err)
+	}
+	n := file.Modules["npu_top"]
+	if n == nil {
+		return nil, errors.New("netlist: it has no module npu_top")
+	}
+	n.names, n.sinks, n.at = map[int][]string{}, map[int][]*cell{}, map[string]string{}
+	for _, name := range []string{"npu_core.sv", "npu_top.sv"} {
+		text, err := os.ReadFile(filepath.Join(root, "hw", "rtl", name))
+		if err != nil {
+			return nil, err
 		}
-		m := pin.FindStringSubmatch(line)
-		if c == nil || m == nil {
-			if n := instance.FindStringSubmatch(line); n != nil && c != nil && c.name == "" {
-				c.name = n[1]
-			}
-			if line == "  );" {
-				c = nil
-			}
-			continue
-		}
-		for _, net := range strings.Split(strings.Trim(m[2], "{} "), ",") {
-			net = strings.TrimSpace(net)
-			switch {
-			case net == "" || constant.MatchString(net):
-			case output.MatchString(m[1]):
-				c.out = append(c.out, net)
-			default:
-				c.in = append(c.in, net)
+		for i, line := range strings.Split(string(text), "\n") {
+			if m := instance.FindStringSubmatch(line); m != nil {
+				n.at[fmt.Sprintf("%s:%d", name, i+1)] = m[1]
 			}
 		}
 	}
-	if err := sc.Err(); err != nil {
-		return nil, err
-	}
-	sinks := map[string][]*cell{}
-	for _, c := range list {
-		for _, net := range c.in {
-			sinks[net] = append(sinks[net], c)
+	for name, net := range n.Nets {
+		for _, b := range net.Bits {
+			if bit, ok := b.(float64); ok {
+				n.names[int(bit)] = append(n.names[int(bit)], name)
+			}
 		}
 	}
+	for name, c := range n.Cells {
+		for port, bits := range c.Bits {
+			for _, b := range bits {
+				bit, ok := b.(float64)
+				switch {
+				case !ok:
+				case c.Directions[port] == "output":
+					c.out = append(c.out, int(bit))
+				default:
+					n.sinks[int(bit)] = append(n.sinks[int(bit)], c)
+				}
+			}
+		}
+		if len(c.out) > 0 && !c.logic() { // a memory has the name of its own
+			n.names[c.out[0]] = append(n.names[c.out[0]], name)
+		}
+	}
+	return n, nil
+}
+
+// units attributes LUTs, shift registers and registers to the units of npu_core. A register has its place in the RTL, or
+// a name. A LUT has not, so it is assigned to the unit with most of the cells that it drives.
+func (n *netlist) units() (map[string]resource.Cells, error) {
 	all := map[string]resource.Cells{}
-	for _, c := range list {
-		u := all[c.of(sinks)]
+	for _, c := range n.Cells {
+		u := all[n.unit(c)]
 		switch {
-		case strings.HasPrefix(c.kind, "LUT"), c.kind == "INV":
+		case strings.HasPrefix(c.Type, "LUT"), c.Type == "INV":
 			u.LUT++
-		case strings.HasPrefix(c.kind, "FD"):
+		case strings.HasPrefix(c.Type, "FD"):
 			u.FF++
-		case strings.HasPrefix(c.kind, "SRL"):
+		case strings.HasPrefix(c.Type, "SRL"):
 			u.SRL++
 		}
 		all[c.unit] = u
@@ -235,34 +252,50 @@ func units(netlist io.Reader) (map[string]resource.Cells, error) {
 	return all, nil
 }
 
-// of returns the unit of a cell: by name if the cell holds state and has a name, otherwise by the cells that it drives.
-func (c *cell) of(sinks map[string][]*cell) string {
+func (c *cell) logic() bool {
+	return strings.HasPrefix(c.Type, "LUT") || strings.HasPrefix(c.Type, "MUXF") || strings.HasPrefix(c.Type, "CARRY") || c.Type == "INV"
+}
+
+// unit returns the unit of a cell: by place or name if the cell holds state, otherwise by the cells that it drives.
+func (n *netlist) unit(c *cell) string {
 	if c.unit != "" || c.visiting {
 		return c.unit
 	}
 	c.visiting = true
-	votes := map[string]int{}
-	named := func() {
-		for _, net := range append(c.out, c.name) {
-			if u := unitOf(net); u != "" {
-				votes[u]++
+	if !c.logic() {
+		for _, m := range written.FindAllStringSubmatch(c.Attributes.Src, -1) {
+			if u := n.at[m[1]]; u != "" && u != "core" {
+				if known, err := resource.UnitOf(u); err == nil {
+					u = known
+				}
+				c.unit = u
+				return u
 			}
 		}
 	}
-	logic := strings.HasPrefix(c.kind, "LUT") || strings.HasPrefix(c.kind, "MUXF") || strings.HasPrefix(c.kind, "CARRY") || c.kind == "INV"
-	if !logic {
-		named()
-	}
-	if len(votes) == 0 {
-		for _, net := range c.out {
-			for _, s := range sinks[net] {
-				if u := s.of(sinks); u != "" {
+	votes := map[string]int{}
+	named := func() {
+		for _, bit := range c.out {
+			for _, net := range n.names[bit] {
+				if u := unitOf(net); u != "" {
 					votes[u]++
 				}
 			}
 		}
 	}
-	if logic && len(votes) == 0 {
+	if !c.logic() {
+		named()
+	}
+	if len(votes) == 0 {
+		for _, bit := range c.out {
+			for _, s := range n.sinks[bit] {
+				if u := n.unit(s); u != "" {
+					votes[u]++
+				}
+			}
+		}
+	}
+	if c.logic() && len(votes) == 0 {
 		named()
 	}
 	c.unit = "core"
@@ -278,10 +311,10 @@ func (c *cell) of(sinks map[string][]*cell) string {
 }
 
 // unitOf extracts the unit from a net's name in the flat netlist: u_core.u_pool.acc_q[3]. A unit that the law does
-// not know keeps its own name.
+// not know keeps its own name. Names of yosys' own ($) say nothing.
 func unitOf(net string) string {
-	parts := strings.Split(strings.TrimPrefix(net, `\`), ".")
-	if len(parts) < 2 {
+	parts := strings.Split(net, ".")
+	if len(parts) < 2 || net[0] == '$' {
 		return ""
 	}
 	name := parts[0]

@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"maps"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -11,73 +13,60 @@ import (
 
 // A register is attributed by its name, a LUT by the cells that it drives, through other LUTs and carries.
 func TestUnits(t *testing.T) {
-	const netlist = `module npu_top(clk_i, m_o);
-  INV _01_ (
-    .I(\u_regs.a_q[0] ),
-    .O(_x_)
-  );
-  LUT6 #(
-    .INIT(64'h0000000000000001)
-  ) _02_ (
-    .I0(_x_),
-    .I1(1'h0),
-    .O(_y_)
-  );
-  CARRY4 _03_ (
-    .CI(1'h0),
-    .CO({ _c3_, _c2_, _c1_, _c0_ }),
-    .DI(4'h0),
-    .O({ _d3_, _d2_, _d1_, _d0_ }),
-    .S({ 3'h0, _y_ })
-  );
-  FDRE _04_ (
-    .C(clk_i),
-    .D(_d0_),
-    .Q(\u_core.u_pool.acc_q[0] )
-  );
-  FDRE _05_ (
-    .C(clk_i),
-    .D(\u_core.u_pool.acc_q[0] ),
-    .Q(\u_regs.a_q[0] )
-  );
-  SRL16E _06_ (
-    .D(\u_regs.a_q[0] ),
-    .Q(_z_)
-  );
-  RAM32M \u_core.u_act.mem.0.0  (
-    .DIA(_z_),
-    .DOA(_o_)
-  );
-  LUT1 _07_ (
-    .I0(_o_),
-    .O(m_o)
-  );
-  LUT2 _08_ (
-    .I0(_o_),
-    .O(\u_core.busy )
-  );
-endmodule
-`
-	got, err := units(strings.NewReader(netlist))
+	root := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(root, "hw", "rtl"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"npu_core.sv": "\n  pool #(.NB(NB)) u_pool (\n  ) u_array (\n", "npu_top.sv": "  ) u_regs (\n  ) u_core (\n"} {
+		if err := os.WriteFile(filepath.Join(root, "hw", "rtl", name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	split := func(text string) (map[string]resource.Cells, error) {
+		n, err := read(strings.NewReader(text), root)
+		if err != nil {
+			return nil, err
+		}
+		return n.units()
+	}
+	const netlist = `{"modules": {"npu_top": {
+  "cells": {
+    "$1": {"type": "INV", "port_directions": {"I": "input", "O": "output"}, "connections": {"I": [2], "O": [3]}},
+    "$2": {"type": "LUT6", "port_directions": {"I0": "input", "I1": "input", "O": "output"}, "connections": {"I0": [3], "I1": ["1"], "O": [4]}},
+    "$3": {"type": "CARRY4", "port_directions": {"S": "input", "O": "output"}, "connections": {"S": ["0", 4], "O": [5, 6]}},
+    "$4": {"type": "FDRE", "port_directions": {"D": "input", "Q": "output"}, "connections": {"D": [5], "Q": [7]}},
+    "$5": {"type": "FDRE", "port_directions": {"D": "input", "Q": "output"}, "connections": {"D": [7], "Q": [2]}},
+    "$6": {"type": "SRL16E", "port_directions": {"D": "input", "Q": "output"}, "connections": {"D": [2], "Q": [8]}},
+    "u_core.u_act.mem.0.0": {"type": "RAM32M", "port_directions": {"DIA": "input", "DOA": "output"}, "connections": {"DIA": [8], "DOA": [9]}},
+    "$7": {"type": "LUT1", "port_directions": {"I0": "input", "O": "output"}, "connections": {"I0": [9], "O": [10]}},
+    "$8": {"type": "LUT2", "port_directions": {"I0": "input", "O": "output"}, "connections": {"I0": [9], "O": [11]}},
+    "$9": {"type": "FDRE", "attributes": {"src": "npu_top.sv:2.5-3.4|hw/rtl/pe_array.sv:9.3-9.9|hw/rtl/npu_core.sv:3.5-9.4"}, "port_directions": {"D": "input", "Q": "output"},
+      "connections": {"D": ["0"], "Q": [12]}}
+  },
+  "netnames": {"u_core.u_pool.acc_q": {"bits": [7]}, "u_regs.a_q": {"bits": [2]}, "m_o": {"bits": [10]}, "u_core.busy": {"bits": [11]}, "$1.x": {"bits": [12]},
+    "u_core.u_pool.x_i": {"bits": [12]}}
+}}}`
+	got, err := split(netlist)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]resource.Cells{
 		"pool": {LUT: 2, FF: 1}, "regs": {FF: 1}, "act": {SRL: 1}, "core": {LUT: 2},
+		"array": {FF: 1}, // by its place, not by the name of where it leads
 	}
 	if !maps.Equal(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	// cells between units count with the unit after them; a cell of an unknown unit is an error
-	got, err = units(strings.NewReader(strings.ReplaceAll(netlist, "u_core.u_pool", "u_core.u_words")))
+	got, err = split(strings.ReplaceAll(netlist, "u_core.u_pool", "u_core.u_words"))
 	if err != nil || got["out"] != want["pool"] {
 		t.Errorf("%+v, %v", got, err)
 	}
-	got, err = units(strings.NewReader(strings.ReplaceAll(netlist, "u_core.u_pool", "u_core.u_start")))
+	got, err = split(strings.ReplaceAll(netlist, "u_core.u_pool", "u_core.u_start"))
 	if sum := (resource.Cells{LUT: 4, FF: 1}); err != nil || got["core"] != sum {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if _, err := units(strings.NewReader(strings.ReplaceAll(netlist, "u_core.u_pool", "u_core.u_pond"))); !errors.Is(err, resource.ErrRuns) || !strings.Contains(err.Error(), "u_pond") {
+	if _, err := split(strings.ReplaceAll(netlist, "u_core.u_pool", "u_core.u_pond")); !errors.Is(err, resource.ErrRuns) || !strings.Contains(err.Error(), "u_pond") {
 		t.Errorf("an instance that the law does not know: %v", err)
 	}
 }

@@ -54,6 +54,7 @@ func TestCheckRegisters(t *testing.T) {
 	good := Register{Cell: "RAMB36E1", Register: "OUT", Have: 253, Of: 263, Without: map[string]int{"u_core.u_res.u_beats.rdata_o.A": 9, "u_fbcb.rdata_o.B": 1}}
 	r := run(t, "zc706", "xc7", "npu_top", true, true, 0)
 	const multiplier = `$flatten\u_core.\u_pool.$mul$hw/rtl/pool.sv:200[*]`
+	const links = "u_core.u_array.gen_group[*].gen_lane[*].rest"
 	r.Registers = []Register{{Cell: "DSP48E1", Register: "AREG", Have: 900, Of: 900}, good, {Cell: "DSP48E2", Register: "MREG", Have: 896, Of: 900, Without: map[string]int{multiplier: 4}}}
 	if err := r.CheckRegisters(); err != nil {
 		t.Error(err)
@@ -64,6 +65,8 @@ func TestCheckRegisters(t *testing.T) {
 		"4 of 900 DSP48E1 lack MREG: " + multiplier:           {Cell: "DSP48E1", Register: "MREG", Have: 896, Of: 900, Without: map[string]int{multiplier: 4}}, // yosys packs it there
 		"2 of 4 RAMB18E1 lack OUT: u_ring.word_q.B":           {Cell: "RAMB18E1", Register: "OUT", Have: 2, Of: 4, Without: map[string]int{"u_ring.word_q.B": 2}},
 		"3 of 4, but 0 are without":                           {Cell: "RAMB18E1", Register: "OUT", Have: 3, Of: 4},
+		"640 of 896 DSP48E1 lack CREG: " + links:              {Cell: "DSP48E1", Register: "CREG", Have: 256, Of: 896, Without: map[string]int{links: 640}}, // chains linked over C
+		"5 of 900 DSP48E2 lack PREG: " + multiplier:           {Cell: "DSP48E2", Register: "PREG", Have: 895, Of: 900, Without: map[string]int{multiplier: 5}},
 	} {
 		r.Registers[1] = bad
 		if err := r.Check(); err == nil || !strings.Contains(err.Error(), want) {

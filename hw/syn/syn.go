@@ -370,13 +370,11 @@ func (r Run) Check() error {
 		if want := e.Array + e.Other; r.Resources.DSP != want {
 			errs = append(errs, fmt.Errorf("%d DSPs, expected %d (%d of the array, %d others)", r.Resources.DSP, want, e.Array, e.Other))
 		}
-		// for UltraScale+ yosys packs neither adder nor register: the array instantiates DSP cells (parameter
-		// CELLS) if the top has it
 		packed := e.Array
 		if r.Family == "xc7" {
 			packed += e.Other
 		}
-		if (r.Family == "xc7" || strings.HasPrefix(r.Top, "pe_array") || r.PackedDSP != 0) && r.PackedDSP != packed {
+		if r.PackedDSP != packed { // the others of UltraScale+ are a multiplier alone
 			errs = append(errs, fmt.Errorf("%d DSPs hold the register of their output, expected %d (the array's %d): adders went to LUTs", r.PackedDSP, packed, e.Array))
 		}
 	}
@@ -398,14 +396,21 @@ type Register struct {
 	Without  map[string]int `json:"without,omitempty"` // by what is at their output; * is any index
 }
 
-// without are the registers that int16's designs lack, and where: of any cell, or any register, where it is empty.
-var without = []struct{ cell, register, at string }{
-	{"", "CREG", "gen_lane[*].rest"}, // of the chains' heads
-	{"", "OUT", "u_drain.gen_bias[*].u_ram."},
-	{"", "OUT", "u_pool.u_table."},
-	{"", "OUT", "u_res.u_beats."},
-	{"", "OUT", "u_fbcb."},
-	{"DSP48E2", "", `u_pool.$mul$`}, // yosys 0.23 infers the multiplier alone and leaves its registers outside
+// exception is a register that cells lack.
+type exception struct {
+	cell, register, at string
+	most               func(d configs.Design) int
+}
+
+// without are the registers that int16's designs lack, and where: of any cell, or any register, where it is empty; in at
+// most so many cells of a register (nil: any number).
+var without = []exception{
+	{"", "CREG", "gen_lane[*].rest", func(d configs.Design) int { return 2 * d.TC }}, // of the chains' heads; a link over C is none
+	{"", "OUT", "u_drain.gen_bias[*].u_ram.", nil},
+	{"", "OUT", "u_pool.u_table.", nil},
+	{"", "OUT", "u_res.u_beats.", nil},
+	{"", "OUT", "u_fbcb.", nil},
+	{"DSP48E2", "", `u_pool.$mul$`, configs.Design.PoolDSPs}, // yosys 0.23 infers the multiplier alone and leaves its registers outside
 }
 
 // CheckRegisters returns an error for each register that a DSP or memory lacks, but for the named exceptions. Int8's
@@ -417,14 +422,16 @@ func (r Run) CheckRegisters() error {
 	var errs []error
 	for _, reg := range r.Registers {
 		lack := 0
+		named := make([]int, len(without))
 		for at, n := range reg.Without {
 			lack += n
-			named := false
-			for _, w := range without {
-				named = named || (w.cell == "" || w.cell == reg.Cell) && (w.register == "" || w.register == reg.Register) && strings.Contains(at, w.at)
-			}
-			if !named {
+			i := slices.IndexFunc(without, func(w exception) bool {
+				return (w.cell == "" || w.cell == reg.Cell) && (w.register == "" || w.register == reg.Register) && strings.Contains(at, w.at)
+			})
+			if i < 0 {
 				errs = append(errs, fmt.Errorf("%d of %d %s lack %s: %s", n, reg.Of, reg.Cell, reg.Register, at))
+			} else if named[i] += n; without[i].most != nil && named[i] > without[i].most(r.Design) {
+				errs = append(errs, fmt.Errorf("%d of %d %s lack %s: %s: expected %d at most", named[i], reg.Of, reg.Cell, reg.Register, at, without[i].most(r.Design)))
 			}
 		}
 		if lack != reg.Of-reg.Have {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -177,7 +178,11 @@ func TestOf(t *testing.T) {
 		t.Errorf("a design of the same name: %+v, %v", s, err)
 	}
 	d.DRAM.BytesPerCycle = 9
-	if s, err := Of(d, "fashion", false); err != nil || s.Counted || s.N != len(all) || !strings.Contains(s.String(), "not counted on this design at this memory") {
+	if s, err := Of(d, "inceptionv3", false); err != nil || s.Counted || s.N != len(all) || !strings.Contains(s.String(), "not counted on this design at this memory; 4") {
+		t.Errorf("%+v, %v", s, err)
+	}
+	fashion := slices.DeleteFunc(slices.Clone(all), func(l Layer) bool { return l.Network != "fashion" })
+	if s, err := Of(d, "fashion", false); err != nil || s.Counted || s.N != len(fashion) || math.Abs(s.Mean-Summarise(fashion).Mean) > 1e-12 || !strings.Contains(s.String(), "not counted on this design at this memory; its ") {
 		t.Errorf("%+v, %v", s, err)
 	}
 	d.DRAM = configs.DRAM{BytesPerCycle: 8, LatencyCycles: 200}

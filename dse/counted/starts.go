@@ -106,7 +106,7 @@ func BandsOf(all []Layer) (out []StartBand) {
 	}
 	groups := map[key][]Layer{}
 	for _, l := range all {
-		for _, k := range []key{{}, {l.Config, l.Bandwidth, ""}, {l.Config, l.Bandwidth, l.Network}} {
+		for _, k := range []key{{}, {"", 0, l.Network}, {l.Config, l.Bandwidth, ""}, {l.Config, l.Bandwidth, l.Network}} {
 			groups[k] = append(groups[k], l)
 		}
 	}
@@ -122,7 +122,7 @@ func BandsOf(all []Layer) (out []StartBand) {
 
 // Stated is the error band of a network's cycles on a design, and those of both kinds of layers. It comes from the
 // network's starts counted on this configuration and memory, otherwise from other networks' starts there. If there are
-// none, Counted is false and it comes from all starts. For a user's own network it comes from random layers.
+// none, Counted is false and it comes from the network's starts elsewhere, or else from all starts. For a user's own network it comes from random layers.
 type Stated struct {
 	StartBand
 	Counted  bool `json:"counted"`
@@ -136,7 +136,11 @@ func (s Stated) String() string {
 	case s.Own:
 		return fmt.Sprintf("nothing of it was counted; random layers and other networks are off, on average/at worst, by at most %v", s.Band)
 	case !s.Counted:
-		return fmt.Sprintf("not counted on this design at this memory; %d starts elsewhere are off, on average/at worst, by %v", s.N, s.Band)
+		its := ""
+		if s.Network != "" {
+			its = "its "
+		}
+		return fmt.Sprintf("not counted on this design at this memory; %s%d starts elsewhere are off, on average/at worst, by %v", its, s.N, s.Band)
 	case s.Network != "":
 		return fmt.Sprintf("its %d starts counted on this design at this memory are off, on average/at worst, by %v", s.N, s.Band)
 	}
@@ -154,15 +158,15 @@ func Of(d configs.Design, network string, own bool) (s Stated, err error) {
 	if own {
 		s.Band = s.Random
 	}
-	for _, x := range b.Starts { // sorted from general to specific: all starts, all here, the network's own
+	for _, x := range b.Starts { // sorted from general to specific: all starts, the network's own, all here, the network's own here
 		if own {
-			if x.Config == "" { // at least the error of the zoo's starts
+			if x.Config == "" && x.Network == "" { // at least the error of the zoo's starts
 				s.Band = Band{max(s.Random.Mean, x.Mean), max(s.Random.Worst, x.Worst)}
 			}
 			continue
 		}
 		here := x.Config == d.Name && d.OwnName() == nil && x.Bandwidth == d.DRAM.BytesPerCycle && d.DRAM.LatencyCycles == latency
-		if x.Config == "" || here && (x.Network == "" || x.Network == network) {
+		if (x.Config == "" || here) && (x.Network == "" || x.Network == network) {
 			s.StartBand, s.Counted = x, here
 		}
 	}

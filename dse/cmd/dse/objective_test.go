@@ -515,7 +515,7 @@ func TestObjectivesByBruteForce(t *testing.T) {
 			}
 			// those within the bands of the law of cycles or of LUTs
 			band := 0.0
-			switch k, err := counted.Of(configs.Design{}, "", false); {
+			switch k, err := counted.Of(configs.Design{}, "tiny", false); {
 			case err != nil:
 				t.Fatal(err)
 			case strings.HasPrefix(c.name, "cheapest by lut"):

@@ -38,6 +38,7 @@ type Hub struct {
 	q       shard.Question
 	missing map[int]bool
 	refused map[int]int    // number of invalid results, by shard
+	unread  map[int]bool   // results that could not be read once
 	failed  map[int]string // why
 	workers map[string]*worker
 	copied  map[int]string // shards given out a second time, with the slow worker
@@ -269,9 +270,12 @@ func (h *Hub) collect(ctx context.Context, info *jetstream.ObjectInfo) error {
 		h.second(i, info.Metadata[workerKey])
 		return nil // it is no result, or the folder has it
 	}
-	body, _, err := get(ctx, h.queue.results, info.Name, shard.MaxResult)
+	body, now, err := get(ctx, h.queue.results, info.Name, shard.MaxResult)
 	if errors.Is(err, jetstream.ErrObjectNotFound) {
 		return nil
+	}
+	if now != nil { // a second result may have replaced the first
+		info = now
 	}
 	var r *shard.Result
 	if err == nil {
@@ -280,7 +284,8 @@ func (h *Hub) collect(ctx context.Context, info *jetstream.ObjectInfo) error {
 	if err == nil && r.Shard != i {
 		err = fmt.Errorf("%w: it is of shard %d", shard.ErrResult, r.Shard)
 	}
-	if err != nil && !errors.Is(err, shard.ErrResult) && !errors.Is(err, shard.ErrQuestion) && !errors.Is(err, jetstream.ErrDigestMismatch) {
+	if err != nil && !errors.Is(err, shard.ErrResult) && !errors.Is(err, shard.ErrQuestion) && !errors.Is(err, jetstream.ErrDigestMismatch) && (now == nil || !h.unread[i]) {
+		h.unread[i] = now != nil // its description was read, so the connection works: its content may be lost
 		h.Log.Warn("result not read, tried again later", "shard", i, "error", err)
 		return nil
 	}

@@ -36,6 +36,7 @@ type Worker struct {
 	unable map[string]string // questions, by consumer, with why
 	failed int               // number of shards that failed without one between that did not
 	ready  map[string]bool   // questions whose folder is prepared
+	done   map[string]bool   // questions of which this worker has done a shard
 }
 
 // mostPause is the longest time for which a worker whose shards fail takes none.
@@ -50,7 +51,7 @@ var ErrUnable = errors.New("this worker cannot do it")
 // Join computes shards until the context ends, or until the worker has had no work for Idle. It returns an error if the
 // hub refuses the worker's credentials.
 func (w *Worker) Join(ctx context.Context, nc *nats.Conn) error {
-	w.nc, w.unable, w.ready, w.queues = nc, map[string]string{}, map[string]bool{}, map[string]*queue{}
+	w.nc, w.unable, w.ready, w.done, w.queues = nc, map[string]string{}, map[string]bool{}, map[string]bool{}, map[string]*queue{}
 	worked, reached := time.Now(), false
 	for ctx.Err() == nil {
 		reached = reached || nc.IsConnected()
@@ -256,7 +257,7 @@ func (w *Worker) do(ctx context.Context, m jetstream.Msg, c *campaign, wait time
 		return m.Term()
 	}
 	if err != nil {
-		if errors.Is(err, ErrUnable) { // no try: others get it as if it were new
+		if errors.Is(err, ErrUnable) && !w.done[short(&c.Question)] { // no try; where it has done others, the shard may be the cause: others get it as if it were new
 			w.unable[short(&c.Question)] = err.Error()
 			if _, told := w.queue.js.Publish(ctx, m.Subject(), nil); told == nil {
 				return errors.Join(err, m.TermWithReason(err.Error()))
@@ -266,6 +267,7 @@ func (w *Worker) do(ctx context.Context, m jetstream.Msg, c *campaign, wait time
 		_, told := w.queue.reports.Put(ctx, strconv.Itoa(i), text)
 		return errors.Join(err, told, m.NakWithDelay(time.Second))
 	}
+	w.done[short(&c.Question)] = true
 	if err := m.DoubleAck(ctx); err != nil && w.wanted(ctx, &c.Question, i) {
 		return err
 	}

@@ -23,7 +23,7 @@ const mostWorkers = 10_000
 func (h *Hub) begin(q *shard.Question, missing map[int]bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.q, h.missing, h.refused, h.failed = *q, missing, map[int]int{}, map[int]string{}
+	h.q, h.missing, h.refused, h.failed, h.unread = *q, missing, map[int]int{}, map[int]string{}, map[int]bool{}
 	h.workers, h.copied, h.started, h.began = map[string]*worker{}, map[int]string{}, map[int]time.Time{}, time.Now()
 }
 

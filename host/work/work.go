@@ -194,7 +194,10 @@ func get(ctx context.Context, from jetstream.ObjectStore, name string, most uint
 	return text, info, err
 }
 
+// shortest is how long to wait for an object without bytes.
+var shortest = 10 * time.Second
+
 // patience is how long to wait for so many bytes.
 func patience(size uint64) time.Duration {
-	return 10*time.Second + time.Duration(size)*time.Microsecond // 1 MB/s
+	return shortest + time.Duration(size)*time.Microsecond // 1 MB/s
 }

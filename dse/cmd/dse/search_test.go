@@ -370,3 +370,13 @@ func TestShardsOfValidate(t *testing.T) {
 		}
 	}
 }
+
+// A board's reference design has a rank among designs at its own memory and clock, and none where the space lacks these.
+func TestReferenceOfTheSpace(t *testing.T) {
+	for axis, want := range map[string]bool{"--bandwidth=15.3": true, "--bandwidth=4,15.3": true, "--bandwidth=4": false, "--clock=100": false} {
+		code, stdout, stderr := call("sweep", "--network", "tiny", "--board", "zc706", "--tr", "1024", "--tp", "7..7", "--tc", "128..128", axis)
+		if got := strings.Contains(stdout, "zc706 <1024, 7, 128>: rank "); code != cli.OK || got != want {
+			t.Errorf("%s: code %d, a rank of the reference %v, expected %v\n%s%s", axis, code, got, want, stdout, stderr)
+		}
+	}
+}

@@ -461,7 +461,9 @@ func (c *sweepCmd) search(ctx context.Context, e *cli.Env, in *given, o search.O
 // that the grid would give it; and the published points, which do not fit real memories.
 func references(in *given) []configs.Design {
 	var out []configs.Design
-	if ref := in.grid.Template; ref.Name == in.grid.Board.Name {
+	ref, axes := in.grid.Template, in.grid.Axes
+	has := func(axis []float64, v float64) bool { return axis == nil || slices.Contains(axis, v) }
+	if ref.Name == in.grid.Board.Name && has(axes.BytesPerCycle, ref.DRAM.BytesPerCycle) && has(axes.ClockMHz, ref.ClockMHz) { // else it would be ranked among designs of other memories
 		out = append(out, ref)
 	}
 	for _, p := range in.grid.Board.Published {

@@ -285,7 +285,9 @@ func (h *Hub) collect(ctx context.Context, info *jetstream.ObjectInfo) error {
 		err = fmt.Errorf("%w: it is of shard %d", shard.ErrResult, r.Shard)
 	}
 	if err != nil && !errors.Is(err, shard.ErrResult) && !errors.Is(err, shard.ErrQuestion) && !errors.Is(err, jetstream.ErrDigestMismatch) && (now == nil || !h.unread[i]) {
-		h.unread[i] = now != nil // its description was read, so the connection works: its content may be lost
+		if now != nil { // its description was read, so the connection works: its content may be lost
+			h.unread[i] = true
+		}
 		h.Log.Warn("result not read, tried again later", "shard", i, "error", err)
 		return nil
 	}

@@ -373,7 +373,7 @@ func TestLate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &Hub{Dir: dir, Log: slog.New(slog.DiscardHandler), q: q, queue: in, missing: map[int]bool{3: true}, refused: map[int]int{}}
+	h := &Hub{Dir: dir, Log: slog.New(slog.DiscardHandler), q: q, queue: in, missing: map[int]bool{3: true}, refused: map[int]int{}, unread: map[int]bool{}}
 	late, stop := context.WithTimeout(ctx, 0)
 	defer stop()
 	if err := h.collect(late, info); err != nil || h.refused[3] != 0 || !h.missing[3] {

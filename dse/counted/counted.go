@@ -260,7 +260,7 @@ type Kind struct {
 	Layers []Layer
 }
 
-// Kinds splits layers by network or random, and by int16 or int8, and adds the band of each.
+// Kinds splits layers into four kinds (of networks or random, int16 or int8), and adds the band of each kind.
 func Kinds(all []Layer) ([4]Kind, error) {
 	b, err := read()
 	k := [4]Kind{

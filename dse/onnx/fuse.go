@@ -376,7 +376,7 @@ func (f *fused) nest() {
 	}
 }
 
-// exact reports whether a concatenation changes no codes by rounding.
+// exact reports whether a concatenation keeps all codes, without rounding.
 func (f *fused) exact(out int, in []int) bool {
 	return f.tensors[out].scale == nil || f.carried(&layer{kind: concat, in: in}) != nil
 }

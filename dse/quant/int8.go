@@ -16,7 +16,7 @@ import (
 //
 // where bias contains the layer's bias and the contribution of the input's zero point (padding reads the zero point),
 // mul has 17 bits, and rnd(x, n) is x / 2^n rounded to the nearest integer, ties to even, as in ONNX's QuantizeLinear.
-// Then follow a residual or second operand (Sum), a curve, the output's zero point and the clamp.
+// A residual or second operand (Sum), a curve, the output's zero point and the clamp follow, in this order.
 //
 // A wide layer has weights of 16 bits, and so have maps that only wide layers write and read. Nothing else differs.
 

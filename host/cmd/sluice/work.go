@@ -240,7 +240,7 @@ func (c *workJoinCmd) Run(e *cli.Env) error {
 	return cli.Coded(cli.Device, w.Join(e.Ctx, nc))
 }
 
-// found returns an error if this machine lacks a tool that it can look for.
+// found returns an error if this machine lacks the tool. It checks only the tools that it knows.
 func found(tool string) (err error) {
 	switch tool {
 	case "yosys":

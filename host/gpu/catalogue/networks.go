@@ -13,7 +13,7 @@ type Spec struct {
 	Network string
 	Style   string // "" means tvm
 	Batch   int    // 0 means 1
-	// Exits is the number of segments, which have equal numbers of blocks. Each ends with a classifier; 0: one segment.
+	// Exits is the number of segments, which have equal numbers of blocks. Each segment ends with a classifier. If Exits is 0, there is one segment.
 	Exits int
 	Side  int // side of the input image; 0: 224 (YOLOv3 416, Inception-v3 299). For a transformer the number of tokens; 0: 128.
 }

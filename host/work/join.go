@@ -32,11 +32,16 @@ type Worker struct {
 
 	nc     *nats.Conn
 	queue  *queue            // of the question at hand
-	queues map[string]*queue // by consumer
-	unable map[string]string // questions, by consumer, with why
+	known  map[string]*known // questions, by consumer
 	failed int               // number of shards that failed without one between that did not
-	ready  map[string]bool   // questions whose folder is prepared
-	done   map[string]bool   // questions of which this worker has done a shard
+}
+
+// known is what a worker knows of a question.
+type known struct {
+	queue  *queue
+	unable string // why the worker does none of its shards
+	ready  bool   // its folder is prepared
+	done   bool   // the worker has done a shard of it
 }
 
 // mostPause is the longest time for which a worker whose shards fail takes none.
@@ -51,7 +56,7 @@ var ErrUnable = errors.New("this worker cannot do it")
 // Join computes shards until the context ends, or until the worker has had no work for Idle. It returns an error if the
 // hub refuses the worker's credentials.
 func (w *Worker) Join(ctx context.Context, nc *nats.Conn) error {
-	w.nc, w.unable, w.ready, w.done, w.queues = nc, map[string]string{}, map[string]bool{}, map[string]bool{}, map[string]*queue{}
+	w.nc, w.known = nc, map[string]*known{}
 	worked, reached := time.Now(), false
 	for ctx.Err() == nil {
 		reached = reached || nc.IsConnected()
@@ -92,9 +97,10 @@ func (w *Worker) round(ctx context.Context) (some bool, err error) {
 	}
 	all := w.queue.stream.ListConsumers(ctx)
 	for info := range all.Info() {
-		if why := w.unable[info.Name]; why != "" {
-			text, _ := json.Marshal(beat{Worker: w.Name, Unable: why}) // two strings
-			_ = w.nc.Publish(beats+info.Name, text)                    // again in the next round
+		k := w.of(info.Name)
+		if k.unable != "" {
+			text, _ := json.Marshal(beat{Worker: w.Name, Unable: k.unable}) // two strings
+			_ = w.nc.Publish(beats+info.Name, text)                         // again in the next round
 			continue
 		}
 		c, err := campaignOf(info.Config.Metadata)
@@ -102,13 +108,13 @@ func (w *Worker) round(ctx context.Context) (some bool, err error) {
 			err = fmt.Errorf("%w: its id is %s", ErrUnable, short(&c.Question))
 		}
 		if err == nil {
-			err = w.turn(ctx, info.Name)
+			err = w.turn(ctx, info.Name, k)
 		}
 		if err == nil {
 			err = w.able(ctx, &c)
 		}
 		if errors.Is(err, ErrUnable) {
-			w.unable[info.Name] = err.Error()
+			k.unable = err.Error()
 			w.Log.Warn("question left to others", "question", info.Name, "why", err)
 		}
 		if err != nil {
@@ -126,16 +132,23 @@ func (w *Worker) round(ctx context.Context) (some bool, err error) {
 	return some, all.Err()
 }
 
+// of returns what the worker knows of a question.
+func (w *Worker) of(question string) *known {
+	if w.known[question] == nil {
+		w.known[question] = &known{}
+	}
+	return w.known[question]
+}
+
 // turn takes up the queue of a question.
-func (w *Worker) turn(ctx context.Context, question string) error {
-	if w.queues[question] == nil {
-		q, err := w.queue.stores(ctx, question)
-		if err != nil {
+func (w *Worker) turn(ctx context.Context, question string, k *known) (err error) {
+	if k.queue == nil {
+		if k.queue, err = w.queue.stores(ctx, question); err != nil {
+			k.queue = nil
 			return err
 		}
-		w.queues[question] = q
 	}
-	w.queue = w.queues[question]
+	w.queue = k.queue
 	return nil
 }
 
@@ -147,8 +160,8 @@ func (w *Worker) able(ctx context.Context, c *campaign) error {
 	if !w.Has.Meets(c.Needs) {
 		return fmt.Errorf("%w: it needs %s; this worker has %s", ErrUnable, c.Needs, w.Has)
 	}
-	dir, id := w.dir(&c.Question), short(&c.Question)
-	if w.ready[id] {
+	dir, k := w.dir(&c.Question), w.of(short(&c.Question))
+	if k.ready {
 		return nil
 	}
 	for _, ref := range c.Question.Inputs() {
@@ -162,7 +175,7 @@ func (w *Worker) able(ctx context.Context, c *campaign) error {
 	if err := w.Run(ctx, dir, &c.Question, 0); err != nil {
 		return fmt.Errorf("%w: %w", ErrUnable, err)
 	}
-	w.ready[id] = true
+	k.ready = true
 	return nil
 }
 
@@ -244,6 +257,7 @@ func (w *Worker) do(ctx context.Context, m jetstream.Msg, c *campaign, wait time
 			}
 		}
 	}()
+	k := w.of(short(&c.Question))
 	w.Log.Info("shard", "question", short(&c.Question), "shard", i)
 	err = w.Run(living, w.dir(&c.Question), &c.Question, i)
 	if err == nil {
@@ -257,8 +271,8 @@ func (w *Worker) do(ctx context.Context, m jetstream.Msg, c *campaign, wait time
 		return m.Term()
 	}
 	if err != nil {
-		if errors.Is(err, ErrUnable) && !w.done[short(&c.Question)] { // no try; where it has done others, the shard may be the cause: others get it as if it were new
-			w.unable[short(&c.Question)] = err.Error()
+		if errors.Is(err, ErrUnable) && !k.done { // no try; where it has done others, the shard may be the cause: others get it as if it were new
+			k.unable = err.Error()
 			if _, told := w.queue.js.Publish(ctx, m.Subject(), nil); told == nil {
 				return errors.Join(err, m.TermWithReason(err.Error()))
 			}
@@ -267,7 +281,7 @@ func (w *Worker) do(ctx context.Context, m jetstream.Msg, c *campaign, wait time
 		_, told := w.queue.reports.Put(ctx, strconv.Itoa(i), text)
 		return errors.Join(err, told, m.NakWithDelay(time.Second))
 	}
-	w.done[short(&c.Question)] = true
+	k.done = true
 	if err := m.DoubleAck(ctx); err != nil && w.wanted(ctx, &c.Question, i) {
 		return err
 	}

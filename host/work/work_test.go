@@ -243,8 +243,8 @@ func TestKilled(t *testing.T) {
 
 func ptr[T any](v T) *T { return &v }
 
-// served is a hub's server in this process, and a connection.
-func served(t *testing.T) (*nats.Conn, *queue) {
+// connected is a connection to a hub's server in this process.
+func connected(t testing.TB) *nats.Conn {
 	t.Helper()
 	s, err := Serve("127.0.0.1:0", "", t.TempDir())
 	if err != nil {
@@ -256,7 +256,13 @@ func served(t *testing.T) (*nats.Conn, *queue) {
 		t.Fatal(err)
 	}
 	t.Cleanup(nc.Close)
-	asked := asked()
+	return nc
+}
+
+// served is a connection, and the queue of a question.
+func served(t *testing.T) (*nats.Conn, *queue) {
+	t.Helper()
+	nc, asked := connected(t), asked()
 	q, err := create(t.Context(), nc, short(&asked))
 	if err != nil {
 		t.Fatal(err)
@@ -588,7 +594,7 @@ func TestAnew(t *testing.T) {
 	_, in := served(t)
 	dir := t.TempDir()
 	for _, want := range []error{nil, ErrUnable} {
-		w := &Worker{Dir: dir, queue: in, ready: map[string]bool{}, Run: func(context.Context, string, *shard.Question, int) error { return want }}
+		w := &Worker{Dir: dir, queue: in, known: map[string]*known{}, Run: func(context.Context, string, *shard.Question, int) error { return want }}
 		if err := w.able(t.Context(), &campaign{Question: asked()}); !errors.Is(err, want) {
 			t.Errorf("%v, expected %v", err, want)
 		}
@@ -710,16 +716,7 @@ func TestLoopback(t *testing.T) {
 // BenchmarkShards is the cost of a shard besides its work, with hub, server and worker in one process: time, CPU time, and at
 // tenths of the shards the heap after a collection and what the process has in memory.
 func BenchmarkShards(b *testing.B) {
-	s, err := Serve("127.0.0.1:0", "", b.TempDir())
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer func() { s.Shutdown(); s.WaitForShutdown() }()
-	nc, err := Connect(s.ClientURL(), "bench")
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer nc.Close()
+	nc := connected(b)
 	dir, q := b.TempDir(), asked()
 	q.Shards = b.N
 	if err := shard.Settle(dir, q); err != nil {
@@ -772,16 +769,7 @@ func BenchmarkShards(b *testing.B) {
 // workers are killed at moments spread over the time between two reports.
 func BenchmarkKill(b *testing.B) {
 	const ack = 3 * time.Second
-	s, err := Serve("127.0.0.1:0", "", b.TempDir())
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer func() { s.Shutdown(); s.WaitForShutdown() }()
-	nc, err := Connect(s.ClientURL(), "bench")
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer nc.Close()
+	nc := connected(b)
 	var most time.Duration
 	for i := range b.N {
 		dir, q := b.TempDir(), asked()
@@ -793,7 +781,7 @@ func BenchmarkKill(b *testing.B) {
 		h := &Hub{Dir: dir, Retries: 3, Ack: ack, Log: log, Progress: func(int) {}}
 		done, begun := make(chan error), make(chan time.Time, 1)
 		go func() { done <- h.Run(b.Context(), nc) }()
-		stuck := start(b, "stuck", strings.TrimPrefix(s.ClientURL(), "nats://"), b.TempDir())
+		stuck := start(b, "stuck", strings.TrimPrefix(nc.ConnectedUrl(), "nats://"), b.TempDir())
 		for len(h.Status().Workers) == 0 || h.Status().Workers[0].Shard == 0 {
 			time.Sleep(10 * time.Millisecond)
 		}

@@ -78,27 +78,18 @@ func SurveyOf(r io.Reader, o Options) (*Survey, error) {
 		return nil, err
 	}
 	s := &Survey{Ops: map[string]int{}, Whole: true}
-	need := func(op, why string) {
-		for i := range s.Needs {
-			if n := &s.Needs[i]; n.Op == op && n.Why == why {
-				n.Nodes++
-				return
-			}
-		}
-		s.Needs = append(s.Needs, Need{op, why, 1})
-	}
 	lost := map[string]bool{} // tensors with unknown shapes
 	for _, n := range nodes {
 		s.Ops[opName(n)]++
 		for _, in := range n.GetInput() {
 			if err := wrong[in]; err != nil {
-				need(values, err.Error())
+				s.need(values, err.Error())
 				delete(wrong, in) // counted once, also if several nodes read it
 			}
 		}
 		if slices.ContainsFunc(n.GetInput(), func(in string) bool { return lost[in] }) {
 			if !im.known(n) {
-				need(opName(n), "")
+				s.need(opName(n), "")
 			}
 			s.Whole = false
 			for _, out := range n.GetOutput() {
@@ -117,18 +108,10 @@ func SurveyOf(r io.Reader, o Options) (*Survey, error) {
 				op, why = values, fmt.Sprintf("node %s: %v", describe(n), err)
 			}
 		}
-		need(op, why)
+		s.need(op, why)
 		// The largest of its input maps replaces the unknown output.
-		var largest value
-		elems := 0
-		for _, in := range n.GetInput() {
-			if v, ok := im.values[in]; ok {
-				if t := im.net.tensors[v.tensor]; t.h*t.w*t.c > elems {
-					largest, elems = v, t.h*t.w*t.c
-				}
-			}
-		}
-		if elems == 0 || !slices.Contains(elementwise, opName(n)) {
+		largest, ok := im.largestInput(n)
+		if !ok || !slices.Contains(elementwise, opName(n)) {
 			for _, out := range n.GetOutput() {
 				lost[out] = true
 			}
@@ -141,15 +124,39 @@ func SurveyOf(r io.Reader, o Options) (*Survey, error) {
 	if len(s.Needs) == 0 {
 		if s.Graph, err = im.finish(); err != nil {
 			if errors.Is(err, ErrValue) {
-				need(values, err.Error())
+				s.need(values, err.Error())
 			} else {
-				need("exits", im.reason(err))
+				s.need("exits", im.reason(err))
 			}
 		}
 	}
 	s.Post = im.posts
 	slices.SortFunc(s.Needs, func(a, b Need) int { return strings.Compare(a.Op+a.Why, b.Op+b.Why) })
 	return s, nil
+}
+
+// need counts a node that is not supported.
+func (s *Survey) need(op, why string) {
+	for i := range s.Needs {
+		if n := &s.Needs[i]; n.Op == op && n.Why == why {
+			n.Nodes++
+			return
+		}
+	}
+	s.Needs = append(s.Needs, Need{op, why, 1})
+}
+
+// largestInput returns the largest map that a node reads.
+func (im *importer) largestInput(n *onnxpb.NodeProto) (largest value, ok bool) {
+	elems := 0
+	for _, in := range n.GetInput() {
+		if v, known := im.values[in]; known {
+			if t := im.net.tensors[v.tensor]; t.h*t.w*t.c > elems {
+				largest, elems = v, t.h*t.w*t.c
+			}
+		}
+	}
+	return largest, elems > 0
 }
 
 // values replaces the operator in a Need if the values of a tensor are wrong.

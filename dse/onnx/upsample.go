@@ -137,39 +137,44 @@ func (c *call) resize() error {
 	if err != nil {
 		return err
 	}
-	h, w := sy*t.h, sx*t.w
-	average := func(name string, l graph.Window, oh, ow int) (err error) {
-		out, err = c.net.add(layer{name: c.name + name, kind: avgPool, in: []int{out}, window: l}, c.output()+name, oh, ow, t.c)
-		return err
-	}
-	switch {
-	case mode == "nearest":
-	case where == "asymmetric":
-		err = average(" (average)", graph.Window{KH: sy, KW: sx, SH: 1, SW: 1, PB: sy - 1, PR: sx - 1}, h, w)
-	default:
-		// Windows of sy pixels. For even sy, one window is half a pixel off the centre; two of them together are centred.
-		even := func(s int) (k, p int) {
-			if s%2 == 0 {
-				return 2, 1
-			}
-			return 1, 0
+	if mode == "linear" {
+		if out, err = c.interpolate(out, t, sy, sx, where == "asymmetric"); err != nil {
+			return err
 		}
-		ky, py := even(sy)
-		kx, px := even(sx)
-		if ky > 1 || kx > 1 {
-			if err = average(" (shift)", graph.Window{KH: ky, KW: kx, SH: 1, SW: 1, PT: py, PL: px, PB: py, PR: px}, h+py, w+px); err != nil {
-				return err
-			}
-		}
-		py, px = (sy-1)/2, (sx-1)/2
-		err = average(" (average)", graph.Window{KH: sy, KW: sx, SH: 1, SW: 1, PT: py, PL: px, PB: py, PR: px}, h, w)
-	}
-	if err != nil {
-		return err
 	}
 	c.net.tensors[out].nonNegative = t.nonNegative
 	c.values[c.output()] = value{tensor: out, rank: v.rank, order: v.order}
 	return nil
+}
+
+// interpolate averages windows of map in, which has each pixel of t sy by sx times. Its result is linear interpolation.
+func (c *call) interpolate(in int, t shape, sy, sx int, asymmetric bool) (int, error) {
+	h, w := sy*t.h, sx*t.w
+	average := func(name string, l graph.Window, oh, ow int) (err error) {
+		in, err = c.net.add(layer{name: c.name + name, kind: avgPool, in: []int{in}, window: l}, c.output()+name, oh, ow, t.c)
+		return err
+	}
+	if asymmetric {
+		err := average(" (average)", graph.Window{KH: sy, KW: sx, SH: 1, SW: 1, PB: sy - 1, PR: sx - 1}, h, w)
+		return in, err
+	}
+	// Windows of sy pixels. For even sy, one window is half a pixel off the centre; two of them together are centred.
+	even := func(s int) (k, p int) {
+		if s%2 == 0 {
+			return 2, 1
+		}
+		return 1, 0
+	}
+	ky, py := even(sy)
+	kx, px := even(sx)
+	if ky > 1 || kx > 1 {
+		if err := average(" (shift)", graph.Window{KH: ky, KW: kx, SH: 1, SW: 1, PT: py, PL: px, PB: py, PR: px}, h+py, w+px); err != nil {
+			return 0, err
+		}
+	}
+	py, px = (sy-1)/2, (sx-1)/2
+	err := average(" (average)", graph.Window{KH: sy, KW: sx, SH: 1, SW: 1, PT: py, PL: px, PB: py, PR: px}, h, w)
+	return in, err
 }
 
 // repeats reports whether, in a map s times as large, each source pixel is repeated s times.

@@ -88,32 +88,8 @@ func run(args []string) error {
 		},
 	}
 	if r.Top == "npu_top" {
-		f, err := os.Open(filepath.Join(*dir, "netlist.json"))
-		if err != nil {
+		if err := addUnits(&r, *dir, *root); err != nil {
 			return err
-		}
-		defer f.Close()
-		n, err := read(bufio.NewReader(f), *root)
-		if err != nil {
-			return err
-		}
-		if r.Units, err = n.units(); err != nil {
-			return err
-		}
-		hash, err := syn.SourcesIn(*root, r.Top)
-		if err != nil || hash != r.Sources {
-			return fmt.Errorf("%s is of other RTL than lies in %s: %w", *dir, *root, err)
-		}
-		var sum resource.Cells
-		for name, u := range r.Units {
-			sum.LUT, sum.FF, sum.SRL = sum.LUT+u.LUT, sum.FF+u.FF, sum.SRL+u.SRL
-			if u.Sources, err = resource.UnitSources(*root, name); err != nil {
-				return err
-			}
-			r.Units[name] = u
-		}
-		if want := (resource.Cells{LUT: r.Used.LUT, SRL: r.Used.SRL, FF: r.Used.FF}); sum != want {
-			return fmt.Errorf("%s: the netlist has %+v, its summary says %+v", *dir, sum, want)
 		}
 	}
 	text, err := json.MarshalIndent(r, "", "  ")
@@ -121,6 +97,38 @@ func run(args []string) error {
 		return err
 	}
 	return os.WriteFile(*out, append(text, '\n'), 0o644)
+}
+
+// addUnits adds the cells of each unit, from the netlist in dir. Their sum must be what the summary says.
+func addUnits(r *resource.Run, dir, root string) error {
+	f, err := os.Open(filepath.Join(dir, "netlist.json"))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	n, err := read(bufio.NewReader(f), root)
+	if err != nil {
+		return err
+	}
+	if r.Units, err = n.units(); err != nil {
+		return err
+	}
+	hash, err := syn.SourcesIn(root, r.Top)
+	if err != nil || hash != r.Sources {
+		return fmt.Errorf("%s is of other RTL than lies in %s: %w", dir, root, err)
+	}
+	var sum resource.Cells
+	for name, u := range r.Units {
+		sum.LUT, sum.FF, sum.SRL = sum.LUT+u.LUT, sum.FF+u.FF, sum.SRL+u.SRL
+		if u.Sources, err = resource.UnitSources(root, name); err != nil {
+			return err
+		}
+		r.Units[name] = u
+	}
+	if want := (resource.Cells{LUT: r.Used.LUT, SRL: r.Used.SRL, FF: r.Used.FF}); sum != want {
+		return fmt.Errorf("%s: the netlist has %+v, its summary says %+v", dir, sum, want)
+	}
+	return nil
 }
 
 // params returns the parameters that npu_core computes for a module; for the whole NPU, those of memories that the

@@ -49,31 +49,26 @@ func (t *Table) Write(w io.Writer) error {
 
 // Ns formats a time in a suitable unit.
 func Ns(ns int64) string {
-	switch {
-	case ns < 0:
+	if ns < 0 {
 		return "-"
-	case ns < 10_000:
-		return fmt.Sprintf("%d ns", ns)
-	case ns < 10_000_000:
-		return fmt.Sprintf("%.1f us", float64(ns)/1e3)
-	case ns < 10_000_000_000:
-		return fmt.Sprintf("%.1f ms", float64(ns)/1e6)
 	}
-	return fmt.Sprintf("%.1f s", float64(ns)/1e9)
+	return scaled(uint64(ns), "ns", "us", "ms", "s")
+}
+
+// scaled formats n in the first unit in which it is below 10,000, or in the last one. Each unit is 1000 of the one before.
+func scaled(n uint64, units ...string) string {
+	if n < 10_000 {
+		return fmt.Sprintf("%d %s", n, units[0])
+	}
+	one, i := uint64(1000), 1
+	for ; n >= 10_000*one && i < len(units)-1; i++ {
+		one *= 1000
+	}
+	return fmt.Sprintf("%.1f %s", float64(n)/float64(one), units[i])
 }
 
 // Percent formats a share.
 func Percent(share float64) string { return fmt.Sprintf("%.1f %%", 100*share) }
 
 // Bytes formats a size in decimal units.
-func Bytes(n uint64) string {
-	switch {
-	case n < 10_000:
-		return fmt.Sprintf("%d B", n)
-	case n < 10_000_000:
-		return fmt.Sprintf("%.1f kB", float64(n)/1e3)
-	case n < 10_000_000_000:
-		return fmt.Sprintf("%.1f MB", float64(n)/1e6)
-	}
-	return fmt.Sprintf("%.1f GB", float64(n)/1e9)
-}
+func Bytes(n uint64) string { return scaled(n, "B", "kB", "MB", "GB") }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluice-npu/sluice/host/gpu/catalogue"
 	"github.com/sluice-npu/sluice/host/gpu/idem"
+	"github.com/sluice-npu/sluice/host/gpu/kernel"
 )
 
 var machine = catalogue.Machine{MACs: 110, Bandwidth: 1024, SMs: 60}
@@ -64,10 +65,20 @@ func TestShares(t *testing.T) {
 			t.Fatal(err)
 		}
 		n := float64(len(p.Kernels))
-		if got, want := float64(idem.Idempotent(p)), c.idem/c.all*n; math.Abs(got-want) > 1.5 {
+		if got, want := float64(repeatable(p)), c.idem/c.all*n; math.Abs(got-want) > 1.5 {
 			t.Errorf("%s, %s: %v of %v kernels can be run again, table 1 says %v of %v", c.network, c.style, got, n, c.idem, c.all)
 		}
 	}
+}
+
+// repeatable counts the kernels that can be repeated by themselves.
+func repeatable(p *kernel.Program) (n int) {
+	for i := range p.Kernels {
+		if idem.Entries(&kernel.Program{Kernels: p.Kernels[i : i+1]})[0] == 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // MACs are those that the networks are known for (in 1e9 at batch 1), to 3 %.

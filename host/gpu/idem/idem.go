@@ -40,16 +40,6 @@ func entry(ks []kernel.Kernel, i int) int {
 	return Never
 }
 
-// Idempotent counts the kernels that can be repeated by themselves.
-func Idempotent(p *kernel.Program) (n int) {
-	for i := range p.Kernels {
-		if entry(p.Kernels[i:i+1], 0) == 0 {
-			n++
-		}
-	}
-	return n
-}
-
 // spans is a list of disjoint, sorted byte ranges.
 type spans []kernel.Span
 

@@ -89,8 +89,11 @@ run: build cosim ## serves the zoo network on the Verilated NPU, serial and flui
 	@bin/sluice run --device cosim --config $(CONFIG) --network fashion --n $(N) --seed $(SEED) --out out/main
 
 # ---------------------------------------------------------------- checks
-# The hash of all files in folders, and of the version of the tool named last.
-files = { find $(filter-out $(lastword $(1)),$(1)) -type f -print0 | sort -z | xargs -0 sha256sum; $(lastword $(1)) -V; } | sha256sum | cut -d' ' -f1
+# The hash of all files in folders but texts, and of the version of the tool named last.
+files = { find $(filter-out $(lastword $(1)),$(1)) -type f ! -name '*.md' -print0 | sort -z | xargs -0 sha256sum; $(lastword $(1)) -V; } | sha256sum | cut -d' ' -f1
+
+# what simulators and benches are built of; the other folders are Go
+SIM := $(filter-out sim/verify sim/vectors,$(wildcard sim/*))
 
 .PHONY: lint lint-rtl lint-rtl-anew lint-go
 lint-rtl: $(BUILD)/.apt $(BUILD)/.go $(BUILD)/.venv
@@ -154,7 +157,7 @@ test-go: check-gen
 test-rtl: $(BUILD)/.apt $(BUILD)/.go $(BUILD)/.venv lint-rtl
 	@sim/mutants.sh --check
 	@.ci/cache run "formal-$$($(call files,hw/rtl sim/formal yosys))" $(BUILD)/formal sim/formal/run.sh
-	@.ci/cache once "bench-$(SEED)-$$(g++ -dumpversion)-$$($(call files,hw/rtl hw/xilinx sim verilator))" sim/bench.sh --seed $(SEED)
+	@.ci/cache once "bench-$(SEED)-$$(g++ -dumpversion)-$$($(call files,hw/rtl hw/xilinx $(SIM) verilator))" sim/bench.sh --seed $(SEED)
 	@sim/cocotb/run.sh zc706 tiny --seed $(SEED) --n 4
 
 # Inputs of small's synthesis; synth.sh checks more inputs, and synthesises again if these have changed.
@@ -171,7 +174,7 @@ test-netlist: build $(BUILD)/.venv
 	@go run ./hw/syn/cmd/synfigures
 	@core=$$(ls $(PICORV32)) && go run ./hw/syn/cmd/timing -core "$$core" -only $(TIMED)
 	@rm -rf $(BUILD)/vectors/small; bin/dse vectors --config small --n 12 --seed $(SEED) --out $(BUILD)/vectors/small >/dev/null
-	@.ci/cache once "netlist-play-$$($(call files,$(BUILD)/vectors/small $(BUILD)/syn/small-xc7/netlist.v hw/configs sim verilator))" $(MAKE) --no-print-directory netlist-play
+	@.ci/cache once "netlist-play-$$($(call files,$(BUILD)/vectors/small $(BUILD)/syn/small-xc7/netlist.v hw/configs $(SIM) verilator))" $(MAKE) --no-print-directory netlist-play
 
 .PHONY: netlist-play
 netlist-play:
@@ -255,9 +258,10 @@ test-arm64: $(BUILD)/.apt $(BUILD)/.go ## the same on arm64
 	@sim/build.sh tiny
 	@GOARCH=arm64 CGO_ENABLED=0 go test -vet=off -timeout 40m $(EMULATED) -exec qemu-aarch64-static $(ON_BOARD) $(if $(EMULATED),,./host/experiments)
 
-# Both boards' images in QEMU; missing kernels and images are built (5 CPU-minutes each).
+# Images in QEMU: here the zc706's (arm), in nightly the zcu104's (arm64). Missing kernels and images are built (5 CPU-minutes
+# each).
 test-qemu: $(BUILD)/.apt $(BUILD)/.go
-	@go test -vet=off -tags qemu -timeout 60m ./boards/qemu
+	@go test -vet=off -tags qemu -timeout 60m -run '^(TestBoards|TestNoDevice|TestNoInterrupt)$$/^zc706$$' ./boards/qemu
 
 .PHONY: race test-race soak
 test-race: SLOW := $(SLOW)|^(TestSchedulesAreTheStoredOnes|TestStreamAgreesWithRecords)$$
@@ -319,7 +323,7 @@ bench-npu: setup build ## cycles of ResNet-50's backbone on the reference arrays
 # only those. Each part prints its CPU time, which its stamp keeps.
 # Nightly takes two cores about an hour (80 minutes of CPU): CI's checks, then the parts below, two in parallel. Parts that
 # take a core more than ten minutes are in weekly, which also repeats nightly's with other numbers.
-NIGHTLY := arm64 bench readme own-boards check-export race soak configs cocotb lockstep faults timing 386 gpu-killed strait jellyfish operators gpu fuzz perf-analyzer fleet oci slurm
+NIGHTLY := arm64 qemu-arm64 bench readme own-boards check-export race soak configs cocotb lockstep faults timing 386 gpu-killed strait jellyfish operators gpu fuzz perf-analyzer fleet oci slurm
 WEEKLY := commands mutants hls timing-all overheads route resource-fresh lockstep-long coverage-int8 netlist-int8 configs-long gpu-long gpu-killed-long mobilenetv2 resnet50 inceptionv3 validate bench-npu-full exports cross arm images gpu-kills gpu-calls gpu-breaks bench-gpu strait-long jellyfish-long fuzz-long
 .PHONY: nightly nightly-parts weekly $(NIGHTLY:%=nightly/%) $(WEEKLY:%=weekly/%)
 nightly: setup build ## the longer checks: everything CI checks, benches, soak, faults, lockstep, every fuzz target (about an hour on 2 cores)
@@ -344,6 +348,8 @@ nightly/bench:
 	@.ci/once bench make --no-print-directory bench
 nightly/arm64:
 	@.ci/once arm64 make --no-print-directory test-arm64
+nightly/qemu-arm64:
+	@.ci/once qemu-arm64 go test -vet=off -tags qemu -timeout 60m -run '^(TestBoards|TestSpurious)$$/^zcu104$$' ./boards/qemu
 nightly/readme:
 	@.ci/once readme go test ./.ci/readme -count 1 -timeout 60m -run Outputs -args -nightly
 nightly/own-boards:

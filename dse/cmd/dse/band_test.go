@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -57,6 +58,11 @@ func TestPrintedBand(t *testing.T) {
 		code, stdout, _ = call("compare", "--network", "fashion", "--a", config, "--b", "mid", "--batch", fmt.Sprint(batch))
 		if _, a, _ := strings.Cut(stdout, "A: zc706"); code != 0 || !strings.Contains(strings.Split(a, "B: mid")[0], want) {
 			t.Errorf("compare, B = %d: status %d, expected %q: %s", batch, code, want, stdout)
+		}
+		_, stdout, _ = call("compare", "--network", "fashion", "--a", config, "--b", "mid", "--batch", fmt.Sprint(batch), "--json")
+		var doc compareDoc
+		if err := json.Unmarshal([]byte(stdout), &doc); err != nil || doc.A.Band == nil || doc.A.Band.N != s.N || doc.A.Band.Mean != s.Mean || doc.A.Band.Worst != s.Worst {
+			t.Errorf("compare --json, B = %d: %v, a band of %+v, expected %+v", batch, err, doc.A.Band, s)
 		}
 	}
 	if len(cycles) < 3 {

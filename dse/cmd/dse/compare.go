@@ -64,6 +64,7 @@ type compareDesign struct {
 	NS        int64              `json:"ns,omitempty"`
 	GOPS      float64            `json:"gops,omitempty"`
 	Util      float64            `json:"util,omitempty"`
+	Band      *counted.Stated    `json:"cycles_band,omitempty"`
 	Refused   string             `json:"refused,omitempty"`   // why it cannot run the network
 	Resources *resource.Estimate `json:"resources,omitempty"` // if the design names a board
 }
@@ -195,7 +196,13 @@ func (c *compareCmd) side(w *search.Workload, to *compareDesign) ([]compareLayer
 	to.NS = cost.Nanoseconds(d, to.Cycles)
 	to.GOPS = search.GOPSOf(d, w.MACs, c.Batch, to.Cycles)
 	to.Util = float64(w.MACs) * float64(c.Batch) / (float64(to.Cycles) * float64(d.MACs()))
-	return out, nil
+	called := c.Called(c.Network)
+	if c.Backbone {
+		called += " without exits"
+	}
+	band, err := counted.Of(d, called, recipe.Own(c.Network) || to.Mapping == "basic") // counted were starts that dse compile makes
+	to.Band = &band
+	return out, err
 }
 
 func (l *compareLayer) judge() {
@@ -255,18 +262,7 @@ func (c *compareCmd) print(e *cli.Env, doc *compareDoc) error {
 		if s.d.Refused != "" {
 			fmt.Fprintf(e.Stdout, "does not run: %s\n", s.d.Refused)
 		} else {
-			fmt.Fprintf(e.Stdout, "%d cycles, %.3f ms, %.1f GOP/s, %.3f of peak (estimated)\n", s.d.Cycles, float64(s.d.NS)/1e6, s.d.GOPS, s.d.Util)
-		}
-		if s.d.Refused == "" {
-			called := c.Called(c.Network)
-			if c.Backbone {
-				called += " without exits"
-			}
-			band, err := counted.Of(d, called, recipe.Own(c.Network) || s.d.Mapping == "basic") // counted were starts that dse compile makes
-			if err != nil {
-				return err
-			}
-			fmt.Fprintf(e.Stdout, "   cycles: %v\n", band)
+			fmt.Fprintf(e.Stdout, "%d cycles, %.3f ms, %.1f GOP/s, %.3f of peak (estimated)\n   cycles: %v\n", s.d.Cycles, float64(s.d.NS)/1e6, s.d.GOPS, s.d.Util, s.d.Band)
 		}
 		if r := s.d.Resources; r != nil {
 			fmt.Fprintf(e.Stdout, "   %d DSP, %.1f BRAM36, %d URAM, LUT %v, FF %v (estimated)\n", r.DSP, r.BRAM36, r.URAM, r.LUT, r.FF)

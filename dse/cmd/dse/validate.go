@@ -32,21 +32,21 @@ import (
 )
 
 type validateCmd struct {
-	Network []string `default:"resnet50,inceptionv3,mobilenetv2" placeholder:"NAME" help:"Networks whose distinct layers are timed."`
+	Network []string `from:"network" default:"resnet50,inceptionv3,mobilenetv2" placeholder:"NAME" help:"Networks whose distinct layers are timed."`
 	recipe.Import
 	Config    []string  `default:"run,mid,zc706" placeholder:"NAME|FILE.yaml" help:"Configurations; their stub build must exist (sim/build.sh NAME --stub). Of --again, where they are your own."`
-	Batch     []int     `default:"1,2,4,8" help:"Batch sizes."`
-	Bandwidth []float64 `placeholder:"BYTES" help:"Bytes a cycle of the DRAM (default: the configuration's, and twice that)."`
-	N         int       `name:"n" default:"300" help:"Random layers, over all configurations, each under any legal FBCB entry."`
-	Share     float64   `default:"1" help:"Share of the distinct layers to time, drawn by the seed."`
-	Longest   int64     `default:"0" help:"Leave out layers of more cycles than this by the law; 0 takes all."`
-	Seed      uint64    `default:"1" help:"Seed of the random layers and of the sample."`
-	Latency   []int     `placeholder:"CYCLES" help:"Latency of the DRAM (default: the configuration's)."`
+	Batch     []int     `from:"network" default:"1,2,4,8" help:"Batch sizes."`
+	Bandwidth []float64 `from:"network" placeholder:"BYTES" help:"Bytes a cycle of the DRAM (default: the configuration's, and twice that)."`
+	N         int       `from:"network" name:"n" default:"300" help:"Random layers, over all configurations, each under any legal FBCB entry."`
+	Share     float64   `from:"network" default:"1" help:"Share of the distinct layers to time, drawn by the seed."`
+	Longest   int64     `from:"network" default:"0" help:"Leave out layers of more cycles than this by the law; 0 takes all."`
+	Seed      uint64    `from:"network" default:"1" help:"Seed of the random layers and of the sample."`
+	Latency   []int     `from:"network" placeholder:"CYCLES" help:"Latency of the DRAM (default: the configuration's)."`
 	Starts    bool      `help:"Time whole segments of the networks, one start each, rather than layers alone; no random ones but --random."`
-	Random    int       `placeholder:"N" help:"With --starts: also segments of so many random networks of up to eight layers on each configuration and bandwidth, under any legal FBCB entries."`
+	Random    int       `from:"network" placeholder:"N" help:"With --starts: also segments of so many random networks of up to eight layers on each configuration and bandwidth, under any legal FBCB entries."`
 	Require   bool      `help:"Fail where the law is off by more than is meant (3 % or 100 cycles, 1 % on average); without it or --bands status 0 says only that all was counted."`
 	Bands     bool      `help:"Fail where the law is beyond its bands, those of the layers in dse/counted; with --machine random layers are held to the machine, every counter, and not to the law's band."`
-	Full      bool      `help:"The build with its MACs (sim/build.sh NAME), slower: the same cycles."`
+	Full      bool      `from:"network" help:"The build with its MACs (sim/build.sh NAME), slower: the same cycles."`
 	Machine   bool      `help:"Also compare the machine (dse/machine), which steps through the RTL's registers: some 0.3 s a million cycles."`
 	Again     string    `placeholder:"FILE.json" help:"Do not simulate: compare the law of now with the counters that --out wrote to this file."`
 	Out       string    `shard:"here" placeholder:"FILE.json" help:"Also write the figures to a file, of every layer."`
@@ -101,8 +101,13 @@ func (c *validateCmd) Run(e *cli.Env) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if c.Again != "" && c.Shard != "" {
-		return usage("--shard does not go with --again, which simulates nothing")
+	if c.Again != "" {
+		if c.Shard != "" {
+			return usage("--shard does not go with --again, which simulates nothing")
+		}
+		if err := e.Unread(cli.Choice{Tag: "from", Chosen: "again", Text: map[string]string{"network": "a run that counts", "again": "--again, which takes all that the file has"}}); err != nil {
+			return err
+		}
 	}
 	shards, over, err := c.Begin(e)
 	if err != nil || over {

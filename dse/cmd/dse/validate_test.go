@@ -97,3 +97,13 @@ func TestValidateOwnConfig(t *testing.T) {
 		}
 	}
 }
+
+// --again refuses flags that choose what is counted.
+func TestValidateAgainIsWhole(t *testing.T) {
+	for _, flag := range [][]string{{"--n", "24"}, {"--share", "0.1"}, {"--network", "tiny"}, {"--batch", "1"}, {"--input-side", "64"}} {
+		code, stdout, stderr := call(append([]string{"validate", "--again", "../../counted/held.json"}, flag...)...)
+		if want := flag[0] + " is read by a run that counts, not by --again"; code != cli.Usage || stdout != "" || !strings.Contains(stderr, want) {
+			t.Errorf("%v: exit code %d, expected %q: %s%s", flag, code, want, stdout, stderr)
+		}
+	}
+}

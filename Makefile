@@ -323,7 +323,7 @@ bench-npu: setup build ## cycles of ResNet-50's backbone on the reference arrays
 # only those. Each part prints its CPU time, which its stamp keeps.
 # Nightly takes two cores about an hour (80 minutes of CPU): CI's checks, then the parts below, two in parallel. Parts that
 # take a core more than ten minutes are in weekly, which also repeats nightly's with other numbers.
-NIGHTLY := arm64 qemu-arm64 bench readme own-boards check-export race soak configs cocotb lockstep faults timing 386 gpu-killed strait jellyfish operators gpu fuzz perf-analyzer fleet oci slurm
+NIGHTLY := arm64 qemu-arm64 bench readme own-boards check-export race soak configs cocotb lockstep faults timing 386 gpu-killed strait jellyfish numbers operators gpu fuzz perf-analyzer fleet oci slurm
 WEEKLY := commands mutants hls timing-all overheads route resource-fresh lockstep-long coverage-int8 netlist-int8 configs-long gpu-long gpu-killed-long mobilenetv2 resnet50 inceptionv3 validate bench-npu-full exports cross arm images gpu-kills gpu-calls gpu-breaks bench-gpu strait-long jellyfish-long fuzz-long
 .PHONY: nightly nightly-parts weekly $(NIGHTLY:%=nightly/%) $(WEEKLY:%=weekly/%)
 nightly: setup build ## the longer checks: everything CI checks, benches, soak, faults, lockstep, every fuzz target (about an hour on 2 cores)
@@ -379,6 +379,8 @@ nightly/strait:
 	@.ci/once strait bash -euc '$(call strait-tests,20000,200)'
 nightly/jellyfish:
 	@.ci/once jellyfish bash -euc '$(call jellyfish-tests,5000)'
+nightly/numbers:
+	@.ci/once numbers bash -euc 'go test ./dse/quant -count 1 -run ^TestRandom$$ -args -nets 200 -seed $$(date +%s); go test ./dse/golden/int8 -count 1 -run Fashion -args -images 0'
 nightly/operators:
 	@.ci/once operators bash -euc 'go test ./dse/recipe -count 1 -run ^TestOperators$$ -args -operators.n 12 -operators.seed $$(date +%s)'
 nightly/gpu:

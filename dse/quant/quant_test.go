@@ -16,7 +16,7 @@ import (
 
 var (
 	seed = flag.Uint64("seed", 1, "first seed of the random networks")
-	nets = flag.Int("nets", 200, "number of random networks")
+	nets = flag.Int("nets", 70, "number of random networks; nightly has 200 others")
 )
 
 func TestFraction(t *testing.T) {

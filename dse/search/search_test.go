@@ -345,10 +345,7 @@ func TestLowerIsTheCompilers(t *testing.T) {
 		t.Fatal(err)
 	}
 	narrow.TC = 16
-	g, err := zoo.LoadWith("mobilenetv2", onnx.Options{WeightSeed: 1, InputSide: onnx.Square(64)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := network(t, "mobilenetv2", 64)
 	b := compiled(t, g, narrow)
 	if diff := cmp.Diff(geoms(b), lowered1(t, g, narrow)); diff != "" {
 		t.Errorf("mobilenetv2 at T_C = 16 (-compile +search):\n%s", diff)
@@ -376,10 +373,7 @@ func TestChoiceIsTheCompilers(t *testing.T) {
 		{"fashion", "v7", 0, false, "int8"},
 		{"mobilenetv2", "mid", 64, true, "int8"},
 	} {
-		g, err := zoo.LoadWith(c.network, onnx.Options{WeightSeed: 1, InputSide: onnx.Square(c.side)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		g := network(t, c.network, c.side)
 		d, err := configs.Load(c.config)
 		if err != nil {
 			t.Fatal(err)
@@ -441,11 +435,14 @@ func compiled(t *testing.T, g *graph.Graph, d configs.Design) *bundle.Bundle {
 	t.Helper()
 	image := slices.Repeat([]float32{1}, g.Tensors[g.Input].Elems())
 	if !d.Int8() {
-		q, err := quant.Quantise(g, [][]float32{image}, quant.Options{})
-		if err != nil {
-			t.Fatal(err)
+		if quantised[g] == nil {
+			q, err := quant.Quantise(g, [][]float32{image}, quant.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			quantised[g] = q
 		}
-		b, err := compile.Compile(q, d, compile.Options{})
+		b, err := compile.Compile(quantised[g], d, compile.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -523,13 +520,28 @@ func TestPaperHasTheNetworksLayers(t *testing.T) {
 	}
 }
 
-func load(t testing.TB, network string) *Workload {
+// networks are read once, and quantised once.
+var (
+	networks  = map[string]*graph.Graph{}
+	quantised = map[*graph.Graph]*quant.Network{}
+)
+
+func network(t testing.TB, name string, side int) *graph.Graph {
 	t.Helper()
-	g, err := zoo.Load(network, 1)
-	if err != nil {
-		t.Fatal(err)
+	key := fmt.Sprint(name, side)
+	if networks[key] == nil {
+		g, err := zoo.LoadWith(name, onnx.Options{WeightSeed: 1, InputSide: onnx.Square(side)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		networks[key] = g
 	}
-	w, err := NewWorkload(g)
+	return networks[key]
+}
+
+func load(t testing.TB, name string) *Workload {
+	t.Helper()
+	w, err := NewWorkload(network(t, name, 0))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -574,7 +586,7 @@ func TestPruningIsSafe(t *testing.T) {
 		{"tiny", "zc706", Range{2, 9}, Range{4, 32}, Options{Objective: GOPS}, mapping.Options{}, Axes{}},
 		{"tiny", "zc706", Range{8, 16}, Range{36, 64}, Options{Objective: Latency}, mapping.RTL(), Axes{}},
 		{"fashion", "zcu104", Range{3, 6}, Range{8, 32}, Options{Objective: GOPSPerDSP}, mapping.Options{}, Axes{}},
-		{"resnet50", "zc706", Range{7, 8}, Range{116, 128}, Options{Objective: GOPS, Weights: Weights{3, 0, 0, 1, 0, 0, 0, 2}}, mapping.RTL(), Axes{}},
+		{"resnet50", "zc706", Range{7, 8}, Range{124, 128}, Options{Objective: GOPS, Weights: Weights{3, 0, 0, 1, 0, 0, 0, 2}}, mapping.RTL(), Axes{}},
 		{"mobilenetv2", "zc706", Range{7, 8}, Range{100, 100}, Options{Objective: Latency}, mapping.RTL(), Axes{Depthwise: []bool{false, true}, Post: []bool{false, true}}},
 	} {
 		w, g := load(t, c.network), grid(t, c.board)
@@ -630,7 +642,7 @@ func TestWorkers(t *testing.T) {
 // or a modified file, is rejected.
 func TestResume(t *testing.T) {
 	w, g := load(t, "tiny"), grid(t, "zc706")
-	g.TP.Hi, g.TC.Hi = 9, 48
+	g.TP.Hi, g.TC.Hi = 9, 32
 	want := text(t, sweepOf(t, w, g, Options{Objective: GOPS}))
 	file := filepath.Join(t.TempDir(), "state.json")
 	for stop := 1; ; stop++ {

@@ -83,6 +83,7 @@ type Env struct {
 	weights func(file string) ([]string, error)
 	args    []string     // the command line
 	flags   []*kong.Flag // of the command
+	arch    string       // tag of the command (Shards)
 	merged  *merging     // nil: this command does not merge results of shards
 	again   func(args []string, m *merging) error
 }
@@ -234,6 +235,7 @@ type Program struct {
 
 // Main parses the command line, runs the command and prints its error. It returns the exit code.
 func (p Program) Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	tie()
 	if len(args) == 0 {
 		args = []string{"--help"} // without arguments: show the help, no error
 	}
@@ -282,7 +284,7 @@ func (p Program) Main(ctx context.Context, args []string, stdout, stderr io.Writ
 
 // begin sets what depends on the command line.
 func (e *Env) begin(k *kong.Context, args []string) {
-	e.args, e.flags, e.Given = args, k.Flags(), nil
+	e.args, e.flags, e.arch, e.Given = args, k.Flags(), k.Selected().Tag.Get("arch"), nil
 	for _, at := range k.Path {
 		if at.Flag != nil && !at.Resolved {
 			e.Given = append(e.Given, at.Flag)

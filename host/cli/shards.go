@@ -11,6 +11,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -23,7 +25,8 @@ import (
 )
 
 // Shards has the flags of a command that can be divided into shards. A flag with the tag shard:"here" concerns one process,
-// and is not part of the question.
+// and is not part of the question. Results of a command with the tag arch:"any" do not depend on the processor: they are counts,
+// or measured.
 type Shards struct {
 	Shard  string `shard:"here" placeholder:"I/N" help:"Only shard I of N, or shards I-J/N, of the work; its results are kept in the folder of --resume, and merge puts them together (host/shard/README.md)."`
 	Resume string `shard:"here" placeholder:"DIR" help:"With --shard: folder of the results. What is there is not done again."`
@@ -79,6 +82,9 @@ func (e *Env) question(dir string, shards int) (q shard.Question, err error) {
 	}
 	if q.RTL, err = rtl(); err != nil {
 		return q, err
+	}
+	if e.arch != "any" {
+		q.Arch = arch()
 	}
 	q.Shards = shards
 	type set struct{ name, text string }
@@ -154,6 +160,20 @@ func (e *Env) inputs(dir, value string, file bool) (string, error) {
 		}
 	}
 	return strings.Join(parts, ","), nil
+}
+
+// arch is the architecture that the program was built for, with its level: compilers for some fuse a product and a sum, so
+// that floating-point results differ in their last bits.
+func arch() string {
+	a := runtime.GOARCH
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == "GO"+strings.ToUpper(a) {
+				a += " " + s.Value
+			}
+		}
+	}
+	return a
 }
 
 // revision is the revision of the sources. If that is unknown, or the sources were modified, it is the hash of the program.

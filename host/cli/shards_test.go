@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -16,6 +17,7 @@ import (
 // sumCommands is a program whose command has four units, and fails at one of them.
 type sumCommands struct {
 	Sum   sumCmd   `cmd:""`
+	Count sumCmd   `cmd:"" arch:"any"`
 	Merge MergeCmd `cmd:""`
 }
 
@@ -69,6 +71,19 @@ func TestRange(t *testing.T) {
 	}
 	if code := call("merge", dir); code != OK {
 		t.Errorf("%d: %s", code, log.String())
+	}
+}
+
+// A question has the architecture of its program, unless its command's results are the same on all.
+func TestArch(t *testing.T) {
+	for command, want := range map[string]string{"sum": runtime.GOARCH, "count": ""} {
+		dir := t.TempDir()
+		if code := (Program{Name: "prog", Commands: &sumCommands{}, Setup: func(*Env) {}}).Main(t.Context(), []string{command, "--shard=0/2", "--resume", dir}, io.Discard, io.Discard); code != OK {
+			t.Fatalf("%s: code %d", command, code)
+		}
+		if q, err := shard.Asked(dir); err != nil || !strings.HasPrefix(q.Arch, want) || (q.Arch == "") != (want == "") {
+			t.Errorf("%s: %+v, %v", command, q, err)
+		}
 	}
 }
 

@@ -63,6 +63,7 @@ type Question struct {
 	Version  string   `json:"version"`
 	Revision string   `json:"revision"` // of the sources; if they were changed, the hash of the program
 	RTL      string   `json:"rtl"`
+	Arch     string   `json:"arch"` // architecture whose arithmetic the results may depend on; "": none
 	Args     []string `json:"args"` // --NAME=VALUE, sorted by name; a file is input:SHA256/NAME
 	Shards   int      `json:"shards"`
 }
@@ -98,6 +99,7 @@ func (q *Question) Other(o *Question) error {
 		{"version", o.Version, q.Version},
 		{"revision", o.Revision, q.Revision},
 		{"RTL", o.RTL, q.RTL},
+		{"architecture", o.Arch, q.Arch},
 		{"number of shards", strconv.Itoa(o.Shards), strconv.Itoa(q.Shards)},
 	} {
 		if x[1] != x[2] {

@@ -132,8 +132,9 @@ func TestRefused(t *testing.T) {
 			}
 			return "shards 3"
 		}, ErrMissing, "of 3"},
-		"another seed": {func(dir string) string { return other(t, dir, func(r *Result) { r.Question.Args[1] = "--seed=2" }) }, ErrQuestion, "it has --seed=2; it lacks --seed=1"},
-		"another RTL":  {func(dir string) string { return other(t, dir, func(r *Result) { r.Question.RTL = "x" }) }, ErrQuestion, `RTL "x", expected ""`},
+		"another seed":         {func(dir string) string { return other(t, dir, func(r *Result) { r.Question.Args[1] = "--seed=2" }) }, ErrQuestion, "it has --seed=2; it lacks --seed=1"},
+		"another RTL":          {func(dir string) string { return other(t, dir, func(r *Result) { r.Question.RTL = "x" }) }, ErrQuestion, `RTL "x", expected ""`},
+		"another architecture": {func(dir string) string { return other(t, dir, func(r *Result) { r.Question.Arch = "arm64" }) }, ErrQuestion, `architecture "arm64", expected ""`},
 		"another version": {func(dir string) string {
 			return other(t, dir, func(r *Result) { r.Question.Version = "2" })
 		}, ErrQuestion, `version "2", expected "1"`},

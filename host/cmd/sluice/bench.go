@@ -20,7 +20,7 @@ import (
 
 type benchCmd struct {
 	Rates   benchRatesCmd   `cmd:"" help:"Goodput over the arrival rate: 0.5 to 1.3 of serial's capacity."`
-	GPU     benchCUDACmd    `cmd:"" name:"gpu" help:"An NVIDIA GPU, measured: partitions, latencies, copies, preemption, padding, interference."`
+	GPU     benchCUDACmd    `cmd:"" name:"gpu" arch:"any" help:"An NVIDIA GPU, measured: partitions, latencies, copies, preemption, padding, interference."`
 	Compose benchComposeCmd `cmd:"" help:"Combinations of systems that were published separately, compared with each alone."`
 	Suite   benchSuiteCmd   `cmd:"" default:"withargs" help:"Benches by name: fig1, fig7, fig8, fig9, fig10, table1, table2, own, ablation, overload, bursts, heldout, exits, sensitivity, all."`
 }

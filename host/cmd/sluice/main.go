@@ -29,8 +29,8 @@ type commands struct {
 	Run       runCmd       `cmd:"" help:"Serve test images and report how it went (the main job)."`
 	Serve     serveCmd     `cmd:"" help:"Serve models to clients of the Open Inference Protocol (Triton's, KServe's, curl)."`
 	Load      loadCmd      `cmd:"" help:"Send requests to a server of the Open Inference Protocol, and count how they end."`
-	Verify    verifyCmd    `cmd:"" help:"Compare the hardware with its references, bit for bit."`
-	Faults    faultsCmd    `cmd:"" help:"Inject random faults: each must end as specified, and the next start must be correct."`
+	Verify    verifyCmd    `cmd:"" arch:"any" help:"Compare the hardware with its references, bit for bit."`
+	Faults    faultsCmd    `cmd:"" arch:"any" help:"Inject random faults: each must end as specified, and the next start must be correct."`
 	Merge     mergeCmd     `cmd:"" help:"Put the results of shards together (--shard of verify, faults and bench)."`
 	Work      workCmd      `cmd:"" help:"Do the shards of a command on many machines."`
 	Profile   profileCmd   `cmd:"" help:"Measure a latency table on a device."`

@@ -67,6 +67,9 @@ type worker struct {
 // ErrFailed means that some shards have no result.
 var ErrFailed = errors.New("shards without a result")
 
+// ErrHub means that the question has a hub.
+var ErrHub = errors.New("another hub at this NATS server has this question: expected one; its results will be in its folder")
+
 // Lock keeps other hubs out of a folder until the file is closed or the process ends.
 func Lock(dir string) (*os.File, error) {
 	f, err := lock(filepath.Join(dir, ".lock"))
@@ -102,6 +105,11 @@ func (h *Hub) Run(ctx context.Context, nc *nats.Conn) error {
 		h.Log.Warn("merge will refuse this folder", "why", err)
 	}
 	h.begin(q, missing)
+	told, err := h.listen(ctx, nc)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = told.Unsubscribe() }()
 	if h.queue, err = create(ctx, nc, short(q)); err != nil {
 		return err
 	}
@@ -119,11 +127,6 @@ func (h *Hub) Run(ctx context.Context, nc *nats.Conn) error {
 	if err != nil {
 		return err
 	}
-	told, err := nc.Subscribe(beats+short(q), h.beat)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = told.Unsubscribe() }()
 	watch, err := h.queue.results.Watch(ctx)
 	if err != nil {
 		return err
@@ -182,6 +185,17 @@ func (h *Hub) Run(ctx context.Context, nc *nats.Conn) error {
 		why = append(why, fmt.Sprintf("shard %d: %s", i, h.failed[i]))
 	}
 	return fmt.Errorf("%w: %d of %d:\n  %s", ErrFailed, len(why), q.Shards, strings.Join(why, "\n  "))
+}
+
+// listen subscribes to what workers say, unless another hub of the question has done so.
+func (h *Hub) listen(ctx context.Context, nc *nats.Conn) (*nats.Subscription, error) {
+	once, stop := context.WithTimeout(ctx, 2*time.Second)
+	defer stop()
+	text, _ := json.Marshal(beat{Hub: true}) // a boolean
+	if _, err := nc.RequestWithContext(once, beats+short(&h.q), text); err == nil {
+		return nil, ErrHub
+	}
+	return nc.Subscribe(beats+short(&h.q), h.beat)
 }
 
 func (h *Hub) subject(i string) string { return subject + short(&h.q) + "." + i }

@@ -39,6 +39,7 @@ type Worker struct {
 // known is what a worker knows of a question.
 type known struct {
 	queue  *queue
+	dir    string // its folder, if it has one
 	unable string // why the worker does none of its shards
 	ready  bool   // its folder is prepared
 	done   bool   // the worker has done a shard of it
@@ -95,9 +96,10 @@ func (w *Worker) round(ctx context.Context) (some bool, err error) {
 			return false, err
 		}
 	}
-	all := w.queue.stream.ListConsumers(ctx)
+	all, there := w.queue.stream.ListConsumers(ctx), map[string]bool{}
 	for info := range all.Info() {
 		k := w.of(info.Name)
+		there[info.Name] = true
 		if k.unable != "" {
 			text, _ := json.Marshal(beat{Worker: w.Name, Unable: k.unable}) // two strings
 			_ = w.nc.Publish(beats+info.Name, text)                         // again in the next round
@@ -129,7 +131,18 @@ func (w *Worker) round(ctx context.Context) (some bool, err error) {
 			w.failed = 0
 		}
 	}
-	return some, all.Err()
+	if err := all.Err(); err != nil {
+		return some, err
+	}
+	for name, k := range w.known {
+		if !there[name] { // it was withdrawn
+			delete(w.known, name)
+			if k.dir != "" {
+				err = errors.Join(err, os.RemoveAll(k.dir))
+			}
+		}
+	}
+	return some, err
 }
 
 // of returns what the worker knows of a question.
@@ -161,9 +174,10 @@ func (w *Worker) able(ctx context.Context, c *campaign) error {
 		return fmt.Errorf("%w: it needs %s; this worker has %s", ErrUnable, c.Needs, w.Has)
 	}
 	dir, k := w.dir(&c.Question), w.of(short(&c.Question))
-	if k.ready {
+	if _, err := os.Stat(dir); err == nil && k.ready {
 		return nil
 	}
+	k.dir = dir
 	for _, ref := range c.Question.Inputs() {
 		if err := w.fetch(ctx, dir, ref); err != nil {
 			return err

@@ -4,7 +4,6 @@ package work
 
 import (
 	"os"
-	"os/exec"
 	"syscall"
 )
 
@@ -14,10 +13,4 @@ func lock(path string) (*os.File, error) {
 		return nil, err
 	}
 	return f, syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-}
-
-// Whole lets the end of a command's context end what the command has started, too: a script's yosys.
-func Whole(cmd *exec.Cmd) {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 }

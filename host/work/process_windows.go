@@ -2,7 +2,6 @@ package work
 
 import (
 	"os"
-	"os/exec"
 	"syscall"
 )
 
@@ -14,6 +13,3 @@ func lock(path string) (*os.File, error) {
 	h, err := syscall.CreateFile(name, syscall.GENERIC_WRITE, 0, nil, syscall.OPEN_ALWAYS, syscall.FILE_ATTRIBUTE_NORMAL, 0) // not shared
 	return os.NewFile(uintptr(h), path), err
 }
-
-// Whole does nothing: the scripts that start processes are for other systems.
-func Whole(*exec.Cmd) {}

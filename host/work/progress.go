@@ -30,7 +30,12 @@ func (h *Hub) begin(q *shard.Question, missing map[int]bool) {
 // beat notes that a worker has a shard, and answers if that has a result.
 func (h *Hub) beat(m *nats.Msg) {
 	var b beat
-	if err := json.Unmarshal(m.Data, &b); err != nil || len(b.Worker) > 200 || b.Shard < 1 && b.Unable == "" || b.Shard > h.q.Shards {
+	err := json.Unmarshal(m.Data, &b)
+	if err == nil && b.Hub {
+		_ = m.Respond(nil) // it asks again when it is started again
+		return
+	}
+	if err != nil || len(b.Worker) > 200 || b.Shard < 1 && b.Unable == "" || b.Shard > h.q.Shards {
 		return
 	}
 	h.mu.Lock()

@@ -40,6 +40,7 @@ type beat struct {
 	Worker string `json:"worker"`
 	Shard  int    `json:"shard,omitempty"`
 	Unable string `json:"unable,omitempty"`
+	Hub    bool   `json:"hub,omitempty"` // it is from a hub, which wants to know whether the question has one
 }
 
 // short is an abbreviated id of a question, for names of limited length.

@@ -120,39 +120,6 @@ func TestToken(t *testing.T) {
 	}
 }
 
-// What a command has started ends with the command: nobody writes to its output any more.
-func TestWhole(t *testing.T) {
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	cmd := exec.CommandContext(ctx, "sh", "-c", "sleep 1000 & echo started; wait")
-	Whole(cmd)
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.ReadFull(out, make([]byte, len("started\n"))); err != nil {
-		t.Fatal(err)
-	}
-	stop()
-	ended := make(chan error, 1)
-	go func() {
-		_, err := io.ReadAll(out)
-		ended <- err
-	}()
-	select {
-	case err := <-ended:
-		if err != nil {
-			t.Error(err)
-		}
-	case <-time.After(time.Minute):
-		t.Error("a process of the command goes on")
-	}
-	_ = cmd.Wait() // it was killed
-}
-
 // free is a port that nobody listens at.
 func free(t *testing.T) string {
 	t.Helper()
@@ -337,6 +304,10 @@ func TestLost(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
+	await(t, "the worker's folder to be emptied", func() bool {
+		all, err := os.ReadDir(w.Dir)
+		return err == nil && len(all) == 0
+	})
 	for bucket := range in.js.StreamNames(ctx).Name() {
 		if bucket != streamName {
 			t.Errorf("%s is still there", bucket)
@@ -364,6 +335,44 @@ func TestLost(t *testing.T) {
 		if !strings.Contains(said.String(), want) {
 			t.Errorf("%q was not said:\n%s", want, said.String())
 		}
+	}
+}
+
+// A second hub of a question is refused, and takes it over when the first has gone.
+func TestHubs(t *testing.T) {
+	nc, in := served(t)
+	q := asked()
+	q.Shards = 1
+	hub := func() *Hub {
+		h := &Hub{Dir: t.TempDir(), Retries: 3, Ack: 2 * time.Second, Log: slog.New(slog.DiscardHandler), Progress: func(int) {}}
+		if err := shard.Settle(h.Dir, q); err != nil {
+			t.Fatal(err)
+		}
+		return h
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	first, second := make(chan error, 1), hub()
+	go func() { first <- hub().Run(ctx, nc) }()
+	await(t, "the first hub", func() bool { _, err := in.stream.Consumer(ctx, short(&q)); return err == nil })
+	if err := second.Run(ctx, nc); !errors.Is(err, ErrHub) {
+		t.Errorf("a second hub: %v", err)
+	}
+	stop()
+	if err := <-first; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	live, leave := context.WithCancel(t.Context())
+	var left sync.WaitGroup
+	defer left.Wait()
+	defer leave()
+	left.Go(func() {
+		if err := (&Worker{Name: "w", Dir: t.TempDir(), Log: second.Log, Run: square}).Join(live, nc); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := second.Run(live, nc); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -163,6 +163,9 @@ func (c *workHubCmd) Run(e *cli.Env) error {
 		err = h.Run(e.Ctx, nc)
 	}
 	done()
+	if errors.Is(err, work.ErrHub) {
+		return cli.Coded(cli.Usage, err)
+	}
 	if err != nil {
 		return cli.Coded(cli.Check, err)
 	}
@@ -284,8 +287,7 @@ func runProgram(ctx context.Context, stdout io.Writer, name string, args []strin
 	cmd.Stdout, cmd.Stderr = stdout, &said
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "SLUICE_WORK_TOKEN=") }) // it needs none
 	cmd.WaitDelay = 5 * time.Second
-	work.Whole(cmd)
-	err = cmd.Run()
+	err = cli.Tied(cmd)
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
 		text := strings.TrimSpace(said.String())

@@ -13,5 +13,5 @@ for network in resnet50 inceptionv3 mobilenetv2; do
   bench "$network" --config zcu104,hw/configs/int8/zcu104-25x128-int8.yaml,zcu104-three
 done
 bench mobilenetv2 --config zc706-mobile,zc706-mobile-int8 --bandwidth 15.3,24
-bench mobilenetv2 --config zcu104-mobile,zcu104-mobile-int8
+bench mobilenetv2 --config zcu104-mobile,zcu104-mobile-int8,hw/configs/int8/zcu104-28x96-mobile-int8.yaml
 go test ./dse/cmd/dse -run TestFrames -update

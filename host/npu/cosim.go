@@ -233,15 +233,17 @@ func configFile(name, root string, configs []string) string {
 	if root == "" {
 		return name
 	}
-	there := func(folder string) bool {
-		_, err := os.Stat(filepath.Join(root, folder, "configs", name+".yaml"))
+	there := func(folder, name string) bool {
+		_, err := os.Stat(filepath.Join(root, folder, name+".yaml"))
 		return err == nil
 	}
-	switch {
-	case there("hw"):
+	if there("hw/configs", strings.TrimSuffix(name, "-int8")) {
 		return name
-	case there("hls"):
-		return "hls/configs/" + name + ".yaml"
+	}
+	for _, folder := range []string{"hw/configs/int8", "hls/configs"} {
+		if there(folder, name) {
+			return folder + "/" + name + ".yaml"
+		}
 	}
 	return name + ".yaml"
 }

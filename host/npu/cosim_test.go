@@ -758,6 +758,7 @@ func TestFindCosim(t *testing.T) {
 	t.Setenv("SLUICE_COSIM", "")
 	for build, want := range map[string]string{
 		"no-such-stub": "build it with sim/build.sh no-such.yaml --stub (", "no-such-trace": "sim/build.sh no-such.yaml --trace (",
+		"v8-int8-trace": "build it with sim/build.sh v8-int8 --trace (", "v30-int8-trace": "sim/build.sh hw/configs/int8/v30-int8.yaml --trace (",
 		"no-such-check": "build it with SLUICE_CHECK=1 sim/build.sh no-such.yaml (",
 		"no-such-hls":   "hls/build.sh no-such.yaml (packages g++)", "zc706-hls-hls": "hls/build.sh hls/configs/zc706-hls.yaml (packages g++)",
 	} {

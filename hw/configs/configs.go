@@ -82,13 +82,16 @@ func (d Design) ElemBytes() int {
 	return 2
 }
 
-// Typed returns the design with element type TypeInt16 or TypeInt8. If the type changes, so does the name.
+// Typed returns the design with element type TypeInt16 or TypeInt8. If the type changes, so does the name: to NAME-int8, and
+// from that of an embedded NAME back.
 func (d Design) Typed(name string) Design {
 	if name == TypeInt16 {
 		name = ""
 	}
 	if base := strings.TrimSuffix(d.Name, "-"+TypeInt8); d.Type != name {
-		d.Type, d.Name = name, base+"-"+cmp.Or(name, TypeInt16)
+		if d.Type, d.Name = name, base; name != "" || !slices.Contains(Names(), base) {
+			d.Name += "-" + cmp.Or(name, TypeInt16)
+		}
 	}
 	return d
 }
@@ -172,7 +175,7 @@ func Load(nameOrPath string) (Design, error) {
 	}
 	text, err := files.ReadFile(nameOrPath + ".yaml")
 	if err != nil {
-		return Design{}, fmt.Errorf("load configuration: there is no %q; there are %s (or give a path, of a file that ends in .yaml)",
+		return Design{}, fmt.Errorf("load configuration: there is no %q; there are %s, and as NAME-int8 those with a TP of 4 or more (or give a path, of a file that ends in .yaml, such as those in hw/configs/int8)",
 			nameOrPath, strings.Join(Names(), ", "))
 	}
 	d, err := Parse(path.Join("hw/configs", nameOrPath+".yaml"), text)

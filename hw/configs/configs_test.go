@@ -412,6 +412,9 @@ func TestInt8ByName(t *testing.T) {
 	if err != nil || errBase != nil || d != base.Typed("int8") || d.Name != "run-int8" || d.Hash() == base.Hash() {
 		t.Fatalf("run-int8 is %+v (%v, %v), expected run of that type", d, err, errBase)
 	}
+	if back := d.Typed("int16"); back != base {
+		t.Errorf("run-int8 in int16 is %+v, expected run", back)
+	}
 	if err := d.OwnName(); err != nil {
 		t.Error(err)
 	}

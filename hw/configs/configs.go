@@ -352,7 +352,7 @@ func (d Design) Folded() error {
 // Built rejects designs of a type that estimates, synthesis and board files do not support.
 func (d Design) Built() error {
 	if d.Int8() {
-		return &FieldError{"type", d.Type, "int16: of int8 there are the soft device, the RTL in simulation and the kernel in HLS, but no board or synthesis yet"}
+		return &FieldError{"type", d.Type, "int16: of int8 there is no board, and only hw/syn/synth.sh synthesises it (hw/INT8.md)"}
 	}
 	return nil
 }

@@ -85,6 +85,31 @@ func Advise(b *boards.Board, d configs.Design, g cost.Geom, batch int, o mapping
 	return ""
 }
 
+// Larger says what of T_P and T_C makes a layer at least 2 % faster by the law where there is twice as much of it: "T_P x
+// T_C", one of the two, or "".
+func Larger(d configs.Design, g cost.Geom, batch int) string {
+	_, now, err := mapping.Choose(d, g, batch, mapping.RTL())
+	if err != nil {
+		return ""
+	}
+	helps := func(x configs.Design) bool {
+		_, then, err := mapping.Choose(x, g, batch, mapping.RTL())
+		return err == nil && float64(then.Total) <= (1-minSaving)*float64(now.Total)
+	}
+	deep, wide := d, d
+	_, most := d.Chains()
+	deep.TP, wide.TC = min(2*d.TP, most), 2*d.TC
+	switch p, c := helps(deep), helps(wide); {
+	case p && c:
+		return "T_P x T_C"
+	case p:
+		return "T_P"
+	case c:
+		return "T_C"
+	}
+	return ""
+}
+
 // describe describes the differences.
 func (c change) describe(d, x configs.Design) string {
 	switch {

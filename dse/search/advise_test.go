@@ -32,6 +32,11 @@ func TestAdvise(t *testing.T) {
 	if a := Advise(nil, small, deep, 1, mapping.Options{Orders: []bool{false}}); !strings.Contains(a, "T_R 128") {
 		t.Errorf("a layer in many row tiles: %q", a)
 	}
+	// channels and window that fill neither T_C nor a chain, and some that fill both
+	narrow := cost.Geom{Op: abi.OpGEMM, InH: 37, InW: 53, InC: 1, InPix: 1, OutH: 37, OutW: 53, OutC: 4, OutPix: 4, KH: 3, KW: 3, SH: 1, SW: 1, PadT: 1, PadL: 1, BiasCount: 4}
+	if a, b := Larger(d, narrow, 1), Larger(d, deep, 1); a != "" || b != "T_P x T_C" {
+		t.Errorf("larger arrays help a narrow layer with %q, a deep one with %q", a, b)
+	}
 	tight := d
 	tight.ABufWords = 16
 	if a := Advise(&g.Board, tight, deep, 1, mapping.RTL()); !strings.HasPrefix(a, "infeasible: ") {

@@ -79,7 +79,7 @@ type explainDoc struct {
 
 // advice is the general advice for each limiting resource.
 var advice = map[cost.Bound]string{
-	cost.BoundCompute:     "the array is busy: a larger T_P x T_C would help",
+	cost.BoundCompute:     "the array is busy; neither a larger T_P nor a larger T_C would help",
 	cost.BoundDepth:       "passes are shorter than a chain: k = 1/2",
 	cost.BoundLoad:        "PEs wait for their weights: a larger W_LOAD",
 	cost.BoundDrain:       "accumulators drain slower than they fill: a larger DRAIN",
@@ -101,6 +101,10 @@ func advise(board *boards.Board, d configs.Design, g cost.Geom, batch int, t cos
 	}
 	a := advice[t.Bound]
 	switch t.Bound {
+	case cost.BoundCompute:
+		if larger := search.Larger(d, g, batch); larger != "" {
+			a = "the array is busy: a larger " + larger + " would help"
+		}
 	case cost.BoundDepth, cost.BoundLoad, cost.BoundWeights:
 		if batch < abi.BMax {
 			a += ", or a larger batch"

@@ -71,7 +71,7 @@ func (n *Network) Elements(out []int16, x []float32) (cut bool) {
 	out = out[:len(x)]
 	if n.Step != 0 {
 		for i, v := range x {
-			q := math.RoundToEven(float64(v)/n.Step) + float64(n.Zero)
+			q := math.RoundToEven(float64(float32(float64(v)/n.Step))) + float64(n.Zero) // a quotient of float32, as in quant's Code
 			within := max(math.MinInt8, min(math.MaxInt8, q))
 			out[i], cut = int16(within), cut || q != within
 		}

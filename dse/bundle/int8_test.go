@@ -118,3 +118,15 @@ func TestPackInt8(t *testing.T) {
 		}
 	}
 }
+
+// A served image has the codes that the network was quantised for, halves between two codes among them.
+func TestInt8Input(t *testing.T) {
+	n, c := inInt8(t).Network, quant.Codes{Step: float64(float32(4. / 255)), Zero: 0}
+	n.Step, n.Zero = c.Step, c.Zero
+	for p := range 256 {
+		x := (float32(p)/255 - 0.5) / 0.25
+		if got, want := n.Input([]float32{x})[0], c.Code(float64(x)); got != want {
+			t.Errorf("pixel %d: element %d, code %d", p, got, want)
+		}
+	}
+}

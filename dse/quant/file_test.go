@@ -50,3 +50,14 @@ func TestFileNotes(t *testing.T) {
 		}
 	}
 }
+
+// Values halfway between two codes go where onnxruntime puts them: it divides in float32.
+func TestCodeOfHalves(t *testing.T) {
+	c := Codes{Step: float64(float32(4. / 255))}
+	for p, want := range map[int]int16{32: -96, 34: -94, 36: -92, 255: 127} { // numpy.rint(x / step) in float32, clamped
+		x := (float32(p)/255 - 0.5) / 0.25
+		if got := c.Code(float64(x)); got != want {
+			t.Errorf("pixel %d: code %d, expected %d (%v steps)", p, got, want, float64(x)/c.Step)
+		}
+	}
+}

@@ -211,7 +211,11 @@ type refusals struct {
 
 func (r *refusals) add(why string, d configs.Design, err error) {
 	if r.points[why]++; r.points[why] == 1 {
-		r.sample[why] = fmt.Sprintf("<%d, %d, %d>: %v", d.TR, d.TP, d.TC, err)
+		of := ""
+		if d.Int8() {
+			of = " of int8"
+		}
+		r.sample[why] = fmt.Sprintf("<%d, %d, %d>%s: %v", d.TR, d.TP, d.TC, of, err)
 	}
 }
 

@@ -77,7 +77,7 @@ func realMain(args []string, stdout, stderr io.Writer) int {
 	var c commands
 	return cli.Program{
 		Name:     "sluice",
-		About:    "Serves early-exit networks on a 16-bit fixed-point GEMM NPU, and networks of many kernels on simulated and real GPUs.",
+		About:    "Serves early-exit networks on a GEMM NPU in fixed point of 16 or 8 bits, and networks of many kernels on simulated and real GPUs.",
 		Commands: &c, Vars: policyNames(), Weights: onnx.Outside,
 		Setup: func(e *cli.Env) {
 			level := slog.LevelInfo

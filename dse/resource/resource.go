@@ -131,12 +131,15 @@ func FillABuf(b boards.Board, d configs.Design, most int) (configs.Design, error
 	if most == 0 || most > maxWords {
 		most = maxWords
 	}
-	half, uram := 0, 0
+	half, uram, ringHalf, ringURAM := 0, 0, 0, 0
 	for _, m := range Memories(d) {
 		if m.Name != activations {
 			p := m.Place(b.Family)
 			half += m.Count * p.half()
 			uram += m.Count * p.URAM
+			if m.Name == weightsRing {
+				ringHalf, ringURAM = m.Count*p.half(), m.Count*p.URAM
+			}
 		}
 	}
 	n := banks(d)
@@ -149,8 +152,8 @@ func FillABuf(b boards.Board, d configs.Design, most int) (configs.Design, error
 	}
 	d.ABufWords = unit
 	p := bankOf(b.Family, unit)
-	return d, fmt.Errorf("%w: the smallest activation buffer, %d banks of %d words, makes %g BRAM36 and %d URAMs; %s has %d and %d",
-		ErrBudget, n, unit, float64(half+n*p.half())/2, uram+n*p.URAM, b.Device, b.BRAM36, b.URAM)
+	return d, fmt.Errorf("%w: with the smallest activation buffer, %d banks of %d words, the memories take %g BRAM36 and %d URAMs, of which the ring of %d beats is %g and %d; %s has %d and %d",
+		ErrBudget, n, unit, float64(half+n*p.half())/2, uram+n*p.URAM, d.WRingBeats, float64(ringHalf)/2, ringURAM, b.Device, b.BRAM36, b.URAM)
 }
 
 // Ring returns the beats of d's weights ring, halved until it fits the board's URAM. yosys maps large memories to URAM

@@ -72,7 +72,7 @@ func (g Grid) Check() error {
 		{"T_P", g.TP, 2, configs.MaxTP8}, {"T_C", g.TC, 2, 512}, {"T_R", g.TR, 16, 1 << 16},
 	} {
 		if r.r.Lo < r.lo || r.r.Hi > r.hi || r.r.Lo > r.r.Hi {
-			return fmt.Errorf("%w: %s is %d..%d, must lie in %d..%d", ErrGrid, r.name, r.r.Lo, r.r.Hi, r.lo, r.hi)
+			return fmt.Errorf("%w: %s is %d..%d, must be LO..HI in %d..%d", ErrGrid, r.name, r.r.Lo, r.r.Hi, r.lo, r.hi)
 		}
 	}
 	for _, d := range g.types() {

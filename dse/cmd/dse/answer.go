@@ -5,6 +5,7 @@ import (
 	"encoding/csv"
 	"fmt"
 	"io"
+	"math"
 	"strconv"
 	"text/tabwriter"
 
@@ -45,7 +46,7 @@ func (c *sweepCmd) options(in *given, weights search.Weights) (o search.Options,
 	}
 	o = search.Options{
 		Objective: search.Objective(c.Objective), Weights: weights, Workers: c.Workers, Exhaustive: c.Exhaustive, State: c.Resume,
-		MaxLatency: int64(c.MaxLatency * 1e6), Band: off,
+		MaxLatency: int64(math.Ceil(c.MaxLatency * 1e6)), Band: off,
 		Asked: []search.Param{
 			search.Ask("--clock", c.Clock), search.Ask("--clock-margin", c.ClockMargin), search.Ask("--max-latency", c.MaxLatency), search.Ask("--exit-rate", c.ExitRate),
 			search.Ask("--input-side", c.InputSide), search.Ask("--exits", exits), search.Ask("--gates", c.Gates),
@@ -173,12 +174,16 @@ func (c *sweepCmd) writeCSV(path string, r *search.Result) error {
 // printWithin lists the designs that the law cannot distinguish from the best one.
 func (c *sweepCmd) printWithin(w io.Writer, r *search.Result, doc sweepDoc) {
 	const most = 12
+	tell := "estimates tell"
+	if r.Best.Served != nil { // the interval of the arrivals is not in it
+		tell = "the estimates of cycles or cost tell, on these arrivals"
+	}
 	if e := resource.Of(doc.Device, r.Best.Design); c.Objective == string(search.Cheapest) && c.Cost == string(search.CostLUT) && e.LUT.Band >= 1 {
 		fmt.Fprintf(w, "\nthe best one's LUTs are %v: nothing says how far that is off, and so not which others are as good:\n", e.LUT)
 	} else if len(r.Within) == 1 {
-		fmt.Fprintln(w, "\nno other design is as good, as far as estimates tell:")
+		fmt.Fprintf(w, "\nno other design is as good, as far as %s:\n", tell)
 	} else {
-		fmt.Fprintf(w, "\n%d designs are as good, as far as estimates tell:\n", len(r.Within))
+		fmt.Fprintf(w, "\n%d designs are as good, as far as %s:\n", len(r.Within), tell)
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "T_R\tT_P\tT_C\ttype\tDSP\tBRAM36\tURAM\tLUT\tGOP/s\tms at B=1\tvalue\t  design\t")

@@ -50,8 +50,10 @@ With --clock it is the array at another clock on the same DRAM, as make timing s
 --law only the law is asked, in seconds and without a build; with --machine the RTL's registers are stepped,
 in a minute or two.
 
-Example: dse bench-npu --config zc706 --batch 1,2 --out out/bench-npu
-Example: dse bench-npu --config zc706 --bandwidth 15.3,28 --clock 81 --law`
+Example:
+
+    dse bench-npu --config zc706 --batch 1,2 --out out/bench-npu
+    dse bench-npu --config zc706 --bandwidth 15.3,28 --clock 81 --law`
 }
 
 type npuRow struct {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/sluice-npu/sluice/boards"
 	"github.com/sluice-npu/sluice/host/cli"
+	"github.com/sluice-npu/sluice/hw/configs"
 )
 
 // ownBoard is a user's board: its name is unknown here, and it has no published rows.
@@ -65,15 +67,24 @@ func TestOwnBoard(t *testing.T) {
 	config := filepath.Join(export, "found.yaml")
 	ok("explain", "--network", "tiny", "--config", config, "--images", "2")
 	ok("compare", "--network", "tiny", "--a", config, "--b", "run")
+	// the grid of a point leaves as much of the board free as the sweep's
+	d, err := configs.Load(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	point := fmt.Sprintf("%d,%d,%d", d.TR, d.TP, d.TC)
+	if text := ok("export", "--board", board, "--point", point, "--out", filepath.Join(dir, "point"), "--json"); !strings.Contains(text, fmt.Sprintf(`"abuf_words": %d,`, d.ABufWords)) {
+		t.Errorf("the sweep's banks have %d words: %s", d.ABufWords, text)
+	}
 	ok("ablate", "--network", "tiny", "--board", board, "--config", config)
 	if _, b, err := (&checkCmd{What: export}).find(); err != nil || b.Name != "bench-7" {
 		t.Errorf("check finds the board %q, %v", b.Name, err)
 	}
 	// the template is zc706 by its family; tiny drains 2 words
-	if text := ok("export", "--board", board, "--point", "64,3,16", "--out", export, "--json"); !strings.Contains(text, `"drain": 8,`) {
+	if text := ok("export", "--board", board, "--point", "64,3,16", "--margin", "0", "--out", export, "--json"); !strings.Contains(text, `"drain": 8,`) {
 		t.Error("the family's template drains", text)
 	}
-	if text := ok("export", "--board", board, "--point", "64,3,16", "--template", "tiny", "--out", export, "--json"); !strings.Contains(text, `"drain": 2,`) {
+	if text := ok("export", "--board", board, "--point", "64,3,16", "--margin", "0", "--template", "tiny", "--out", export, "--json"); !strings.Contains(text, `"drain": 2,`) {
 		t.Error("--template tiny has no effect", text)
 	}
 

@@ -107,7 +107,7 @@ func (c *checkCmd) Run(e *cli.Env) error {
 	}
 	doc := checkedDoc{
 		Header: newHeader("check", c.Seed), Config: config, Design: d, DesignHash: fmt.Sprintf("%016x", d.Hash()),
-		Family: board.Family, Calibration: calibration(board.Family, d), Stale: []string{},
+		Family: board.Family, Calibration: calibration(board.Family, d.Int8(), d), Stale: []string{},
 	}
 	doc.Label = "simulated"
 	if err := c.cycles(ctx, e, d, &doc); err != nil {

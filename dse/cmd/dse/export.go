@@ -27,6 +27,7 @@ type exportCmd struct {
 	Name  string `placeholder:"NAME" help:"Name of the configuration (default: from the point)."`
 	Out   string `required:"" placeholder:"DIR" help:"Folder for NAME.yaml, NAME.board.yaml and NAME.json."`
 	place
+	spare
 }
 
 type exportDoc struct {
@@ -54,7 +55,7 @@ const maxSweepFile = 256 << 20
 
 // Run writes the files of a design that simulation, synthesis and bitstream builds need.
 func (c *exportCmd) Run(e *cli.Env) error {
-	d, b, err := c.design()
+	d, b, why, err := c.design()
 	if err != nil {
 		return err
 	}
@@ -74,8 +75,11 @@ func (c *exportCmd) Run(e *cli.Env) error {
 		Header: newHeader("export", 0), Design: d, DesignHash: fmt.Sprintf("%016x", d.Hash()), Verilator: d.VerilatorParams(),
 		Macros: macros(d), Resources: est, Used: est.Utilisation(b), Layers: []any{}, Infeasible: []string{},
 	}
-	doc.Calibration = calibration(b.Family)
+	doc.Calibration = calibration(b.Family, d.Int8())
 	if err := errors.Join(d.Elaborates(), est.Check(b)); err != nil {
+		why = err
+	}
+	if err := why; err != nil {
 		doc.Infeasible = append(doc.Infeasible, strings.Split(err.Error(), "\n")...)
 		if err := e.Document(doc, "", e.JSON); err != nil {
 			return err
@@ -119,36 +123,40 @@ func following(d configs.Design, b boards.Board, file, dir string) []string {
 	}
 }
 
-// design returns the design to export and its board.
-func (c *exportCmd) design() (configs.Design, boards.Board, error) {
+// design returns the design to export, its board, and why the grid does not have it.
+func (c *exportCmd) design() (d configs.Design, b boards.Board, why, err error) {
 	if c.Sweep != "" {
-		return c.swept()
+		d, b, err = c.swept()
+		return d, b, nil, err
 	}
 	if c.Board == "" {
-		return configs.Design{}, boards.Board{}, usage("--point: --board says on which board")
+		return d, b, nil, usage("--point: --board says on which board")
 	}
-	b, err := boards.Load(c.Board)
-	if err != nil {
-		return configs.Design{}, b, err
+	if b, err = boards.Load(c.Board); err != nil {
+		return d, b, nil, err
 	}
 	grid, err := c.grid(b)
 	if err != nil {
-		return configs.Design{}, b, err
+		return d, b, nil, err
+	}
+	grid.Budget.Margin = c.share(b)
+	if err := grid.Check(); err != nil {
+		return d, b, nil, cli.Coded(cli.Usage, err)
 	}
 	var v [3]int
 	parts := strings.Split(c.Point, ",")
 	if len(parts) != 3 {
-		return configs.Design{}, b, usage("--point %q: expected TR,TP,TC", c.Point)
+		return d, b, nil, usage("--point %q: expected TR,TP,TC", c.Point)
 	}
 	for i, p := range parts {
 		n, err := strconv.Atoi(strings.TrimSpace(p))
 		if err != nil || n < 1 || n > 1<<16 {
-			return configs.Design{}, b, usage("--point %q: %q is no number in 1..65536", c.Point, p)
+			return d, b, nil, usage("--point %q: %q is no number in 1..65536", c.Point, p)
 		}
 		v[i] = n
 	}
-	d, _ := grid.At(v[0], v[1], v[2]) // Run reports why it is not feasible
-	return d, b, nil
+	d, why = grid.At(v[0], v[1], v[2])
+	return d, b, why, nil
 }
 
 // swept returns the best design of a sweep, for the board of that sweep only.
@@ -166,8 +174,8 @@ func (c *exportCmd) swept() (configs.Design, boards.Board, error) {
 	refuse := func(format string, args ...any) (configs.Design, boards.Board, error) {
 		return configs.Design{}, boards.Board{}, fmt.Errorf("%s: %w: %w", c.Sweep, errExport, fmt.Errorf(format, args...))
 	}
-	if c.Template != "" || c.BytesPerCycle != 0 {
-		return configs.Design{}, boards.Board{}, usage("--sweep: the design stands as it was found: --template and --bytes-per-cycle go with --point")
+	if c.Template != "" || c.BytesPerCycle != 0 || c.Margin != nil {
+		return configs.Design{}, boards.Board{}, usage("--sweep: the design stands as it was found: --template, --bytes-per-cycle and --margin go with --point")
 	}
 	f, err := os.Open(c.Sweep)
 	if err != nil {
@@ -211,7 +219,7 @@ func (c *exportCmd) swept() (configs.Design, boards.Board, error) {
 
 // calibration describes what the estimates of LUTs and registers are based on. Runs of RTL other than that of this
 // program are called stale. Runs of the design itself are not used.
-func calibration(family string, of ...configs.Design) string {
+func calibration(family string, int8 bool, of ...configs.Design) string {
 	l, err := resource.Calibration(family, "", of...)
 	switch {
 	case errors.Is(err, resource.ErrStale):
@@ -219,7 +227,11 @@ func calibration(family string, of ...configs.Design) string {
 	case err != nil:
 		return fmt.Sprintf("LUT and FF not calibrated for %s", family)
 	}
-	return fmt.Sprintf("LUT and FF fitted on %d runs of yosys; their bands are those of %d other runs", l.Fitted, l.Held)
+	text := fmt.Sprintf("LUT and FF fitted on %d runs of yosys; their bands are those of %d other runs", l.Fitted, l.Held)
+	if int8 {
+		text += ", none of them of int8, whose LUT and FF have no band"
+	}
+	return text
 }
 
 // macros returns the parameters as -D flags.

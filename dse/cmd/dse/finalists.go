@@ -22,6 +22,7 @@ import (
 
 // finalist is a design that the law cannot distinguish from the best within its error, and its result by the machine.
 type finalist struct {
+	Name    string  `json:"name"`
 	TR      int     `json:"TR"`
 	TP      int     `json:"TP"`
 	TC      int     `json:"TC"`
@@ -38,7 +39,7 @@ func finalists(ctx context.Context, w *search.Workload, points []search.Point, w
 		sum += weight
 	}
 	for _, p := range points {
-		f := finalist{TR: p.TR, TP: p.TP, TC: p.TC, Law: p.GOPS}
+		f := finalist{Name: p.Design.Name, TR: p.TR, TP: p.TP, TC: p.TC, Law: p.GOPS}
 		var rtl [abi.BMax]int64
 		if count != nil {
 			var err error
@@ -172,13 +173,13 @@ func printFinalists(to io.Writer, all []finalist) {
 	if counted {
 		fmt.Fprint(t, "counted\t")
 	}
-	fmt.Fprintln(t)
+	fmt.Fprintln(t, "  design\t")
 	for _, f := range all {
 		fmt.Fprintf(t, "%d\t%d\t%d\t%.2f\t%.2f\t", f.TR, f.TP, f.TC, f.Law, f.Machine)
 		if counted {
 			fmt.Fprintf(t, "%.2f\t", f.Counted)
 		}
-		fmt.Fprintln(t)
+		fmt.Fprintf(t, "  %s\t\n", f.Name)
 	}
 	_ = t.Flush()
 }

@@ -40,7 +40,8 @@ func TestSweepCommand(t *testing.T) {
 		t.Errorf("%g mappings, %g evaluated", space, evaluated)
 	}
 	code, text, _ := call(append([]string{"sweep", "--finalists", "1", "--weights", "1,0,0,0,0,0,0,0"}, small...)...)
-	if code != cli.OK || !strings.Contains(text, "optimal in this space") || !strings.Contains(text, "estimated") || !strings.Contains(text, "by the machine:") {
+	if code != cli.OK || !strings.Contains(text, "optimal in this space") || !strings.Contains(text, "estimated") || !strings.Contains(text, "by the machine:") ||
+		strings.Count(text, "zc706-r512-p6-c32") != 2 {
 		t.Errorf("exit code %d, %q", code, text)
 	}
 	for want, args := range map[string][]string{"say how many": {"--count"}, "in the repository's root": {"--finalists", "1", "--count"}} {
@@ -194,6 +195,8 @@ func TestSearchRefuses(t *testing.T) {
 		{sweep("--max-lut=-5"), cli.Usage, "a limit of -5"},
 		{sweep("--max-latency", nan), cli.Usage, "--max-latency"},
 		{sweep("--max-latency", "0.001"), cli.Check, "is as fast as it must be"},
+		{sweep("--max-latency", "1e-9"), cli.Check, "is as fast as it must be"},
+		{sweep("--tp", "9..4"), cli.Usage, "T_P is 9..4, must be LO..HI in 2..30"},
 		{sweep("--max-lut", "1000"), cli.Check, "no design fits the board"},
 		{sweep("--ports", "8"), cli.Usage, "--ports"},
 		{sweep("--port-bytes", "16"), cli.Usage, "--port-bytes"},
@@ -231,7 +234,7 @@ func TestSearchRefuses(t *testing.T) {
 		{on(swap("fast.yaml", "[15.3, 22, 24, 28]", "[1e6]")), cli.Input, "fast.yaml: bad board: dram.bytes_per_cycle: expected more than 0, at most 64"},
 		{on(swap("neg.yaml", "bram36: 545", "bram36: -5")), cli.Input, "bad board"},
 		{on(swap("key.yaml", "lut: 218600\n", "")), cli.Input, `key "lut" is missing`},
-		{on(swap("poor.yaml", "bram36: 545", "bram36: 2")), cli.Check, "no design fits the board"},
+		{on(swap("poor.yaml", "bram36: 545", "bram36: 2")), cli.Check, "of which the ring of 16384 beats is 30 and 0"},
 		{on(swap("few.yaml", "dsp: 900", "dsp: 12")), cli.Check, "no design fits the board"},
 		{[]string{"sweep", "--network", "nothing", "--board", "zc706"}, cli.Input, "no network"},
 		{[]string{"export", "--board", "zc706", "--point", "1024,7", "--out", dir}, cli.Usage, `--point "1024,7": expected TR,TP,TC`},
@@ -239,9 +242,11 @@ func TestSearchRefuses(t *testing.T) {
 		{[]string{"export", "--point", "1024,7,128", "--out", dir}, cli.Usage, "--board says on which board"},
 		{[]string{"vectors", "--config", "tiny", "--n", "0", "--out", dir}, cli.Usage, "--n is 0"},
 		{[]string{"vectors", "--config", "tiny", "--points", "9", "--out", dir}, cli.Usage, "--points has 9"},
-		{[]string{"export", "--sweep", "any", "--template", "run", "--out", dir}, cli.Usage, "--template and --bytes-per-cycle go with --point"},
+		{[]string{"export", "--sweep", "any", "--template", "run", "--out", dir}, cli.Usage, "--template, --bytes-per-cycle and --margin go with --point"},
 		{[]string{"sweep", "--network", "resnet50", "--board", "pynq-z2", "--tr", "64..64", "--tp", "4..4", "--tc", "24..24"}, cli.Check, `<64, 4, 24>: layer "/trunk.0/stem/stem.0/Conv": layer does not fit the design: one output row: a tile of 1 x 1 x 112 takes 112 accumulator rows (k = 1), T_R = 64`},
 		{[]string{"export", "--board", "zc706", "--point", "4652,7,128", "--out", dir}, cli.Check, "infeasible:"},
+		{[]string{"export", "--board", "zc706", "--point", "1024,7,128", "--margin", "0.2", "--out", dir}, cli.Check, "infeasible:"},
+		{[]string{"export", "--board", "zc706", "--point", "1024,7,128", "--margin", "1", "--out", dir}, cli.Usage, "the margin is 1"},
 		{[]string{"export", "--board", "zc706", "--point", "65536,16,512", "--out", dir}, cli.Check, "infeasible:"},
 		{[]string{"export", "--board", "zc706", "--sweep", file("half.json", `{"schema":"sluice-dse-state/1","complete":false}`), "--out", dir}, cli.Input, "no finished sweep"},
 		{[]string{"export", "--board", "zc706", "--point", "1024,7,128", "--name", "zc706", "--out", dir}, cli.Usage, "--name zc706 is a configuration of hw/configs"},

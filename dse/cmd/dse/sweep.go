@@ -107,7 +107,7 @@ type sweepCmd struct {
 	TR         string    `law:"rtl" name:"tr" placeholder:"LO..HI" help:"T_R."`
 	Exhaustive bool      `law:"rtl" help:"Leave nothing out, not even what cannot be better."`
 	Formed     bool      `law:"paper" help:"Paper's law: windows formed on the way from the DRAM, in place of Toeplitz matrices read from it."`
-	Finalists  int       `law:"rtl" objective:"gops" default:"0" placeholder:"N" help:"Step through the RTL's registers (dse/machine) on so many of the designs within the law's error of the best, and say their order by it: some 0.3 s a million cycles, at every B that has a weight. One network."`
+	Finalists  int       `law:"rtl" objective:"gops" default:"0" placeholder:"N" help:"Gops: step through the RTL's registers (dse/machine) on so many of the designs within the law's error of the best, and say their order by it: some 0.3 s a million cycles, at every B that has a weight. One network."`
 	Count      bool      `law:"rtl" objective:"gops" help:"Also count the --finalists on the RTL, built without MACs (simulated): minutes a design. Run it in the repository."`
 	Shard      string    `law:"rtl" shard:"here" placeholder:"I/N" help:"Only shard I of N, or shards I-J/N, of the space; dse merge puts them together (host/shard/README.md)."`
 	Resume     string    `law:"rtl" shard:"here" placeholder:"FILE|DIR" help:"Keep the state of the sweep here, and go on from it; with --shard, a folder of results."`
@@ -511,7 +511,7 @@ func (c *sweepCmd) print(w io.Writer, in *given, r *search.Result, doc sweepDoc)
 	for _, why := range slices.Sorted(maps.Keys(r.RefusedAs)) {
 		fmt.Fprintf(w, "refused by %s, as %s\n", why, r.RefusedAs[why])
 	}
-	fmt.Fprintln(w, calibration(doc.Device.Family))
+	fmt.Fprintln(w, calibration(doc.Device.Family, slices.Contains(c.Type, configs.TypeInt8) || in.grid.Template.Int8()))
 	fmt.Fprintf(w, "%d evaluated by the law on %d designs, the others proved no better; %.2f s of user and system time, %.2f M evaluations/s, %.0f M mappings settled a second, %d workers\n",
 		r.Evaluated, r.Searched, doc.CPUS, doc.Rate/1e6, float64(r.Space)/doc.CPUS/1e6, workers(c.Workers))
 	fmt.Fprintln(w, "cycles are those of what dse compile makes, with the tensors that it keeps on chip")
@@ -544,11 +544,16 @@ func (c *sweepCmd) print(w io.Writer, in *given, r *search.Result, doc sweepDoc)
 }
 
 func (c *sweepCmd) printFront(w io.Writer, r *search.Result) {
-	fmt.Fprintf(w, "\nPareto front, %d points (GOP/s up, latency at B = 1 and DSPs down); every 8th:\n", len(r.Pareto))
+	const all = 16 // of more points, every 8th is printed
+	step, note := 1, ""
+	if len(r.Pareto) > all {
+		step, note = 8, "; every 8th"
+	}
+	fmt.Fprintf(w, "\nPareto front, %d points (GOP/s up, latency at B = 1 and DSPs down)%s:\n", len(r.Pareto), note)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "T_R\tT_P\tT_C\ttype\tDSP\tBRAM36\tGOP/s\tms at B=1\t")
 	for i, p := range r.Pareto {
-		if i%8 == 0 || i == len(r.Pareto)-1 {
+		if i%step == 0 || i == len(r.Pareto)-1 {
 			fmt.Fprintf(t, "%d\t%d\t%d\t%s\t%d\t%.1f\t%.1f\t%.2f\t\n", p.TR, p.TP, p.TC, typeOf(p.Design), p.DSP, p.BRAM36, p.GOPS, float64(p.B1NS)/1e6)
 		}
 	}

@@ -280,8 +280,8 @@ func (p *Plan) Pix(t graph.TensorID) int {
 	return p.Width[p.Views[t].Root]
 }
 
-// Layer returns the nodes that form one layer with node n, in the order of their output channels, and whether n
-// is the node whose place the layer takes: the first one, as its input is the input of all.
+// Layer returns the nodes that form one layer with node n, in the order of their output channels. The layer takes the
+// place of the first of these nodes, since all have the same input; stands reports whether this is n.
 func (p *Plan) Layer(n int) (nodes []int, stands bool) {
 	if i := p.merged[n]; i >= 0 {
 		return p.Merged[i], slices.Min(p.Merged[i]) == n
@@ -289,7 +289,7 @@ func (p *Plan) Layer(n int) (nodes []int, stands bool) {
 	return []int{n}, true
 }
 
-// Name is the name of a layer: that of its first node, and the number of the others.
+// Name is the name of a layer: the name of its first node, and the number of the others.
 func Name(g *graph.Graph, nodes []int) string {
 	name := g.Nodes[slices.Min(nodes)].Name
 	if more := len(nodes) - 1; more > 0 {

@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/graph"
 )
 
-// ConfidenceAt returns an exit's class, that of its largest logit, and its confidence by the measure that the bundle
+// ConfidenceAt returns an exit's class, which has the largest logit, and its confidence by the measure that the bundle
 // names (graph.Confidences), otherwise by Confidence. The result is the same on every platform. An exit that is not a
 // classifier has class -1.
 func ConfidenceAt(e *Exit, raw []int16) (class int, conf float32) {

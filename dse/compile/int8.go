@@ -120,7 +120,7 @@ func (c *compiler) scaling(x *lower.Layer) abi.Scaling {
 	return scaling
 }
 
-// pooled returns a pool's factor, or for an average with several factors the table of them by number of pixels.
+// pooled returns a pool's factor. For an average with several factors it returns their table, by number of pixels.
 func (c *compiler) pooled(n int) (abi.Scaling, []int32) {
 	scales, out := c.eight.Layers[n].Scales, c.g.Tensors[c.g.Nodes[n].Output]
 	if c.g.Nodes[n].Op == graph.MaxPool {

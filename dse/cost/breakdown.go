@@ -45,7 +45,7 @@ type Breakdown struct {
 	Bound        Bound `json:"bound"`
 }
 
-// parts fills in what the total consists of after a walk. there is the number of bytes that came before the layer.
+// parts fills in the parts of the total after a walk. The argument there is the number of bytes that came before the layer.
 func (b *Breakdown) parts(m *Prepared, there int64) {
 	b.Array, b.Compute, b.Drain = m.array, m.compute, m.drain
 	b.BytesRead = m.acts + m.weights + abi.DescBytes

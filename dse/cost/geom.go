@@ -388,7 +388,7 @@ func (g *Geom) checkSizes() error {
 	return nil
 }
 
-// checkOperator checks what depends on the operator and on what it is combined with.
+// checkOperator checks the fields that depend on the operator and on the flags beside it.
 func (g *Geom) checkOperator() error {
 	switch {
 	case !g.Drained() && (g.Residual || g.Curve):

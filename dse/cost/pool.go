@@ -5,8 +5,9 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// poolRow returns cycles of the pool unit, which outputs the given words per cycle: row of an output row, first of its
-// taps before the first one in the last input row, out from its last tap to its last result. A window needs as many
+// poolRow returns cycles of the pool unit, which outputs the given words per cycle. row is the time of an output row,
+// first the time of the row's taps before the first tap in its last input row, and out the time from its last tap to its
+// last result. A window needs as many
 // cycles as it has taps, or as output of its results if that is longer. The same holds for columns that complete a
 // window. If output is longer, columns that complete no window pass while results wait in the available room.
 func (m *Prepared) poolRow(words int) (row, first, out int64) {

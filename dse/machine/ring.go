@@ -85,7 +85,7 @@ func (x *fetcher) step(m *machine) {
 	x.free += m.ring.step(came && !isBiases, f) - issued
 }
 
-// memory writes a bias into its memory, where beat biases are one wide beat, and returns the number of beats used up.
+// memory writes a bias into the memory of biases. One wide beat has beat biases. It returns the number of beats used up.
 func (x *fetcher) memory(beat int) (used int) {
 	if x.layers.n == 0 {
 		return 0

@@ -109,7 +109,7 @@ type way struct {
 	at  int
 }
 
-// front is a small set of ways of which none is later than another in all times. If there are more, it keeps those that
+// front is a small set of ways. No way is later than another one in all times. If there are more, it keeps those that
 // end first.
 type front struct {
 	n    int
@@ -206,8 +206,8 @@ func index(b bool) int {
 	return 0
 }
 
-// Whole calls f with each entry of a layer that reads (in) or writes (out) a kept tensor and that one of the rooms
-// allows, and with the room that it needs. Such entries have one sample group and one row tile.
+// Whole calls f with each entry of a layer that reads (in) or writes (out) a kept tensor, and with the room that the
+// entry needs. It leaves out entries that no room allows. Such entries have one sample group and one row tile.
 func Whole(d configs.Design, g cost.Geom, bact int, in bool, out Link, o Options, rooms []Room, f func(e abi.FBCB, need Room)) {
 	points, orders := o.lists()
 	for _, p := range points {

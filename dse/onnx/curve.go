@@ -207,7 +207,8 @@ func (f *fused) elementwise(l *layer) *graph.Function {
 	return nil
 }
 
-// compose replaces layers that together compute a function of one map by a curve, beginning with the last layers. It
+// compose finds layers that together compute a function of one map, and replaces them by a curve. It begins with the
+// last layers. It
 // returns an error if layers remain that no design computes.
 func (f *fused) compose() error {
 	for _, l := range slices.Backward(f.layers) {

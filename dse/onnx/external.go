@@ -120,7 +120,7 @@ func (o *outside) read(t *onnxpb.TensorProto, size int64) ([]byte, error) {
 		}
 		o.files[name] = f
 	}
-	// Before memory is allocated for it.
+	// The size is checked before memory is allocated.
 	info, err := f.Stat()
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrExternal, err)

@@ -24,7 +24,7 @@ type call struct {
 // lowerings maps an operator to the function that turns it into layers, values or constants.
 var lowerings map[string]func(*call) error
 
-// The table refers to functions that refer to the table, which a plain initialisation cannot.
+// The functions of the table refer to the table, so it is filled in init: a plain initialisation would be a cycle.
 func init() {
 	lowerings = map[string]func(*call) error{
 		"Abs":                (*call).magnitude,

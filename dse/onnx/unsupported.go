@@ -59,7 +59,7 @@ func (e *UnsupportedError) Error() string {
 	return b.String()
 }
 
-// others lists the operators that Import supports on the design, without those of this error.
+// others lists the operators that Import supports on the design, except the operators of this error.
 func (e *UnsupportedError) others() []string {
 	return slices.DeleteFunc(Supported(), func(name string) bool {
 		return NeedsPost(name) && !e.post || slices.ContainsFunc(e.Ops, func(op UnsupportedOp) bool { return op.Op == name })

@@ -350,7 +350,7 @@ func (e *equaliser) room(class int, most []float64, siblings []map[int]float64) 
 	return gain, ok
 }
 
-// through reports whether a channel of a node is made of its class alone, so that a gain leaves its weights as they are.
+// through reports whether a channel of a node is made of its class alone. A gain then does not change the node's weights.
 func (e *equaliser) through(n, c, class int) bool {
 	node := &e.g.Nodes[n]
 	in := node.Inputs[0]
@@ -384,7 +384,7 @@ func (e *equaliser) scale(class, k int) {
 	}
 }
 
-// unclamped is the largest magnitude that a node's clamp, if it has one, leaves as it is, with headroom; below zero if there is none.
+// unclamped is the largest magnitude, with headroom, that a node's clamp does not change. It is below zero if there is none.
 func unclamped(node *graph.Node) float64 {
 	most := math.Inf(1)
 	for _, bound := range []float64{float64(node.ClampLo), -float64(node.ClampHi)} {

@@ -104,7 +104,7 @@ type Layer8 struct {
 	// Scales convert the sum to the step of the output, of Sum or of the curve: one per output channel of a Conv; one per
 	// input of a Concat; for an AvgPool one, or one per number of pixels under the window; else one.
 	Scales []Scaling
-	// Sum is that of an Add, and of a Conv with a residual, whose t first saturates at 16 bits.
+	// Sum is for an Add, and for a Conv with a residual: t first saturates at 16 bits.
 	Sum    *Sum
 	Curve  *abi.Curve // takes 16 bits of fraction Mid, gives the output's code with its zero point
 	Mid    int

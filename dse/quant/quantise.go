@@ -473,7 +473,7 @@ func roundingNegligible(node *graph.Node, k key, w int) bool {
 
 // roundingSmall reports whether weights with w fraction bits change no channel's sum by more than some steps of the
 // output, as rounding errors of independent signs add up, where every input is at its largest. A bias takes 31 bits of
-// the accumulator at most, so this is what weights keep beside one that is far larger than their sum.
+// the accumulator at most. So weights keep this precision also if the bias is far larger than their sum.
 func roundingSmall(node *graph.Node, k key, w int) bool {
 	const steps = 16 // of 2^15: 0.05 % of the largest output
 	per := len(node.Weights) / max(len(node.Bias), 1)

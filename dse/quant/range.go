@@ -63,7 +63,7 @@ func (h *histogram) add(values []float32) {
 // edge is the upper end of bin b.
 func edge(b int) float64 { return float64(math.Float32frombits(uint32(b+1) << coarse)) }
 
-// within is the magnitude that a tensor's scale covers, but at most most.
+// within is the magnitude that a tensor's scale covers, limited to most.
 func (h *histogram) within(r Range, most float64, headroom float64) float64 {
 	all := int64(0)
 	for _, n := range h {

@@ -84,7 +84,7 @@ type kept struct {
 	cycles    int64
 }
 
-// kept returns those of a group at a batch size that one of the rooms allows.
+// kept returns the entries of a group, at a batch size, that keep a tensor and fit into one of the rooms.
 func (s *solver) kept(d configs.Design, gr *lowered, batch int, rs []mapping.Room) []kept {
 	out := []kept{}
 	if s.o.Spill {

@@ -108,7 +108,7 @@ func (w *Workload) lower(d configs.Design, o lower.Options) ([]lower.Layer, erro
 }
 
 // classes groups layers whose geometries the law on a design cannot distinguish (cost.Seen), in the order of first
-// occurrence. of is the class of each layer.
+// occurrence. The slice of has the class of each layer.
 func classes(d configs.Design, layers []lower.Layer, segments int) (out []Class, of []int) {
 	index := map[cost.Geom]int{}
 	for n, l := range layers {

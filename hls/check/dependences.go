@@ -25,7 +25,7 @@ var (
 )
 
 // relevant reduces a module's text for the dependence analysis, whose time grows with the square of a function's
-// loads, stores and calls. Instructions that need no comparison are removed; what they read is replaced by an unknown
+// loads, stores and calls. Instructions that need no comparison are removed; the values that they read are replaced by an unknown
 // value.
 func (m *module) relevant(text string, alike map[*inst]int) string {
 	lines := strings.Split(text, "\n")

@@ -301,7 +301,7 @@ func longest(of map[string]int64, stages ...string) (n int64) {
 	return n
 }
 
-// pixels returns the number of outputs of a row tile per sample. all returns the number of samples of both groups.
+// pixels returns the number of outputs of a row tile per sample; all returns the number of samples of both groups.
 func (l *layer) pixels(t tile) int { return l.rows(t) * int(l.d.OutW) }
 
 func (l *layer) all(t tile) int64 { return int64(l.samples(t, 0) + l.samples(t, 1)) }

@@ -208,7 +208,7 @@ var rtl = sync.OnceValues(func() (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), err
 })
 
-// Simulator identifies a build of sim/build.sh: by the hash of what it was built from or, if that is unknown, by the hash of
+// Simulator identifies a build of sim/build.sh by the hash of its sources, or if that is unknown, by the hash of
 // its file.
 func Simulator(binary string) string {
 	if text, err := os.ReadFile(filepath.Join(filepath.Dir(binary), "hash")); err == nil {

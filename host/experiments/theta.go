@@ -82,8 +82,8 @@ func (t *Tuner) Measure(theta Theta) Tuned {
 // Last evaluates the network without early exits.
 func (t *Tuner) Last() Tuned { return t.Measure(Theta{Never}) }
 
-// Uniform returns one threshold for all exits: of those with an accuracy of at least floor, the one with the least
-// work.
+// Uniform returns one threshold for all exits. It has the least work among the thresholds with an accuracy of at least
+// floor.
 func (t *Tuner) Uniform(floor float64) Tuned {
 	best := t.Last()
 	for _, g := range t.grid {

@@ -413,7 +413,7 @@ type waiting struct {
 	began time.Duration // processor time of the process at the first check; answerTime counts from it
 }
 
-// on decides after an error of the connection whether to continue to wait, with a new deadline. It returns nil if so.
+// on decides after an error of the connection whether to wait on. If so, it sets a new deadline and returns nil.
 func (w *waiting) on(err error) error {
 	c := w.c
 	switch {

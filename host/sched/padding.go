@@ -25,7 +25,7 @@ func (v *Version) At(per int) int64 {
 	return max(v.BlockNs, v.FullNs*int64(per)/int64(max(1, v.Occupancy)))
 }
 
-// densest returns how many blocks a unit can hold, at most most, so that each block takes less than before ns. It returns 0
+// densest returns how many blocks a unit can hold, up to most, so that each block takes less than before ns. It returns 0
 // if even a block alone takes longer.
 func (v *Version) densest(most int, before int64) int {
 	switch {
@@ -56,9 +56,9 @@ func (v *Version) Reserve(n int) int {
 	return min(n, v.Units(v.Waves(n)))
 }
 
-// Pad selects blocks to run beside a real-time kernel, on those of n units that it leaves free (REEF, section 5.2). heads
-// has, for each best-effort queue in the order of selection, the versions of the kernel at its head; none if the queue is
-// empty. If some blocks of a kernel are done, only the version that did them may be given. A version may be selected if there
+// Pad selects blocks to run beside a real-time kernel, on the units, of n, that this kernel leaves free (REEF, section
+// 5.2). The argument heads has an entry for each best-effort queue, in the order of selection: the versions of the kernel
+// at its head, none if the queue is empty. If some blocks of a kernel are done, only the version that did them may be given. A version may be selected if there
 // is a free unit and both conditions hold:
 //
 //  1. Time: the blocks of the version that run at the same time on a unit take less time than the real-time kernel. The

@@ -22,7 +22,7 @@ type Traffic struct {
 	// (SetTheta).
 	Thetas []float32
 
-	// came[head:] are the arrival times of requests that would not have begun yet in the order of arrival.
+	// came[head:] are arrival times. If requests began in the order of arrival, these requests would still wait.
 	came []Time
 	head int
 }

@@ -46,7 +46,7 @@ func (p *place) grid(b boards.Board) (search.Grid, error) {
 	return search.NewGrid(b, d)
 }
 
-// templateOf returns the named configuration, or the board's reference design, or that of its family.
+// templateOf returns the named configuration, or the board's reference design, or the reference design of its family.
 func templateOf(b boards.Board, name string) (configs.Design, error) {
 	if name == "" {
 		if slices.Contains(configs.Names(), b.Name) {

@@ -31,7 +31,8 @@ type finalist struct {
 	Counted float64 `json:"gops_counted,omitempty"` // on the RTL (simulated)
 }
 
-// finalists are these designs in the order of the machine, at every batch size that counts, or with count in that of the RTL.
+// finalists returns these designs in the order of the machine, at every batch size that counts. With count, the order is
+// that of the RTL's cycles.
 func finalists(ctx context.Context, w *search.Workload, points []search.Point, weights search.Weights, o mapping.Options, count *counter) ([]finalist, error) {
 	var out []finalist
 	sum := 0.0
@@ -102,7 +103,7 @@ type counter struct {
 	log  io.Writer // of the builds
 }
 
-// counter returns that of --count, or nil.
+// counter returns the counter of --count, or nil.
 func (c *sweepCmd) counter(log io.Writer) (*counter, error) {
 	if !c.Count {
 		return nil, nil
@@ -117,7 +118,7 @@ func (c *sweepCmd) counter(log io.Writer) (*counter, error) {
 	return x, err
 }
 
-// cycles are those of all segments on a design, at every batch size that has a weight.
+// cycles returns the cycles of all segments on a design, at every batch size that has a weight.
 func (c *counter) cycles(ctx context.Context, d configs.Design, weights search.Weights) (n [abi.BMax]int64, err error) {
 	dir, err := os.MkdirTemp("", "sluice-count-")
 	if err != nil {

@@ -23,7 +23,7 @@ func (s *source) recipe() *recipe.Recipe {
 	return &recipe.Recipe{Flags: s.Flags, Network: s.Network, Seed: s.Seed, Images: s.Images, Data: s.Data}
 }
 
-// open loads the design, the network for it, and what it is calibrated with.
+// open loads the design, the network for it, and the images for its calibration.
 func (s *source) open() (d configs.Design, r *recipe.Recipe, g *graph.Graph, from *recipe.Calibration, err error) {
 	if d, err = configs.Load(s.Config); err != nil {
 		return

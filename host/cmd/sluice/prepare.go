@@ -210,7 +210,7 @@ func (w *what) fashion() string {
 	return ""
 }
 
-// images returns up to n images to serve: those of --data, or those of Fashion-MNIST if the network was calibrated with it.
+// images returns up to n images to serve, from --data, or from Fashion-MNIST if the network was calibrated with it.
 // Otherwise it returns noise with labels of -1, if the user asked for noise or if anything is true.
 func (w *what) images(e *cli.Env, p *prepared, n int, anything bool) (*zoo.Images, error) {
 	net := &p.bundle.Network

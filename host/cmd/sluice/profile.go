@@ -58,7 +58,7 @@ type lawDoc struct {
 
 const profileSchema = "sluice-profile/1"
 
-// unitsEntry is a cell measured on the first units of a device.
+// unitsEntry is a cell of the latency table, measured on the first units of a device.
 type unitsEntry struct {
 	Units int `json:"units"`
 	bundle.LatencyEntry

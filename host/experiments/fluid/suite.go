@@ -179,7 +179,7 @@ func (s *Suite) of(setting Setting, v Variant, seed uint64) *Metrics {
 	return s.results[Case{Setting: setting, Policy: v.Policy, Mapping: v.Mapping, Seed: seed, N: s.N}]
 }
 
-// run returns a run's metrics, and makes the run if it is not one of a bench.
+// run returns the metrics of a run. It makes the run if no bench has made it.
 func (s *Suite) run(ctx context.Context, setting Setting, v Variant, seed uint64) (*Metrics, error) {
 	m := s.of(setting, v, seed)
 	if m != nil {

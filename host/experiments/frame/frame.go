@@ -521,7 +521,7 @@ func Sample[L any](labs []L, of Sampler[L]) ([]float64, error) {
 	return f.extreme(), err
 }
 
-// sample computes a value for each lab. At most workers labs run at the same time.
+// sample computes a value for each lab. The number of labs that run at the same time is limited by workers.
 func (p Probe[L]) sample(labs []L, workers int) (family, error) {
 	v, quiet, err := each(labs, p, workers)
 	return family{all: [][]float64{nothing(v, quiet)}}, err

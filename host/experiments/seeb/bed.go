@@ -291,7 +291,7 @@ func (e *Edge) alone(network string, images int) int64 {
 	return Whole(images, edgeBatch, func(batch int) int64 { return e.nets[network].alone[batch-1] })
 }
 
-// Whole returns the time of a number of images, in ns. The batches are powers of two, and at most most.
+// Whole returns the time of a number of images, in ns. The batches are powers of two up to most.
 func Whole(images, most int, of func(batch int) int64) (ns int64) {
 	for b := most; images > 0; images -= b {
 		for b > images {

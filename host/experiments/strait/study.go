@@ -233,8 +233,8 @@ func ordered(f []sched.Finished, of func(*sched.Finished) float64) (out []float6
 	return out
 }
 
-// relativeErrors returns the relative errors of slowdowns, in per cent. of returns the prediction for a batch: the
-// recorded one, or that of another model.
+// relativeErrors returns the relative errors of slowdowns, in per cent. The function of returns the prediction for a batch,
+// either the recorded one or the prediction of another model.
 func relativeErrors(f []sched.Finished, of func(*sched.Finished) float64) []float64 {
 	return ordered(f, func(f *sched.Finished) float64 { return 100 * math.Abs(of(f)-f.Actual) / f.Actual })
 }

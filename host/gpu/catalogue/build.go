@@ -220,7 +220,7 @@ func (b *builder) conv(in, out, kh, kw, stride, groups int) int {
 	return b.pointwise("relu", y)
 }
 
-// dense adds a matrix product of rows by in features.
+// dense adds a matrix product. Each row of map in has its channels as features.
 func (b *builder) dense(in, out int) int {
 	x := b.tensors[in]
 	y := b.tensor(out, x.h, x.w)

@@ -1,4 +1,4 @@
-// A network with kernels that work in place, as no bundle has. If a stopped launch resumes at the wrong kernel, its
+// This file makes a network with kernels that work in place. No bundle has such kernels. If a stopped launch resumes at the wrong kernel, its
 // results are wrong, so tests notice it.
 
 package cuda

@@ -408,8 +408,8 @@ func (l *launcher) freeTimers(at []driver.Event) (err error) {
 // of a run.
 const eachStream = 2
 
-// TwoCopies is Copies, beside a kernel, for two streams that copy at the same time, first in one direction, then in
-// the other. A run is the time until both have ended, divided by the number of copies.
+// TwoCopies measures copies as Copies does, but beside a kernel and with two streams that copy at the same time. Both
+// copy in one direction first, then in the other. A run is the time until both have ended, divided by the number of copies.
 func (d *Device) TwoCopies(bytes, n int) (c Copied, err error) {
 	err = d.ask(func(l *launcher) error {
 		c, err = l.timeTwo(bytes, n)

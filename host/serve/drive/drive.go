@@ -96,7 +96,7 @@ func (m *Model) exits() int {
 	return maxExits
 }
 
-// Server is a server that answers requests.
+// Server is the server under load, behind one of its protocols.
 type Server interface {
 	Describe(ctx context.Context, model string) (*Model, error)
 	Infer(ctx context.Context, q *Question) Reply

@@ -345,7 +345,7 @@ type Restores struct {
 	Network  string `json:"network"`
 	Launches int    `json:"launches"`
 	Tried    int    `json:"tried"` // requested kills
-	// Hit counts kills for which Control names a kernel that a block left early, at the next poll or a later one. On
+	// Hit counts kills after which Control names a kernel that one of its blocks left early, at the next poll or a later one. On
 	// the in-place network, only in-place kernels count, since a launch that is stopped in another kernel computes
 	// everything again. With drained, Hit counts launches that stopped between two kernels.
 	Hit      int    `json:"hit"`

@@ -14,9 +14,9 @@ func (l *Layer) Kernel(name string) kernel.Kernel {
 	return k
 }
 
-// Instructions per thread, rounded up, as sass.py counts them for sm_90. The constants are for three things. A tile,
-// without its steps. A step of a product, whose elements are loaded eight at a time, or one by one in a narrow layer.
-// Eight neighbours in a pool's window.
+// Instructions per thread, rounded up, as sass.py counts them for sm_90. The constants are for three things: a tile
+// without its steps; a step of a product, whose elements are loaded eight at a time, or one by one in a narrow layer;
+// and eight neighbours in a pool's window.
 const (
 	TileCost   = 500
 	StepCost   = 170

@@ -327,6 +327,21 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
+// Of files quantised in another form the error says which form is read.
+func TestUnsupportedQuantised(t *testing.T) {
+	for op, says := range map[string]string{
+		"QLinearConv": "quantise to QDQ", "ConvInteger": "quantise statically", "com.microsoft.QuantizeLinear": "quantise to 8 bits", "com.microsoft.QGemm": "quantise to QDQ", "LSTM": "",
+	} {
+		at := strings.LastIndex(op, ".") + 1
+		b := good().op(op[at:], "q", in("r"))
+		b.m.Graph.Node[len(b.m.Graph.Node)-1].Domain = proto.String(strings.TrimSuffix(op[:at], "."))
+		_, err := b.op("GlobalAveragePool", "e", in("q")).outputs("e").load(t, Options{})
+		if !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), says) || says == "" && strings.Contains(err.Error(), "quantise") {
+			t.Errorf("%s: %v, expected %q", op, err, says)
+		}
+	}
+}
+
 func TestUnsupported(t *testing.T) {
 	b := good().op("LSTM", "l1", in("r")).op("LSTM", "", in("l1")).op("Frobnicate", "q", in("r"))
 	b.m.Graph.Node[8].Output = in("l2")

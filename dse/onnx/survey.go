@@ -17,7 +17,7 @@ import (
 // Need is a part of a network that Import does not support.
 type Need struct {
 	Op    string `json:"op"`
-	Why   string `json:"why"`   // for an operator that Import knows: what is missing
+	Why   string `json:"why"`   // for an operator that Import knows: what is missing; of a quantised file: what is read in its place
 	Nodes int    `json:"nodes"` // number of nodes that need it
 }
 
@@ -89,7 +89,7 @@ func SurveyOf(r io.Reader, o Options) (*Survey, error) {
 		}
 		if slices.ContainsFunc(n.GetInput(), func(in string) bool { return lost[in] }) {
 			if !im.known(n) {
-				s.need(opName(n), "")
+				s.need(opName(n), otherForm(opName(n)))
 			}
 			s.Whole = false
 			for _, out := range n.GetOutput() {
@@ -97,7 +97,7 @@ func SurveyOf(r io.Reader, o Options) (*Survey, error) {
 			}
 			continue
 		}
-		op, why := opName(n), ""
+		op, why := opName(n), otherForm(opName(n))
 		if im.known(n) {
 			err := im.lower(n)
 			if err == nil {

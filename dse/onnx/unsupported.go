@@ -52,11 +52,31 @@ func (e *UnsupportedError) Error() string {
 	if len(fixed) > 0 {
 		fmt.Fprintf(&b, "; `onnxsim IN.onnx OUT.onnx` computes %s, as it reads constants alone", strings.Join(fixed, ", "))
 	}
+	for _, op := range e.Ops {
+		if why := otherForm(op.Op); why != "" {
+			fmt.Fprintf(&b, "; %s", why)
+			break
+		}
+	}
 	if len(post) < len(e.Ops) {
 		fmt.Fprintf(&b, "; supported are %s", strings.Join(e.others(), ", "))
 	}
 	fmt.Fprintf(&b, "; --exits FILE names tensors before them, where the network is cut")
 	return b.String()
+}
+
+// otherForm says of an operator of a quantised file what file is read in its place; "" of others.
+func otherForm(op string) string {
+	name, contrib := strings.CutPrefix(op, "com.microsoft.")
+	switch {
+	case strings.HasPrefix(name, "QLinear") || name == "QGemm":
+		return name + " is of the QOperator format: quantise to QDQ (QuantFormat.QDQ of onnxruntime's quantize_static)"
+	case name == "ConvInteger" || name == "MatMulInteger" || name == "DynamicQuantizeLinear":
+		return name + " is of a file quantised dynamically, without scales of its maps: quantise statically, to QDQ"
+	case contrib && (name == "QuantizeLinear" || name == "DequantizeLinear"):
+		return op + " is for 16 or 4 bits (or UseQDQContribOps): quantise to 8 bits, with ONNX's own " + name
+	}
+	return ""
 }
 
 // others lists the operators that Import supports on the design, except the operators of this error.

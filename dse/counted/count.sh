@@ -9,6 +9,8 @@ bin/dse validate --config run,zc706,zcu104 --share 0.1 --longest 60000 --n 960 -
 # networks.json, some hours: with --out of one run for each line, whose starts stand one after the other in it
 #   bin/dse validate --starts --network fashion,tiny --config run,mid,tiny,zc706,zcu104 --bandwidth 8,15.3,30 --out FILE
 #   bin/dse validate --starts --network resnet50,mobilenetv2 --input-side 32 --config run,mid,zc706 --bandwidth 8,15.3,30 --batch 1,4 --out FILE
+# torchvision.json, two minutes, of the files that dse/zoo/exports.py writes
+#   bin/dse validate --starts --network squeezenet1_1.onnx,googlenet.onnx --input-side 32 --config run --bandwidth 8,15.3,30 --batch 1,4 --out FILE
 # finalists.json: the cycles behind gops_counted of, on zc706 and zcu104, half an hour each
 #   bin/dse sweep --network resnet50 --board BOARD --weights 1,0,0,0,0,0,0,0 --finalists 3 --count --out FILE
 # The chains of tiny layers (B = 1, 2, 8) are of four models of a few layers of 8 or 16 channels, which are not stored.

@@ -68,7 +68,7 @@ func TestBandsAreTheLayers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		*want.of(x.int8) = Bands{Layers: bandsOf(f.Layers), Starts: BandsOf(starts(t, x.int8))}
+		*want.of(x.int8) = Bands{Layers: bandsOf(f.Layers), Starts: BandsOf(starts(t, x.networks))}
 	}
 	if *update {
 		text, err := json.MarshalIndent(want, "", "  ")
@@ -86,13 +86,9 @@ func TestBandsAreTheLayers(t *testing.T) {
 	}
 }
 
-// starts returns the stored starts of a type.
-func starts(t testing.TB, eight bool) []Layer {
+// starts returns the stored starts of a file.
+func starts(t testing.TB, name string) []Layer {
 	t.Helper()
-	name := typed[0].networks
-	if eight {
-		name = typed[1].networks
-	}
 	text, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
@@ -101,7 +97,7 @@ func starts(t testing.TB, eight bool) []Layer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	isOfHere(t, name, rtl, eight)
+	isOfHere(t, name, rtl, strings.HasSuffix(name, "-int8.json"))
 	return all
 }
 
@@ -122,10 +118,10 @@ func isOfHere(t testing.TB, name, rtl string, eight bool) {
 // chains were half of the counted ones. The machine's cycles of the same starts are exact (dse/machine, TestStarts).
 func TestNetworks(t *testing.T) {
 	by := map[string][]Layer{}
-	for _, x := range typed {
-		for _, l := range starts(t, x.int8) {
+	for _, file := range []string{"networks.json", "networks-int8.json", "torchvision.json"} {
+		for _, l := range starts(t, file) {
 			name := l.Network
-			if x.int8 {
+			if l.Int8() {
 				name += " in int8"
 			}
 			by[name] = append(by[name], l)
@@ -133,6 +129,7 @@ func TestNetworks(t *testing.T) {
 	}
 	most := map[string]Band{
 		"fashion": {0.0225, 0.158}, "tiny": {0.0255, 0.124}, "resnet50 at 32": {0.0047, 0.0230}, "mobilenetv2 at 32": {0.0130, 0.0444},
+		"squeezenet1_1 at 32": {0.0097, 0.0155}, "googlenet at 32": {0.0057, 0.0107},
 		"fashion in int8": {0.0134, 0.0360}, "tiny in int8": {0.0220, 0.0529},
 		"chain k1c8h1n12": {0.0089, 0}, "chain mlp16x6": {0.0160, 0}, "chain ds16h4": {0.0038, 0}, "chain k3c8h8n12": {0.0401, 0.0983},
 	}
@@ -159,7 +156,7 @@ func TestOf(t *testing.T) {
 	}
 	d.DRAM.BytesPerCycle = 8
 	var here []Layer
-	all := starts(t, false)
+	all := starts(t, "networks.json")
 	for _, l := range all {
 		if l.Config == "zc706" && l.Bandwidth == 8 && l.Network == "fashion" {
 			here = append(here, l)

@@ -91,7 +91,7 @@ func TestRandom(t *testing.T) {
 
 // Cycles and stall counters equal the RTL's for whole segments.
 func TestStarts(t *testing.T) {
-	for _, name := range []string{"networks.json", "networks-int8.json"} {
+	for _, name := range []string{"networks.json", "networks-int8.json", "torchvision.json"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			starts(t, name)

@@ -123,23 +123,10 @@ func (c *benchCUDACmd) check() error {
 	if c.N < 1 || c.N > 100_000 {
 		return fmt.Errorf("-n %d: expected 1..100000", c.N)
 	}
-	if c.Batches != nil && len(c.Batches) == 0 {
-		return errors.New("--batches: none is given")
-	}
-	for _, b := range c.Batches {
-		if b < 1 || b > cuda.MaxBatch {
-			return fmt.Errorf("--batches %d: expected 1..%d", b, cuda.MaxBatch)
-		}
-	}
-	if err := once("--batches", c.Batches); err != nil {
+	if err := upTo("--batches", cuda.MaxBatch, c.Batches); err != nil {
 		return err
 	}
-	for _, n := range c.Queued {
-		if n < 1 || n > 64 {
-			return fmt.Errorf("--queued %d: expected 1..64", n)
-		}
-	}
-	if err := once("--queued", c.Queued); err != nil {
+	if err := upTo("--queued", 64, c.Queued); err != nil {
 		return err
 	}
 	if err := among("--modes", c.Modes, bench.Preempting()); err != nil {
@@ -224,9 +211,6 @@ func (c *benchCUDACmd) idle() error {
 	if (c.Queued != nil || c.Modes != nil) && c.Parts != nil && !slices.Contains(c.Parts, bench.Preemption) {
 		return errors.New("--queued and --modes are the part preemption's: expected with it")
 	}
-	if c.Queued != nil && len(c.Queued) == 0 {
-		return errors.New("--queued: none is given")
-	}
 	if c.Batches != nil && c.Parts != nil && !slices.Contains(c.Parts, bench.Latency) {
 		return errors.New("--batches are the part latency's: expected with it")
 	}
@@ -243,6 +227,19 @@ func (c *benchCUDACmd) idle() error {
 		}
 	}
 	return nil
+}
+
+// upTo rejects numbers that are not in 1..most, or that occur twice.
+func upTo(flag string, most int, given []int) error {
+	if given != nil && len(given) == 0 {
+		return fmt.Errorf("%s: none is given", flag)
+	}
+	for _, n := range given {
+		if n < 1 || n > most {
+			return fmt.Errorf("%s %d: expected 1..%d", flag, n, most)
+		}
+	}
+	return once(flag, given)
 }
 
 // among rejects values that are not in all, or that occur twice.

@@ -100,6 +100,9 @@ func (c *runCmd) gpu(e *cli.Env) error {
 	if err != nil {
 		return cli.Coded(cli.Input, err)
 	}
+	if err := c.cut(trace); err != nil {
+		return err
+	}
 	kernels, err := c.kernelList()
 	if err != nil {
 		return err
@@ -124,18 +127,12 @@ func (c *runCmd) kernelList() ([]*kernel.Program, error) {
 	return kernels, cli.Coded(cli.Input, err)
 }
 
-// workload is a user's workload on simulated GPUs.
-type workload interface {
-	Cut(ns int64)
-	Requests() int
-}
-
 // cut ends the workload at the time of --time, and rejects more requests than a run can store.
-func (c *runCmd) cut(w workload) error {
+func (c *runCmd) cut(trace *load.Trace) error {
 	if c.Time > 0 {
-		w.Cut(c.Time.Nanoseconds())
+		trace.Duration = min(trace.Duration, c.Time.Nanoseconds())
 	}
-	if n := w.Requests(); n > maxRequests {
+	if n := len(trace.Times()); n > maxRequests {
 		return cli.Errorf(cli.Input, "%s: %d requests, at most %d are served, as every one is kept; --time cuts", c.Workload, n, maxRequests)
 	}
 	return nil
@@ -163,11 +160,8 @@ func (c *runCmd) launchers(e *cli.Env, f *params.File, kernels []*kernel.Program
 	if err != nil {
 		return cli.Coded(cli.Input, err)
 	}
-	if err := c.cut(own); err != nil {
-		return err
-	}
 	doc := gpuRunDoc{
-		Header: cli.NewHeader("sluice-run-gpu/1", c.Seed, "simulated"), Device: c.Device, Kernels: c.kernelsFrom(c.Style), Workload: c.Workload, Time: own.Duration(),
+		Header: cli.NewHeader("sluice-run-gpu/1", c.Seed, "simulated"), Device: c.Device, Kernels: c.kernelsFrom(c.Style), Workload: c.Workload, Time: trace.Duration,
 	}
 	var failed error
 	for _, p := range c.Policy {

@@ -134,12 +134,9 @@ func (c *runCmd) strait(e *cli.Env, f *params.File, kernels []*kernel.Program, t
 	if err != nil {
 		return cli.Coded(cli.Input, err)
 	}
-	if err := c.cut(own); err != nil {
-		return err
-	}
 	doc := straitRunDoc{
 		Header: cli.NewHeader("sluice-run-strait/1", c.Seed, "simulated"), Device: c.Device, GPUs: c.GPUs, Kernels: c.kernelsFrom(style),
-		Workload: c.Workload, Begin: c.Begin, Time: own.Duration(),
+		Workload: c.Workload, Begin: c.Begin, Time: trace.Duration,
 	}
 	var model *predict.Model
 	learner := ""

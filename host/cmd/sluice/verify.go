@@ -219,8 +219,7 @@ func (c *verifyCmd) Run(e *cli.Env) error {
 	if c.Device == "uio" {
 		doc.Label = c.Label
 	}
-	cov := c.table(designs, check)
-	doc.Coverage.Bins = cov
+	doc.Coverage.Bins = c.table(designs, check)
 	shards, over, err := c.Begin(e)
 	if err != nil || over {
 		return err
@@ -236,14 +235,8 @@ func (c *verifyCmd) Run(e *cli.Env) error {
 	if over, err := shards.Finish(); err != nil || over {
 		return err
 	}
-	if c.RequireCoverage {
-		if err := c.missing(e, designs, check, doc); err != nil {
-			return err
-		}
-	}
-	doc.Coverage.Missing = cov.Missing()
-	if c.RequireCoverage && len(doc.Coverage.Missing) > 0 {
-		doc.Problems = append(doc.Problems, "not covered: "+strings.Join(doc.Coverage.Missing, ", "))
+	if err := c.covered(e, designs, check, doc); err != nil {
+		return err
 	}
 	if err := e.Print(doc, c.Out, c.JSON, doc.print); err != nil {
 		return err
@@ -613,6 +606,20 @@ func (d *verifyDoc) add(part *layersPart) {
 		d.Mismatches++
 		d.Problems = append(d.Problems, part.Problem)
 	}
+}
+
+// covered lists what was not covered. With --require-coverage it first tries to cover it, and what is left is a problem.
+func (c *verifyCmd) covered(e *cli.Env, designs []configs.Design, check checked, doc *verifyDoc) error {
+	if c.RequireCoverage {
+		if err := c.missing(e, designs, check, doc); err != nil {
+			return err
+		}
+	}
+	doc.Coverage.Missing = doc.Coverage.Bins.Missing()
+	if c.RequireCoverage && len(doc.Coverage.Missing) > 0 {
+		doc.Problems = append(doc.Problems, "not covered: "+strings.Join(doc.Coverage.Missing, ", "))
+	}
+	return nil
 }
 
 // missing runs layers of the kinds that no random layer had, on all designs. With shards only merge does this, since it must

@@ -58,20 +58,6 @@ func NewOwn(f *params.File, style string, kernels []*kernel.Program, trace *load
 	return o, nil
 }
 
-// Requests returns the number of requests that have an arrival time.
-func (o *Own) Requests() (n int) {
-	for i := range o.w.Clients {
-		n += len(o.w.Clients[i].Times)
-	}
-	return n
-}
-
-// Duration returns the length of the workload in ns.
-func (o *Own) Duration() int64 { return o.ns }
-
-// Cut limits the workload to its first ns.
-func (o *Own) Cut(ns int64) { o.ns = min(o.ns, ns) }
-
 // Alone returns the time of a network alone on the GPU, in ns.
 func (o *Own) Alone(network string) (int64, error) { return o.bed.Alone(network) }
 

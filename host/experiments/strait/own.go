@@ -163,20 +163,6 @@ func (o *Own) alone(m *Model) (int64, error) {
 	return t.Copies[0] + t.At(0, t.Segments()-1, 1), nil
 }
 
-// Requests returns the number of requests that have an arrival time.
-func (o *Own) Requests() (n int) {
-	for i := range o.streams {
-		n += len(o.streams[i].Times)
-	}
-	return n
-}
-
-// Duration returns the workload's duration in ns.
-func (o *Own) Duration() int64 { return o.ns }
-
-// Cut limits the workload to its first ns.
-func (o *Own) Cut(ns int64) { o.ns = min(o.ns, ns) }
-
 // ClientOutcome is the result of one client.
 type ClientOutcome struct {
 	Model

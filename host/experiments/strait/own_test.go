@@ -59,7 +59,7 @@ func TestOwn(t *testing.T) {
 			t.Errorf("%s: priority %d, deadline %d, expected %d and %d", m.Name, m.Priority, m.DeadlineNs, high, want)
 		}
 	}
-	o.Cut(60e6)
+	o.ns = 60e6
 	for _, system := range []string{"strait", "static", "temporal"} {
 		out, err := o.Run(context.Background(), system, 1, nil)
 		if err != nil {

@@ -20,8 +20,8 @@ import (
 //   - Fluid Batching (equation 1): B_R samples along R. Read literally, the other samples follow one
 //     another along P with guards between them, P^ = (B - B_R + 1)(P + guard). The printed guard, P mod
 //     T_P, does not end at a step, so two samples would be added up in one. Correct guards never
-//     gain time (TestPaperLiteralGainsNothing). Read spatially, as the published shapes require, the
-//     s = ceil(B / B_R) groups work in parallel on T_C / s PEs each with the same weights.
+//     gain time (TestPaperLiteralGainsNothing). The published shapes require a spatial reading: the
+//     s = ceil(B / B_R) groups work in parallel, on T_C / s PEs each, with the same weights.
 //   - Stackable PEs: <floor(T_R/2), floor(k T_P), floor(T_C/k)>, k in {1/2, 2}.
 //   - DRAM (roofline): the Toeplitz matrix is off chip (section II-C), so each C tile reads R x P
 //     inputs. Weights are read once per row tile, results written once. With Formed, windows are

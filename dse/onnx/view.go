@@ -82,8 +82,8 @@ func (w view) tidy() view {
 	return out
 }
 
-// look makes the node's output i the value v with view w; a view that is only an order of the axes, or flattened, is
-// simplified to that.
+// look makes the node's output i the value v with view w. A view that only reorders the axes, or only flattens, is stored as
+// such.
 func (c *call) look(i int, v value, w view) {
 	if name := c.node.GetOutput()[i]; name != "" {
 		c.values[name] = c.seen(v, w)

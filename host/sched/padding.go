@@ -112,8 +112,8 @@ func Pad(rt *Version, n int, heads [][]Version, buf []Padding) []Padding {
 	return buf
 }
 
-// Prune removes every version that another one dominates. A dominated version is better in nothing that padding or a unit
-// depends on, and worse in something (section 5.3).
+// Prune removes every dominated version: another one is at least as good in everything that padding or a unit depends on,
+// and better in something (section 5.3).
 func Prune(all []Version) []Version {
 	var out []Version
 	for i := range all {

@@ -119,6 +119,16 @@ func (a *Axes) check() error {
 			return fmt.Errorf("%w: the axis of types has %q, must be int16 or int8", ErrGrid, v)
 		}
 	}
+	for _, x := range a.list() {
+		seen := map[string]bool{}
+		for i := range x.n {
+			value := x.set(&variant{}, i)
+			if seen[value] {
+				return fmt.Errorf("%w: the axis %s has %s twice", ErrGrid, x.name, value)
+			}
+			seen[value] = true
+		}
+	}
 	return nil
 }
 

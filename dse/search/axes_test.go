@@ -48,6 +48,8 @@ func TestAxes(t *testing.T) {
 		{WLoad: []int{0}},
 		{ABufWords: []int{5}},
 		{Type: []string{"int4"}},
+		{Type: []string{"int8", "int8"}},
+		{ClockMHz: []float64{150, 150}},
 		{WLoad: make([]int, 70), Drain: make([]int, 70)},
 	} {
 		g.Axes = a

@@ -642,7 +642,7 @@ func TestWorkers(t *testing.T) {
 // or a modified file, is rejected.
 func TestResume(t *testing.T) {
 	w, g := load(t, "tiny"), grid(t, "zc706")
-	g.TP.Hi, g.TC.Hi = 9, 32
+	g.TP.Hi, g.TC.Hi = 9, 48
 	want := text(t, sweepOf(t, w, g, Options{Objective: GOPS}))
 	file := filepath.Join(t.TempDir(), "state.json")
 	for stop := 1; ; stop++ {

@@ -20,6 +20,7 @@ type Law struct {
 	Family string
 	Fitted int // runs that it was fitted on, of both families
 	Held   int // runs of its family that it was not fitted on
+	Whole  int // of these, runs of a whole NPU
 	// Largest relative errors on the held runs.
 	LUTBand, FFBand float64
 
@@ -330,7 +331,9 @@ func Fit(family string, runs []Run, want Sources) (Law, error) {
 		if r.Role == roleFit {
 			l.Fitted++
 		} else if r.Family == family {
-			l.Held++
+			if l.Held++; r.Top == topWhole {
+				l.Whole++
+			}
 			lut, ff := l.logic(r.Family, r.Top, r.Design)
 			l.LUTBand, l.FFBand = max(l.LUTBand, math.Abs(off(lut, r.Used.LUTs()))), max(l.FFBand, math.Abs(off(ff, r.Used.FF)))
 		}

@@ -251,7 +251,7 @@ func (c *explainCmd) trace(to io.Writer, b *bundle.Bundle) error {
 			for _, spent := range r.Layers[:i] {
 				begins += spent.Cycles
 			}
-			where = fmt.Sprintf("layer %d of its start, begins %d cycles behind that", i, begins)
+			where = fmt.Sprintf("layer %d of the %d of its start, begins %d cycles behind that", i+1, len(layers), begins)
 		}
 		g, entry := layers[i].Geom, layers[i].Entry
 		fmt.Fprintf(to, "%s on %s, %s, takes %d cycles\n", c.Layer, b.Design.Name, where, r.Layers[i].Cycles)

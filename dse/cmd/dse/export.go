@@ -227,7 +227,7 @@ func calibration(family string, int8 bool, of ...configs.Design) string {
 	case err != nil:
 		return fmt.Sprintf("LUT and FF not calibrated for %s", family)
 	}
-	text := fmt.Sprintf("LUT and FF fitted on %d runs of yosys; their bands are those of %d other runs", l.Fitted, l.Held)
+	text := fmt.Sprintf("LUT and FF fitted on %d runs of yosys; their bands are those of %d other runs (whole NPUs: %d; small designs are farther off)", l.Fitted, l.Held, l.Whole)
 	if int8 {
 		text += ", none of them of int8, whose LUT and FF have no band"
 	}

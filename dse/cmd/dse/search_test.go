@@ -215,6 +215,8 @@ func TestSearchRefuses(t *testing.T) {
 		{[]string{"ablate", "--network", "tiny", "--board", "kv260", "--config", "run", "--own"}, cli.Usage, "--own"},
 		{sweep("--with", "nothing=1"), cli.Input, "no network"},
 		{sweep("--with", "fashion=0"), cli.Usage, "share"},
+		{sweep("--finalists=-1"), cli.Usage, "--finalists is -1, must be 0 or more"},
+		{sweep("--ring", "512,512"), cli.Usage, "the axis ring has 512 twice"},
 		{sweep("--law", "paper", "--with", "fashion=1"), cli.Usage, "--with is read by --law rtl"},
 		{sweep("--objective", "rate", "--rate-step", "0"), cli.Usage, "--rate-step"},
 		{sweep("--objective", "rate", "--max-violations", "1"), cli.Usage, "--max-violations"},

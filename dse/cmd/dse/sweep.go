@@ -231,8 +231,11 @@ func (c *sweepCmd) read(e *cli.Env) error {
 	if c.Law == "paper" && c.Objective != string(search.GOPS) {
 		return usage("--objective %s: the paper's law knows gops only", c.Objective)
 	}
-	if c.Finalists < 0 || c.Finalists > 0 && len(c.With) > 0 {
-		return usage("--finalists is a number of designs, for one network: --with does not go with it")
+	if c.Finalists < 0 {
+		return usage("--finalists is %d, must be 0 or more", c.Finalists)
+	}
+	if c.Finalists > 0 && len(c.With) > 0 {
+		return usage("--finalists is for one network: --with does not go with it")
 	}
 	if c.Workers < 0 {
 		return usage("--workers is %d, must be 0 (one a processor) or more", c.Workers)

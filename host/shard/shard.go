@@ -68,7 +68,7 @@ type Question struct {
 	Shards   int      `json:"shards"`
 }
 
-const questionSchema = "sluice-question/1"
+const questionSchema = "sluice-question/2"
 
 // ID is the hash of a question.
 func (q *Question) ID() string {
@@ -209,12 +209,15 @@ func Settle(dir string, q Question) error {
 func Asked(dir string) (*Question, error) {
 	path := filepath.Join(dir, questionFile)
 	text, err := readAll(path, 1<<20)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("%s: expected a folder that --resume has been given with --shard: %w", dir, err)
+	}
 	if err != nil {
 		return nil, err
 	}
 	var q Question
 	if err := strict(text, &q); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, fmt.Errorf("%s: %w; a %s of another version may have written it", path, err, filepath.Base(os.Args[0]))
 	}
 	return &q, q.check(path)
 }

@@ -102,7 +102,7 @@ func (h *Hub) Run(ctx context.Context, nc *nats.Conn) error {
 		return err
 	}
 	for _, err := range refused {
-		h.Log.Warn("merge will refuse this folder", "why", err)
+		h.Log.Warn("merge refuses this folder as it is", "why", err)
 	}
 	h.begin(q, missing)
 	told, err := h.listen(ctx, nc)

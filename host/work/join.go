@@ -75,6 +75,7 @@ func (w *Worker) Join(ctx context.Context, nc *nats.Conn) error {
 		case w.Idle > 0 && time.Since(worked) > w.Idle && !reached:
 			return errors.New("no hub was reached")
 		case w.Idle > 0 && time.Since(worked) > w.Idle:
+			w.Log.Info("no more work", "waited", w.Idle)
 			return nil
 		case err != nil && (nc.IsClosed() || errors.Is(nc.LastError(), nats.ErrAuthorization)):
 			return fmt.Errorf("the hub refuses this worker: %w", nc.LastError())
@@ -107,13 +108,14 @@ func (w *Worker) round(ctx context.Context) (some bool, err error) {
 		}
 		c, err := campaignOf(info.Config.Metadata)
 		if err == nil && short(&c.Question) != info.Name {
-			err = fmt.Errorf("%w: its id is %s", ErrUnable, short(&c.Question))
+			err = fmt.Errorf("%w: hub and worker need the same program; the hub's is of version %s, revision %s, and asks in another form", ErrUnable, c.Question.Version, c.Question.Revision)
 		}
 		if err == nil {
 			err = w.turn(ctx, info.Name, k)
 		}
-		if err == nil {
+		if ready := k.ready; err == nil {
 			err = w.able(ctx, &c)
+			some = some || k.ready && !ready // minutes may go into it: they are no time without work
 		}
 		if errors.Is(err, ErrUnable) {
 			k.unable = err.Error()
@@ -171,7 +173,7 @@ func (w *Worker) dir(q *shard.Question) string { return filepath.Join(w.Dir, sho
 // able prepares the folder of a question, once: a later process in this folder may be of another version.
 func (w *Worker) able(ctx context.Context, c *campaign) error {
 	if !w.Has.Meets(c.Needs) {
-		return fmt.Errorf("%w: it needs %s; this worker has %s", ErrUnable, c.Needs, w.Has)
+		return fmt.Errorf("%w: it needs %s; this worker has %s (join --has, --cores, --memory)", ErrUnable, c.Needs, w.Has)
 	}
 	dir, k := w.dir(&c.Question), w.of(short(&c.Question))
 	if _, err := os.Stat(dir); err == nil && k.ready {
@@ -186,7 +188,9 @@ func (w *Worker) able(ctx context.Context, c *campaign) error {
 	if err := shard.Settle(dir, c.Question); err != nil {
 		return fmt.Errorf("%w: %w", ErrUnable, err)
 	}
-	if err := w.Run(ctx, dir, &c.Question, 0); err != nil {
+	if err := w.Run(ctx, dir, &c.Question, 0); errors.Is(err, ErrUnable) {
+		return err
+	} else if err != nil {
 		return fmt.Errorf("%w: %w", ErrUnable, err)
 	}
 	k.ready = true
@@ -296,8 +300,8 @@ func (w *Worker) do(ctx context.Context, m jetstream.Msg, c *campaign, wait time
 		return errors.Join(err, told, m.NakWithDelay(time.Second))
 	}
 	k.done = true
-	if err := m.DoubleAck(ctx); err != nil && w.wanted(ctx, &c.Question, i) {
-		return err
+	if err := m.DoubleAck(ctx); err != nil { // its result is there, so a worker that gets it again acknowledges it at once
+		w.Log.Info("shard done, not acknowledged", "question", short(&c.Question), "shard", i, "error", err)
 	}
 	return nil
 }

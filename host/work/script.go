@@ -70,7 +70,7 @@ func (s *Script) Kubernetes() (string, error) {
 		"metadata": object{"name": "sluice-" + short(s.Question)},
 		"spec": object{
 			"completionMode": "Indexed", "completions": s.Question.Shards, "parallelism": min(s.Question.Shards, mostTasks),
-			"backoffLimitPerIndex": s.Retries, "maxFailedIndexes": s.Question.Shards,
+			"backoffLimitPerIndex": s.Retries - 1, "maxFailedIndexes": s.Question.Shards,
 			"podFailurePolicy": object{"rules": []object{{ // usage, input or a missing tool: no better the next time
 				"action": "FailIndex", "onExitCodes": object{"operator": "In", "values": []int{2, 3, 5}},
 			}}},

@@ -112,7 +112,7 @@ func TestKubernetes(t *testing.T) {
 	j := object(job, "apiVersion kind metadata spec", "apiVersion:string kind:string metadata spec")
 	object(j["metadata"], "name", "name:string")
 	spec := object(j["spec"], "template", "completionMode:string completions:int parallelism:int backoffLimitPerIndex:int maxFailedIndexes:int podFailurePolicy template")
-	if spec["completionMode"] != "Indexed" || spec["completions"] != 64 || spec["maxFailedIndexes"].(int) > 64 {
+	if spec["completionMode"] != "Indexed" || spec["completions"] != 64 || spec["backoffLimitPerIndex"] != 2 || spec["maxFailedIndexes"].(int) > 64 {
 		t.Errorf("%v", spec)
 	}
 	rule := object(one(object(spec["podFailurePolicy"], "rules", "rules")["rules"]), "action", "action:string onExitCodes")

@@ -63,6 +63,9 @@ func (a *asked) settle(e *cli.Env) (*shard.Question, error) {
 		return nil, cli.Errorf(cli.Usage, "--shards %d: expected 1..%d", a.Shards, shard.Most)
 	}
 	if err := runProgram(e.Ctx, io.Discard, c[0], append(c[1:], "--shard", fmt.Sprintf("0/%d", a.Shards), "--resume", a.Resume)); err != nil {
+		if strings.Contains(err.Error(), "unknown flag --shard") {
+			return nil, cli.Errorf(cli.Usage, "%s %s: it has no shards (work hub --help lists the commands that do)", c[0], c[1])
+		}
 		return nil, err
 	}
 	return shard.Asked(a.Resume)
@@ -76,8 +79,14 @@ type connection struct {
 }
 
 func (c *connection) options(log *slog.Logger) []nats.Option {
-	said := ""
-	o := []nats.Option{nats.ReconnectErrHandler(func(_ *nats.Conn, err error) {
+	said := "" // NATS calls its handlers one after the other
+	again := func(*nats.Conn) {
+		if said != "" {
+			log.Info("connected")
+		}
+		said = ""
+	}
+	o := []nats.Option{nats.ConnectHandler(again), nats.ReconnectHandler(again), nats.ReconnectErrHandler(func(_ *nats.Conn, err error) {
 		if text := err.Error(); text != said { // it is tried once a second
 			log.Warn("no connection to the NATS server; tried again", "error", err)
 			said = text
@@ -300,7 +309,7 @@ type workScriptCmd struct {
 	Slurm      bool   `xor:"engine" required:"" help:"An array job of Slurm, for sbatch."`
 	Kubernetes bool   `xor:"engine" required:"" help:"An indexed Job, for kubectl create."`
 	Cores      int    `default:"1" help:"Processors of a shard."`
-	Memory     int    `default:"4" placeholder:"GIB" help:"Memory of a shard."`
+	Memory     int    `default:"4" placeholder:"GIB" help:"Memory of a shard (default: 4)."`
 	Retries    int    `default:"3" help:"How often a shard is tried."`
 	Image      string `default:"sluice" help:"With --kubernetes: image that has dse and sluice, and what they need, in its PATH."`
 	Claim      string `default:"sluice" help:"With --kubernetes: claim of the volume that is mounted at the folder of --resume."`

@@ -12,12 +12,14 @@ class Sweep:
     def __init__(self, document):
         if document.get("schema") != SCHEMA:
             raise ValueError(f"schema {document.get('schema')!r} is not {SCHEMA!r}")
+        if "point" not in document["best"]:
+            raise ValueError("a sweep with --law paper: only --law rtl lists designs")
         self.document = document
         self.label = document["label"]  # of all figures: estimated
         self.best = row(document["best"]["point"])
 
     def rows(self):
-        """The designs that the document lists, each once, best first: the Pareto front, and those close to the best."""
+        """The designs that the document lists, each once, by falling GOP/s: the Pareto front, and those close to the best."""
         points = [self.document["best"]["point"]]
         points += self.document.get("pareto") or []
         points += self.document.get("within") or []

@@ -56,8 +56,8 @@ func (v *Version) Reserve(n int) int {
 	return min(n, v.Units(v.Waves(n)))
 }
 
-// Pad selects blocks to run beside a real-time kernel, on the units, of n, that this kernel leaves free (REEF, section
-// 5.2). The argument heads has an entry for each best-effort queue, in the order of selection: the versions of the kernel
+// Pad selects blocks to run beside a real-time kernel, on those of the n units that this kernel leaves free (REEF,
+// section 5.2). The argument heads has an entry for each best-effort queue, in the order of selection: the versions of the kernel
 // at its head, none if the queue is empty. If some blocks of a kernel are done, only the version that did them may be given. A version may be selected if there
 // is a free unit and both conditions hold:
 //

@@ -132,7 +132,7 @@ func (c *runCmd) cut(trace *load.Trace) error {
 	if c.Time > 0 {
 		trace.Duration = min(trace.Duration, c.Time.Nanoseconds())
 	}
-	if n := len(trace.Times()); n > maxRequests {
+	if n, _ := slices.BinarySearch(trace.Times(), trace.Duration); n > maxRequests {
 		return cli.Errorf(cli.Input, "%s: %d requests, at most %d are served, as every one is kept; --time cuts", c.Workload, n, maxRequests)
 	}
 	return nil

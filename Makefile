@@ -380,7 +380,7 @@ nightly/strait:
 nightly/jellyfish:
 	@.ci/once jellyfish bash -euc '$(call jellyfish-tests,5000)'
 nightly/numbers:
-	@.ci/once numbers bash -euc 'go test ./dse/quant -count 1 -run ^TestRandom$$ -args -nets 200 -seed $$(date +%s); go test ./dse/golden/int8 -count 1 -run Fashion -args -images 0'
+	@.ci/once numbers bash -euc 'go test ./dse/quant -count 1 -run ^TestRandom$$ -args -nets 200 -seed $$(date +%s); go test ./dse/golden/int8 -count 1 -run Fashion -args -images 0; go test ./dse/search -count 1 -run ^TestPruningIsSafe$$ -args -tc 116'
 nightly/operators:
 	@.ci/once operators bash -euc 'go test ./dse/recipe -count 1 -run ^TestOperators$$ -args -operators.n 12 -operators.seed $$(date +%s)'
 nightly/gpu:

@@ -16,7 +16,7 @@ func ConfidenceAt(e *Exit, raw []int16) (class int, conf float32) {
 	return measured(e.Confidence, raw, step, zero)
 }
 
-// ConfidenceBy is ConfidenceAt with a given measure, for the logits of a float network.
+// ConfidenceBy does what ConfidenceAt does, with a given measure and for the logits of a float network.
 func ConfidenceBy(by string, logits []float32) (class int, conf float32) {
 	return measured(by, logits, 1, 0)
 }

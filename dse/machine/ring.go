@@ -290,7 +290,8 @@ func (x *feeder) advance(m *machine, final, done bool) {
 	}
 }
 
-// next moves on to the next C tile, from the layer's first one again or to the next layer.
+// next moves on to the next C tile. After the last one it begins again at the layer's first tile, or goes to the next
+// layer.
 func (x *feeder) next() {
 	x.state = tiles
 	if !x.l.Order && x.l.items[x.item].lastC {

@@ -306,8 +306,8 @@ func (im *importer) live() ([]*onnxpb.NodeProto, error) {
 	return order, nil
 }
 
-// look finds the tensors that are used in computations, as opposed to those whose view only changes before an output. A
-// Sigmoid of the latter is left to the host.
+// look finds the tensors that are used in computations. The others are only reshaped on their way to an output. Their
+// Sigmoid is left to the host.
 func (im *importer) look(order []*onnxpb.NodeProto) {
 	still := map[string]bool{}
 	for _, n := range order {

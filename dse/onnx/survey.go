@@ -56,7 +56,7 @@ func SurveyFile(path string, o Options) (*Survey, error) {
 	return s, nil
 }
 
-// SurveyOf is SurveyFile for a model from a reader.
+// SurveyOf does what SurveyFile does, for a model that is read from r.
 func SurveyOf(r io.Reader, o Options) (*Survey, error) {
 	model, err := read(r, &o)
 	if err != nil {

@@ -120,11 +120,11 @@ func (t *reader) Read(p []byte) (int, error) {
 	return 0, t.err
 }
 
-// Clean is NewReader for a text in memory.
+// Clean does what NewReader does, for a text in memory.
 func Clean(data []byte) ([]byte, error) { return io.ReadAll(NewReader(bytes.NewReader(data))) }
 
-// JSON is Clean for JSON. It also rejects duplicate keys in an object, since encoding/json silently takes the last
-// one. Invalid JSON is left to the parser.
+// JSON does what Clean does, and rejects duplicate keys in an object, since encoding/json silently takes the last one.
+// Invalid JSON is left to the parser.
 func JSON(data []byte) ([]byte, error) {
 	data, err := Clean(data)
 	if err != nil {
@@ -173,7 +173,7 @@ func checkJSON(data []byte) error {
 // octal matches a number that YAML 1.1 reads as octal and people as decimal.
 var octal = regexp.MustCompile(`^[-+]?0[0-9_]+$`)
 
-// YAML is Clean for YAML. It also rejects whole numbers with leading zeros. Invalid YAML is left to the parser.
+// YAML does what Clean does, and rejects whole numbers with leading zeros. Invalid YAML is left to the parser.
 func YAML(data []byte) ([]byte, error) {
 	data, err := Clean(data)
 	if err != nil {

@@ -507,7 +507,7 @@ func (r *Recipe) Make(d configs.Design) (*bundle.Bundle, error) {
 	return r.MakeFrom(g, c, d)
 }
 
-// MakeFrom is Make with the network and the images already read.
+// MakeFrom does what Make does after it has read the network and the images.
 func (r *Recipe) MakeFrom(g *graph.Graph, c *Calibration, d configs.Design) (*bundle.Bundle, error) {
 	if d.Int8() {
 		seen, err := c.See(g)
@@ -585,7 +585,7 @@ func (c *Calibration) See(g *graph.Graph) (*quant.Seen, error) {
 	return quant.See(g, c.Set.Len(), c.Set.Image, o)
 }
 
-// MakeOf is MakeFrom with the network already quantised.
+// MakeOf does what MakeFrom does after it has quantised the network.
 func (r *Recipe) MakeOf(q *quant.Network, c *Calibration, d configs.Design) (*bundle.Bundle, error) {
 	meta, err := r.Meta(c.Info)
 	if err != nil {

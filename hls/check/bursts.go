@@ -31,7 +31,8 @@ type placedAccess struct {
 // bursts checks that every DRAM access has the form from which the vendor's tool makes a burst (UG1399, Preconditions
 // and Limitations of Burst Transfer): the access is in a pipelined loop of its own, is executed in every trip, has
 // consecutive addresses, and is the only access to its port there; the number of trips is known when the loop begins.
-// An access that cannot be a burst needs a comment at its line in the source: // single beat: and the reason.
+// An access that cannot be a burst needs a comment at its line of the source, which begins with "// single beat:" and
+// gives the reason.
 func bursts(m *module, src *source, loops []*loop, seen evolution, r *Report) {
 	said := func(format string, args ...any) { r.Problems = append(r.Problems, fmt.Sprintf(format, args...)) }
 	type port struct {

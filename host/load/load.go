@@ -33,7 +33,7 @@ var (
 // thousand in less than burst/MaxRate mean that the unit of time is wrong.
 const burst = 1000
 
-// CheckRate rejects rates, in arrivals per second, that are not positive or above MaxRate.
+// CheckRate rejects a rate, in arrivals per second, that is not positive, and one above MaxRate.
 func CheckRate(rate float64) error {
 	if !(rate > 0 && rate <= MaxRate) {
 		return fmt.Errorf("%w: %w: %g arrivals per second, expected more than 0 and at most %g", ErrLoad, ErrRate, rate, MaxRate)

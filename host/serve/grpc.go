@@ -316,7 +316,7 @@ type stream struct {
 
 // ModelStreamInfer answers each request with one message per exit, then with the whole answer, which is marked as
 // final. Requests of one stream run concurrently. A client that does not read its answers blocks only its own stream,
-// which is ended after a while, or with the server.
+// which the server ends after a while.
 func (f *grpcFace) ModelStreamInfer(ss grpc.BidiStreamingServer[oip.ModelInferRequest, oip.ModelStreamInferResponse]) error {
 	stuck, leave := context.WithCancel(ss.Context())
 	defer leave()

@@ -15,7 +15,7 @@ import (
 const Intense = 0.85
 
 // Loads returns the loads of section 5.2 and two loads whose rates change. One follows a trace, or random bursts if
-// trace is nil. The other is evolving.
+// trace is nil. The rates of the other change in a sine, by model.
 func Loads(seed uint64, trace *load.Trace) []Load {
 	all := []Load{
 		{Name: "high", Work: Intense, High: 3},

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/sluice-npu/sluice/dse/graph"
 	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
@@ -70,8 +71,9 @@ func (n *Network) Input(x []float32) []int16 {
 func (n *Network) Elements(out []int16, x []float32) (cut bool) {
 	out = out[:len(x)]
 	if n.Step != 0 {
+		scale := graph.Scale{Step: n.Step, Zero: n.Zero}
 		for i, v := range x {
-			q := math.RoundToEven(float64(float32(float64(v)/n.Step))) + float64(n.Zero) // a quotient of float32, as in quant's Code
+			q := scale.Nearest(float64(v))
 			within := max(math.MinInt8, min(math.MaxInt8, q))
 			out[i], cut = int16(within), cut || q != within
 		}

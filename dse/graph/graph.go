@@ -30,6 +30,12 @@ type Scale struct {
 	Zero int
 }
 
+// Nearest is the code nearest to a value, without bounds, ties to even. The quotient is a float32, as ONNX's QuantizeLinear has it:
+// pixels of (p / 255 - 0.5) / 0.5 in steps of 2 / 255 all lie at halves, and only then go where the file's own runtime puts them.
+func (s Scale) Nearest(x float64) float64 {
+	return math.RoundToEven(float64(float32(x/s.Step))) + float64(s.Zero)
+}
+
 // Bounds returns the values of the lowest and the highest code.
 func (s Scale) Bounds() (lo, hi float64) {
 	return s.Step * float64(math.MinInt8-s.Zero), s.Step * float64(math.MaxInt8-s.Zero)

@@ -299,7 +299,7 @@ func (c *call) quantize() error {
 			break
 		}
 		s := of(i)
-		code := math.RoundToEven(float64(float32(v)/float32(scale.real[s]))) + float64(zero.ints[s])
+		code := graph.Scale{Step: float64(float32(scale.real[s])), Zero: int(zero.ints[s])}.Nearest(float64(float32(v)))
 		if math.IsNaN(code) {
 			return fmt.Errorf("tensor %q: %w: %v by a scale of %v", c.input(0), ErrValue, v, scale.real[s])
 		}

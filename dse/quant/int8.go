@@ -46,11 +46,10 @@ func (c Codes) reach() float64 {
 	return float64(max(hi-c.Zero, c.Zero-lo))
 }
 
-// Code is the code nearest to a value. The quotient is a float32, as ONNX's QuantizeLinear has it: pixels of (p / 255 - 0.5) / 0.5
-// in steps of 2 / 255 all lie at halves, and only then go where the file's own runtime puts them.
+// Code is the code nearest to a value.
 func (c Codes) Code(x float64) int16 {
 	lo, hi := c.Bounds()
-	return int16(min(max(math.RoundToEven(float64(float32(x/c.Step)))+float64(c.Zero), float64(lo)), float64(hi)))
+	return int16(min(max(graph.Scale{Step: c.Step, Zero: c.Zero}.Nearest(x), float64(lo)), float64(hi)))
 }
 
 // Value is the value of a code.

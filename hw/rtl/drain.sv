@@ -4,6 +4,8 @@
 //
 // Words come READ - 1 cycles behind their row (pe_array); those of the group's PEs go into a register and, a cycle later, those of
 // the lanes into a queue. A group is read where the queue has room for all that are under way, so nothing before it has to wait.
+// Behind it nothing waits either: en stalls a word's place (v_q), its data go on to a queue at the end, where they wait for it.
+// Lanes are in blocks of up to BLOCK, each with its own copy of what controls them.
 //
 // A step takes LANES adjacent PEs: all of them for k = 1, half of them (with both halves) for k =
 // 1/2, and every second one (LANES / 2 channels) for k = 2, and for s = 2 with k = 1.
@@ -26,6 +28,9 @@ module drain #(
   localparam int unsigned STAGES = (POST != 0) ? 6 : 3,   // of post
   localparam int unsigned READ = 5,                       // from dr_en_o to the queue
   localparam int unsigned QUEUE = 8,                      // at a group a cycle READ + 1 are under way
+  localparam int unsigned END = 1 << $clog2(STAGES + 1),  // of the queue at the end
+  localparam int unsigned BLOCK = 4,                      // lanes
+  localparam int unsigned BLOCKS = (LANES + BLOCK - 1) / BLOCK,
   localparam int unsigned KW = $clog2(2 * abi_pkg::CURVE_WORDS),
   localparam int unsigned ACC = abi_pkg::ACC_BITS,
   localparam int unsigned RW = $clog2(T_R),
@@ -156,27 +161,26 @@ module drain #(
     Odd      = 4'd10,  // or the one behind it
     OddUp    = 4'd11
   } pick_e;
-  localparam int unsigned TAIL = 1 + CW + 1 + BW;          // of a token: what goes on into the queue
+  localparam int unsigned TAIL = 1 + CW + 1 + BW;          // of a token: what goes on into the queues
   localparam int unsigned UW = $clog2(QUEUE + 1);
-  logic          a_go, q_room, q_valid, q_ready, b_valid_q, b_go, b_load, c_valid_q, en, post_last, empty;
+  logic          a_go, q_room, q_valid, q_ready, b_valid_q, b_go, b_load, c_valid_q, en, pop, empty;
   pick_e         pick;
-  logic [3:0]    r_pick;
-  logic [READ-1:0]     way_q;                              // a bit a cycle
+  logic [READ-2:0]     way_q;                              // a bit a cycle
   logic [TAIL+4+GW-1:0] token_q[READ-1];
-  logic [GROUPS-1:0] group_sel_q;         // a bit a group
   logic [TAIL-1:0] r_tail;
-  logic [CW-1:0]   a_cnt, q_cnt, b_cnt_q, c_cnt_q;
-  logic            q_high, q_last, b_high_q, b_last_q;
-  logic [BW-1:0]   q_word;
-  logic [LANES*ACC-1:0] group, q_acc, b_acc_q, acc_q;
+  logic            r_valid;
+  logic [CW-1:0]   a_cnt, b_cnt_q, q_cnt;
+  logic            q_last, b_last_q;
   logic [UW-1:0]   under_q;               // words read that have not come to B
-  logic [STAGES-1:0] v_q;
-  logic [STAGES*CW-1:0] cnt_q;
+  logic [STAGES-1:0] v_q;                 // places of words
+  logic [STAGES:0]   done_q;              // data of words
+  logic [CW-1:0]     cnt_q[STAGES+1];
   logic          res_ok;
   logic          curve_half;              // of the layer's curve in its table
 
-  assign post_last = v_q[STAGES-1];
-  assign en = ready_i || !post_last;
+  assign valid_o = v_q[STAGES-1];
+  assign en = ready_i || !valid_o;
+  assign pop = ready_i && valid_o;
   assign res_ok = !d.residual || res_fill_i >= RES_CW'(b_cnt_q);
   assign b_go = b_valid_q && en && res_ok && (!dw || dw_ok_i);
   assign a_go = state_q == StRun && under_q != UW'(QUEUE);
@@ -199,47 +203,35 @@ module drain #(
   assign bank_free_o = state_q == StLast && !dw;
 
   // ---- on the way and in the queue
-  level #(.WIDTH(TAIL + 4)) u_token (.clk_i, .d_i(token_q[READ-2][GW+:TAIL+4]), .q_o({r_tail, r_pick}));
+  level #(.WIDTH(TAIL + 1)) u_token (
+    .clk_i, .d_i({rst_ni && way_q[READ-2], token_q[READ-2][GW+4+:TAIL]}), .q_o({r_valid, r_tail})
+  );
   always_ff @(posedge clk_i) begin
     token_q[0] <= {last_g, a_cnt, high_q, word_q, pick, group_q};
     for (int unsigned i = 1; i < READ - 1; i++) token_q[i] <= token_q[i-1];
-    for (int unsigned g = 0; g < GROUPS; g++) group_sel_q[g] <= token_q[READ-3][GW-1:0] == GW'(g);
     if (!rst_ni) begin
       way_q <= '0;
       under_q <= '0;
     end else begin
-      way_q <= {way_q[READ-2:0], a_go};
+      way_q <= {way_q[READ-3:0], a_go};
       under_q <= under_q + UW'(a_go) - UW'(b_load);
     end
   end
-  fifo #(.WIDTH(TAIL + LANES * ACC), .DEPTH(QUEUE)) u_queue (
+  // what the control needs of a word
+  fifo #(.WIDTH(1 + CW), .DEPTH(QUEUE)) u_queue (
     .clk_i,
     .rst_ni,
-    .valid_i(way_q[READ-1]),
+    .valid_i(r_valid),
     .ready_o(q_room),
-    .wdata_i({r_tail, group}),
+    .wdata_i(r_tail[TAIL-1-:1+CW]),
     .valid_o(q_valid),
     .ready_i(q_ready),
-    .rdata_o({q_last, q_cnt, q_high, q_word, q_acc})
+    .rdata_o({q_last, q_cnt})
   );
   logic unused_room;                      // under_q counts it
-  assign unused_room = q_room;
+  assign unused_room = ^{q_room, r_tail};
 
-  // ---- biases
-  logic [LANES*32-1:0] bias;
-  for (genvar i = 0; i < LANES; i++) begin : gen_bias
-    ram_1r1w #(.WIDTH(32), .DEPTH(2 * (C_MAX / LANES))) u_ram (
-      .clk_i,
-      .we_i   (bias_we_i && bias_lane_i == DL'(i)),
-      .waddr_i(bias_addr_i),
-      .wdata_i(bias_data_i),
-      .re_i   (b_load),
-      .raddr_i(q_word),
-      .rdata_o(bias[i*32+:32])
-    );
-  end
-
-  // ---- the group's accumulators: the PE half of each lane is selected with the address
+  // ---- the PE half of each lane is selected with the address
   always_comb begin
     if (half && two_q) pick = g_q ? Halves1 : Halves0;
     else if (half) pick = sub_q ? Second : Halves;
@@ -247,66 +239,115 @@ module drain #(
     else if (pair || g_q) pick = row_q[RW-1] ? OddUp : Odd;
     else pick = row_q[RW-1] ? EvenUp : Even;
   end
-  logic [2*LANES*ACC-1:0] pes, pes_q;     // of the group's PEs, both halves
-  logic [LANES*32-1:0]  bias_lanes, bias_q;
-  logic [LANES*16-1:0]  res_q;
-  always_comb begin
-    pes = '0;
-    for (int unsigned g = 0; g < GROUPS; g++) begin
-      if (group_sel_q[g]) pes = pes | dr_acc_i[g*2*LANES*ACC+:2*LANES*ACC];
-    end
+
+  // ---- lanes
+  logic [2*LANES*ACC-1:0] pes_q;          // of the group's PEs, both halves
+  logic [LANES*32-1:0] bias, bias_q;
+  logic [LANES*ACC-1:0] acc_q;
+  logic [LANES*16-1:0]  res_q, y;
+  logic [GROUPS-1:0]    group_sel;        // a bit a group
+  for (genvar g = 0; g < GROUPS; g++) begin : gen_sel
+    assign group_sel[g] = token_q[READ-3][GW-1:0] == GW'(g);
   end
-  always_ff @(posedge clk_i) pes_q <= pes;
-  for (genvar i = 0; i < LANES; i++) begin : gen_pick
-    localparam int unsigned SP = (2 * i < LANES) ? 2 * i : 0;   // lanes beyond that carry no data
+  for (genvar n = 0; n < BLOCKS; n++) begin : gen_block
+    localparam int unsigned FIRST = n * BLOCK;
+    localparam int unsigned N = (FIRST + BLOCK > LANES) ? LANES - FIRST : BLOCK;
+    logic [GROUPS-1:0] sel;
+    logic [3:0]        way;               // to the lane
+    logic              valid, high, there, q_high, b_there, b_high_q, load, dw_n, residual, done;
+    logic [BW-1:0]     word, at;
+    logic [2*N*ACC-1:0] pes;
+    logic [N*ACC-1:0]  group, q_acc, b_acc_q;
+
+    level #(.WIDTH(GROUPS)) u_sel (.clk_i, .d_i(group_sel), .q_o(sel));
+    level #(.WIDTH(BW + 6)) u_token (
+      .clk_i, .d_i({rst_ni && way_q[READ-2], token_q[READ-2][GW+:BW+5]}), .q_o({valid, high, word, way})
+    );
+    level #(.WIDTH(2)) u_layer (.clk_i, .d_i({dw, d.residual}), .q_o({dw_n, residual}));
+    level #(.WIDTH(1)) u_done (.clk_i, .d_i(rst_ni && done_q[STAGES-1]), .q_o(done));
+
     always_comb begin
-      unique case (r_pick)
-        Upper:   group[i*ACC+:ACC] = pes_q[(2*i+1)*ACC+:ACC];
-        Halves:  group[i*ACC+:ACC] = pes_q[(2*(i/2)+i%2)*ACC+:ACC];
-        Second:  group[i*ACC+:ACC] = pes_q[(2*(LANES/2+i/2)+i%2)*ACC+:ACC];
-        Halves0: group[i*ACC+:ACC] = pes_q[(2*(2*(i/2))+i%2)*ACC+:ACC];
-        Halves1: group[i*ACC+:ACC] = pes_q[(2*(2*(i/2)+1)+i%2)*ACC+:ACC];
-        Even:    group[i*ACC+:ACC] = pes_q[(2*SP)*ACC+:ACC];
-        EvenUp:  group[i*ACC+:ACC] = pes_q[(2*SP+1)*ACC+:ACC];
-        Odd:     group[i*ACC+:ACC] = pes_q[(2*(SP+1))*ACC+:ACC];
-        OddUp:   group[i*ACC+:ACC] = pes_q[(2*(SP+1)+1)*ACC+:ACC];
-        default: group[i*ACC+:ACC] = pes_q[(2*i)*ACC+:ACC];
-      endcase
+      pes = '0;
+      for (int unsigned g = 0; g < GROUPS; g++) begin
+        if (sel[g]) pes = pes | dr_acc_i[2*(g*LANES+FIRST)*ACC+:2*N*ACC];
+      end
     end
-    assign bias_lanes[i*32+:32] = (i < LANES / 2 && b_high_q) ? bias[((i+LANES/2)%LANES)*32+:32]
-                                                              : bias[i*32+:32];
+    always_ff @(posedge clk_i) pes_q[2*FIRST*ACC+:2*N*ACC] <= pes;
+
+    skid #(.WIDTH(1 + BW + N * ACC), .DEPTH(QUEUE)) u_queue (
+      .clk_i, .rst_ni, .valid_i(valid), .data_i({high, word, group}), .valid_o(there), .pop_i(load), .data_o({q_high, at, q_acc})
+    );
+    assign load = there && (!b_there || b_go);
+    level #(.WIDTH(1)) u_there (.clk_i, .d_i(rst_ni && (there || (b_there && !b_go))), .q_o(b_there));
+    always_ff @(posedge clk_i) begin
+      if (load) begin
+        b_acc_q <= q_acc;
+        b_high_q <= q_high;
+      end
+      acc_q[FIRST*ACC+:N*ACC] <= dw_n ? dw_data_i[FIRST*ACC+:N*ACC] : b_acc_q;
+      res_q[FIRST*16+:N*16] <= residual ? res_data_i[FIRST*16+:N*16] : '0;
+    end
+
+    for (genvar i = FIRST; i < FIRST + N; i++) begin : gen_lane
+      localparam int unsigned SP = (2 * i < LANES) ? 2 * i : 0;   // lanes beyond that carry no data
+      always_comb begin
+        unique case (way)
+          Upper:   group[(i-FIRST)*ACC+:ACC] = pes_q[(2*i+1)*ACC+:ACC];
+          Halves:  group[(i-FIRST)*ACC+:ACC] = pes_q[(2*(i/2)+i%2)*ACC+:ACC];
+          Second:  group[(i-FIRST)*ACC+:ACC] = pes_q[(2*(LANES/2+i/2)+i%2)*ACC+:ACC];
+          Halves0: group[(i-FIRST)*ACC+:ACC] = pes_q[(2*(2*(i/2))+i%2)*ACC+:ACC];
+          Halves1: group[(i-FIRST)*ACC+:ACC] = pes_q[(2*(2*(i/2)+1)+i%2)*ACC+:ACC];
+          Even:    group[(i-FIRST)*ACC+:ACC] = pes_q[(2*SP)*ACC+:ACC];
+          EvenUp:  group[(i-FIRST)*ACC+:ACC] = pes_q[(2*SP+1)*ACC+:ACC];
+          Odd:     group[(i-FIRST)*ACC+:ACC] = pes_q[(2*(SP+1))*ACC+:ACC];
+          OddUp:   group[(i-FIRST)*ACC+:ACC] = pes_q[(2*(SP+1)+1)*ACC+:ACC];
+          default: group[(i-FIRST)*ACC+:ACC] = pes_q[(2*i)*ACC+:ACC];
+        endcase
+      end
+      ram_1r1w #(.WIDTH(32), .DEPTH(2 * (C_MAX / LANES))) u_bias (
+        .clk_i,
+        .we_i   (bias_we_i && bias_lane_i == DL'(i)),
+        .waddr_i(bias_addr_i),
+        .wdata_i(bias_data_i),
+        .re_i   (load),
+        .raddr_i(at),
+        .rdata_o(bias[i*32+:32])
+      );
+      always_ff @(posedge clk_i) begin
+        bias_q[i*32+:32] <= (i < LANES / 2 && b_high_q) ? bias[((i+LANES/2)%LANES)*32+:32] : bias[i*32+:32];
+      end
+    end
+
+    logic unused;
+    skid #(.WIDTH(N * 16), .DEPTH(END), .PASS(1'b1)) u_end (
+      .clk_i, .rst_ni, .valid_i(done), .data_i(y[FIRST*16+:N*16]), .valid_o(unused), .pop_i(pop), .data_o(data_o[FIRST*16+:N*16])
+    );
   end
 
   always_ff @(posedge clk_i) begin
     if (b_load) begin
-      b_acc_q <= q_acc;
-      b_high_q <= q_high;
       b_cnt_q <= q_cnt;
       b_last_q <= q_last;
     end
-    if (en) begin
-      acc_q <= dw ? dw_data_i : b_acc_q;
-      bias_q <= bias_lanes;
-      res_q <= d.residual ? res_data_i : '0;
-      c_cnt_q <= b_cnt_q;
-      cnt_q <= {cnt_q[(STAGES-1)*CW-1:0], c_cnt_q};
-    end
+    cnt_q[0] <= b_cnt_q;
+    for (int unsigned i = 1; i <= STAGES; i++) cnt_q[i] <= cnt_q[i-1];
     if (!rst_ni) begin
       b_valid_q <= 1'b0;
       c_valid_q <= 1'b0;
       v_q <= '0;
+      done_q <= '0;
     end else begin
       if (q_ready) b_valid_q <= q_valid;
       if (en) begin
         c_valid_q <= b_go;
         v_q <= {v_q[STAGES-2:0], c_valid_q};
       end
+      done_q <= {done_q[STAGES-1:0], b_go};
     end
   end
 
   post #(.LANES(LANES), .POST(POST)) u_post (
     .clk_i,
-    .en_i        (en),
     .acc_i       (acc_q),
     .bias_i      (bias_q),
     .res_i       (res_q),
@@ -324,10 +365,12 @@ module drain #(
     .table_addr_i(curve_addr_i),
     .table_data_i(bias_data_i),
     .table_sh_i  (curve_sh_i),
-    .y_o         (data_o)
+    .y_o         (y)
   );
-  assign valid_o = post_last;
-  assign cnt_o = cnt_q[(STAGES-1)*CW+:CW];
+  logic unused_valid;
+  skid #(.WIDTH(CW), .DEPTH(END), .PASS(1'b1)) u_cnt (
+    .clk_i, .rst_ni, .valid_i(done_q[STAGES]), .data_i(cnt_q[STAGES]), .valid_o(unused_valid), .pop_i(pop), .data_o(cnt_o)
+  );
 
   logic [8:0] drained_q;
   always_ff @(posedge clk_i) begin

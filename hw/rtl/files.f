@@ -39,6 +39,7 @@ hw/rtl/read_ports.sv
 hw/rtl/res_loader.sv
 hw/rtl/run_gen.sv
 hw/rtl/shift_clamp.sv
+hw/rtl/skid.sv
 hw/rtl/spill.sv
 hw/rtl/stripe_cut.sv
 hw/rtl/weight_feed.sv

@@ -37,7 +37,7 @@ bind drain drain_checker #(
     .done_i,
     .free_i    (bank_free_o),
     .read_i    (dr_en_o),
-    .word_i    (way_q[READ-1]),
+    .word_i    (r_valid),
     .room_i    (q_room),
     .res_pop_i (res_pop_o),
     .res_cnt_i (res_cnt_o),

@@ -7,7 +7,7 @@
 # where a property does not hold, with the counterexample's first cycles in build/formal; 5 where a tool is missing.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-all="axi_read axi_write fairest mac_segment npu_regs ram read_ports spill stripe_cut write_ports"
+all="axi_read axi_write fairest mac_segment npu_regs ram read_ports skid spill stripe_cut write_ports"
 only=
 if [[ ${1:-} == --only ]]; then only=${2:-}; shift 2 || set -- --; fi
 for unit in "$@"; do
@@ -96,6 +96,7 @@ unit_write_ports() {
   few write_ports.sv 's/DEPTH(32)/DEPTH(4)/' 's/DEPTH(16)/DEPTH(2)/' 's/ MAX_OUT = 16;/ MAX_OUT = 2;/'
   prove write_ports "STRIPE=4" $ports "$out/port_write.sv" "$out/write_ports.sv"
 }
+unit_skid() { prove skid "WIDTH=2" level.sv fifo.sv skid.sv; }
 unit_spill() { prove spill "WIDTH=4" spill.sv; }
 unit_fairest() {
   prove fairest-3 "N=3 W=3" fairest.sv

@@ -70,7 +70,7 @@ type Flags struct {
 	Mean       []float64 `from:"network" placeholder:"M,..." help:"Subtracted from pixels of 0 to 1: one number, or one a channel."`
 	Std        []float64 `from:"network" placeholder:"S,..." help:"Divides what is left: one number, or one a channel."`
 	Range      string    `from:"network" placeholder:"max|mse|percentile:P" help:"What of the values that calibration sees the scales hold: max (all; the default, but of int8), percentile:99.99 (what is beyond saturates), or mse (the least square error; the default of int8). Exits are always held whole."`
-	Headroom   float64   `from:"network" default:"1.25" placeholder:"X" help:"How much larger than that other images' values may be before they saturate, from 1 on."`
+	Headroom   float64   `from:"network" placeholder:"X" help:"How much larger than that other images' values may be before they saturate, from 1 on (default: 1.25, of int8 1)."`
 	InputRange float64   `from:"network" placeholder:"X" help:"Largest magnitude of the network's input (default: what mean and deviation make of pixels, or the largest of the images given as floats)."`
 	Classes    string    `from:"network" placeholder:"FILE" help:"Names of the classes, one a line, in the order of the logits."`
 }
@@ -572,11 +572,11 @@ func (c *Calibration) Quantise(g *graph.Graph) (*quant.Network, error) {
 	return quant.QuantiseFrom(g, c.Set.Len(), c.Set.Image, o)
 }
 
-// See runs the calibration images through the network, so that it can be quantised to int8. Its scales cover what was
-// seen: with 8 bits, headroom costs more than it saves.
+// See runs the calibration images through the network, so that it can be quantised to int8. By default its scales cover
+// what was seen and no more: with 8 bits, headroom costs more than it saves.
 func (c *Calibration) See(g *graph.Graph) (*quant.Seen, error) {
 	o := c.options
-	if o.Headroom == quant.Headroom {
+	if o.Headroom == 0 {
 		o.Headroom = 1
 	}
 	if !c.ranged {
@@ -608,7 +608,7 @@ func (r *Recipe) Meta(i Info) (map[string]string, error) {
 	if o.Range != (quant.Range{}) { // only unusual settings are recorded
 		meta["range"] = o.Range.String()
 	}
-	if o.Headroom != 0 && o.Headroom != quant.Headroom {
+	if o.Headroom != 0 {
 		meta["headroom"] = fmt.Sprint(o.Headroom)
 	}
 	meta["source"] = "zoo"

@@ -194,6 +194,39 @@ func mustLoad(t *testing.T) configs.Design {
 	return d
 }
 
+// int8 has no headroom by default, and any that --headroom gives, int16's default too.
+func TestHeadroom(t *testing.T) {
+	dir := home(t)
+	codes := func(headroom float64) []byte {
+		r := own(dir)
+		r.Headroom = headroom
+		g, err := r.Graph(configs.Design{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := r.Calibration(g)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen, err := c.See(g)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := seen.Network(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Appendf(nil, "%+v", n.Maps)
+	}
+	one, none, more := codes(1), codes(0), codes(1.25)
+	if !bytes.Equal(one, none) {
+		t.Error("int8 without --headroom differs from a headroom of 1")
+	}
+	if bytes.Equal(one, more) {
+		t.Error("--headroom 1.25 changes nothing in int8")
+	}
+}
+
 // Calibration without pictures: floats are used as they are, and pictures are rejected later.
 func TestFloats(t *testing.T) {
 	i := recipe.Info{Floats: true}

@@ -1,12 +1,11 @@
 // y = sat16(rnd(x, n)), where rnd(x, n) is x / 2^n rounded to the nearest integer, of two to the even one. The shift is in
 // three steps, by 16s, 4s and 1s. Behind each, what can still reach the result is kept: the bits that a later step may shift
 // into it, whether those above differ from the sign, the bit below (guard) and whether one under that is set (rest).
-// Latency 4 cycles under en_i; sh_i, at most 47, comes with x_i.
+// Latency 4 cycles; sh_i, at most 47, comes with x_i.
 module round_even #(
   parameter int unsigned W = 49   // of x, at most 64
 ) (
   input  logic                clk_i,
-  input  logic                en_i,
   input  logic signed [W-1:0] x_i,
   input  logic [5:0]          sh_i,
   output logic signed [15:0]  y_o
@@ -58,29 +57,27 @@ module round_even #(
   logic signed [16:0] y;
   assign y = 17'(x1_q) + 17'($signed({1'b0, up_q}));
   always_ff @(posedge clk_i) begin
-    if (en_i) begin
-      x16_q <= x16[31:0];
-      beyond16_q <= x16[63:31] != '0 && x16[63:31] != '1;
-      sign16_q <= x_i[W-1];
-      guard16_q <= guard16;
-      rest16_q <= rest16;
-      sh16_q <= sh_i[3:0];
+    x16_q <= x16[31:0];
+    beyond16_q <= x16[63:31] != '0 && x16[63:31] != '1;
+    sign16_q <= x_i[W-1];
+    guard16_q <= guard16;
+    rest16_q <= rest16;
+    sh16_q <= sh_i[3:0];
 
-      x4_q <= x4[18:0];
-      beyond4_q <= beyond16_q || (x4[31:18] != '0 && x4[31:18] != '1);
-      sign4_q <= sign16_q;
-      guard4_q <= guard4;
-      rest4_q <= rest4;
-      sh4_q <= sh16_q[1:0];
+    x4_q <= x4[18:0];
+    beyond4_q <= beyond16_q || (x4[31:18] != '0 && x4[31:18] != '1);
+    sign4_q <= sign16_q;
+    guard4_q <= guard4;
+    rest4_q <= rest4;
+    sh4_q <= sh16_q[1:0];
 
-      x1_q <= x1[15:0];
-      beyond1_q <= beyond4_q || (x1[18:15] != '0 && x1[18:15] != '1);
-      sign1_q <= sign4_q;
-      up_q <= guard1 && (rest1 || x1[0]);
+    x1_q <= x1[15:0];
+    beyond1_q <= beyond4_q || (x1[18:15] != '0 && x1[18:15] != '1);
+    sign1_q <= sign4_q;
+    up_q <= guard1 && (rest1 || x1[0]);
 
-      // the largest word, rounded up, is beyond too
-      y_q <= (beyond1_q || y[16] != y[15]) ? {sign1_q, {15{!sign1_q}}} : y[15:0];
-    end
+    // the largest word, rounded up, is beyond too
+    y_q <= (beyond1_q || y[16] != y[15]) ? {sign1_q, {15{!sign1_q}}} : y[15:0];
   end
   assign y_o = y_q;
 endmodule

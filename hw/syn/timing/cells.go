@@ -4,10 +4,10 @@ import (
 	"strings"
 )
 
-// A kind is a type of cell: how its outputs arise and where paths end at its inputs.
+// A kind describes a type of cell.
 type kind struct {
 	class  class
-	family string // of parts that have it; empty: all
+	family string // parts of this family have it; empty: all parts
 }
 
 type class int
@@ -79,98 +79,133 @@ func (k *kind) clock(port string) bool {
 	return false
 }
 
-// An arc is a path to an output: from the clock (from < 0), or from an input pin.
+// An arc is a path through a cell to an output pin.
 type arc struct {
-	from  int32 // pin
-	delay float64
+	from  int32   // input pin; -1: the clock
+	delay float64 // ns
 }
 
 // arcs appends the arcs to output pin out of cell c.
 func (n *Netlist) arcs(list []arc, c *cell, out *pin, t *Table) []arc {
-	clock := func(d float64) { list = append(list, arc{-1, d}) }
-	from := func(d float64, ok func(p *pin) bool) {
-		for _, i := range c.pins {
-			if p := &n.pins[i]; !p.out && p.net >= 0 && !c.k.clock(p.port) && ok(p) {
-				list = append(list, arc{i, d})
-			}
-		}
-	}
-	any := func(*pin) bool { return true }
+	a := &arcList{n, c, list}
 	switch c.k.class {
 	case lut:
-		from(t.LUT, any)
+		a.from(t.LUT, anyPin)
 	case inverter, buffer: // fit has turned the inverters that no other cell absorbs into LUTs
-		from(0, any)
+		a.from(0, anyPin)
 	case mux:
-		from(t.Mux, any)
+		a.from(t.Mux, anyPin)
 	case carry:
-		sum := out.port == "O"
-		// a carry comes from the cell below, or from the fabric into a chain
-		carried := func(p *pin) bool {
-			d := n.driver[p.net]
-			return p.port == "CI" && d >= 0 && n.pins[d].cell != portCell && n.cells[n.pins[d].cell].k.class == carry
-		}
-		begins := func(p *pin) bool {
-			return (p.port == "CI" || p.port == "CYINIT" || p.port == "CI_TOP") && !carried(p)
-		}
-		from(t.CarryOut, func(p *pin) bool { return sum && carried(p) })
-		from(t.CarryPass, func(p *pin) bool { return !sum && carried(p) })
-		from(t.CarryInit, begins)
-		from(t.CarryIn, func(p *pin) bool { return !sum && (p.port == "S" || p.port == "DI") && p.index <= out.index })
-		from(t.Sum, func(p *pin) bool { return sum && p.port == "S" && p.index == out.index })
-		from(t.CarryIn+t.Sum/4, func(p *pin) bool { return sum && (p.port == "S" || p.port == "DI") && p.index < out.index })
+		a.carry(out, t)
 	case ff:
-		clock(t.FFOut)
+		a.clock(t.FFOut)
 	case shift:
-		clock(t.ShiftOut)
-		from(t.LUTRAM, func(p *pin) bool { return p.port[0] == 'A' })
+		a.clock(t.ShiftOut)
+		a.from(t.LUTRAM, func(p *pin) bool { return p.port[0] == 'A' })
 	case lutram:
-		clock(t.LUTRAMOut)
-		from(t.LUTRAM, func(p *pin) bool { return readAddress(c.kind, out.port, p.port) })
+		a.clock(t.LUTRAMOut)
+		a.from(t.LUTRAM, func(p *pin) bool { return readAddress(c.kind, out.port, p.port) })
 	case bram:
-		reg := c.params["DOA_REG"]
-		if strings.Contains(out.port, "BDO") || strings.Contains(out.port, "PBDOP") || strings.Contains(out.port, "DOUTB") || strings.Contains(out.port, "DOUTPB") {
-			reg = c.params["DOB_REG"]
-		}
-		if reg != 0 {
-			clock(t.RAMOutReg)
-		} else {
-			clock(t.RAMOut)
-		}
+		a.clock(either(c.registered(out.port), t.RAMOutReg, t.RAMOut))
 	case uram:
-		if (strings.HasSuffix(out.port, "_A") && c.params["OREG_A"] != 0) || (strings.HasSuffix(out.port, "_B") && c.params["OREG_B"] != 0) {
-			clock(t.URAMOutReg)
-		} else {
-			clock(t.URAMOut)
-		}
+		a.clock(either(c.registered(out.port), t.URAMOutReg, t.URAMOut))
 	case dsp:
-		if c.params["PREG"] != 0 {
-			if out.port == "PCOUT" {
-				clock(t.DSPCascade)
-			} else {
-				clock(t.DSPOut)
-			}
-			break
-		}
-		if c.params["MREG"] != 0 {
-			clock(t.DSPFromM)
-		} else {
-			for _, x := range []string{"A", "B"} {
-				if c.params[x+"REG"] != 0 {
-					clock(t.DSPFromAB)
-				} else {
-					from(t.DSPToP, func(p *pin) bool { return p.port == x })
-				}
-			}
-		}
-		if c.params["CREG"] != 0 {
-			clock(t.DSPAdd)
-		} else {
-			from(t.DSPAdd, func(p *pin) bool { return p.port == "C" })
-		}
-		from(t.DSPAdd, func(p *pin) bool { return p.port == "PCIN" })
+		a.dsp(out.port, t)
 	}
-	return list
+	return a.list
+}
+
+// arcList is a list of arcs to one output of cell c.
+type arcList struct {
+	n    *Netlist
+	c    *cell
+	list []arc
+}
+
+func (a *arcList) clock(delay float64) { a.list = append(a.list, arc{-1, delay}) }
+
+// from adds an arc from each input pin that ok accepts, except constants and clocks.
+func (a *arcList) from(delay float64, ok func(p *pin) bool) {
+	for _, i := range a.c.pins {
+		if p := &a.n.pins[i]; !p.out && p.net >= 0 && !a.c.k.clock(p.port) && ok(p) {
+			a.list = append(a.list, arc{i, delay})
+		}
+	}
+}
+
+func anyPin(*pin) bool { return true }
+
+// carry adds the arcs to an output of a carry cell: O is a sum, CO a carry.
+func (a *arcList) carry(out *pin, t *Table) {
+	n, sum := a.n, out.port == "O"
+	// A chain gets its carry from the cell below, or from the fabric where it begins.
+	chained := func(p *pin) bool {
+		s := n.source(p.net)
+		return p.port == "CI" && s != nil && s.k.class == carry
+	}
+	begins := func(p *pin) bool {
+		return (p.port == "CI" || p.port == "CYINIT" || p.port == "CI_TOP") && !chained(p)
+	}
+	operand := func(p *pin) bool { return p.port == "S" || p.port == "DI" }
+	a.from(either(sum, t.CarryOut, t.CarryPass), chained)
+	a.from(t.CarryInit, begins)
+	if sum {
+		a.from(t.Sum, func(p *pin) bool { return p.port == "S" && p.index == out.index })
+		a.from(t.CarryIn+t.Sum/4, func(p *pin) bool { return operand(p) && p.index < out.index })
+		return
+	}
+	a.from(t.CarryIn, func(p *pin) bool { return operand(p) && p.index <= out.index })
+}
+
+// dsp adds the arcs to an output of a DSP. Without PREG they begin at the registers before the output, or at the
+// inputs that have none.
+func (a *arcList) dsp(out string, t *Table) {
+	has := func(register string) bool { return a.c.params[register] != 0 }
+	is := func(port string) func(*pin) bool { return func(p *pin) bool { return p.port == port } }
+	switch {
+	case has("PREG"):
+		a.clock(either(out == "PCOUT", t.DSPCascade, t.DSPOut))
+		return
+	case has("MREG"):
+		a.clock(t.DSPFromM)
+	default:
+		for _, x := range []string{"A", "B"} {
+			if has(x + "REG") {
+				a.clock(t.DSPFromAB)
+			} else {
+				a.from(t.DSPToP, is(x))
+			}
+		}
+	}
+	if has("CREG") {
+		a.clock(t.DSPAdd)
+	} else {
+		a.from(t.DSPAdd, is("C"))
+	}
+	a.from(t.DSPAdd, is("PCIN"))
+}
+
+func either(first bool, a, b float64) float64 {
+	if first {
+		return a
+	}
+	return b
+}
+
+// memoryPort returns A or B: the port of a memory that an output belongs to.
+func memoryPort(out string) string {
+	if strings.Contains(out, "BDO") || strings.Contains(out, "OUTB") || strings.Contains(out, "OUTPB") || strings.HasSuffix(out, "_B") {
+		return "B"
+	}
+	return "A"
+}
+
+// registered reports whether an output of a memory has the optional register.
+func (c *cell) registered(out string) bool {
+	if c.k.class == uram {
+		return c.params["OREG_"+memoryPort(out)] != 0
+	}
+	return c.params["DO"+memoryPort(out)+"_REG"] != 0
 }
 
 // readAddress reports whether a port is the read address of a LUT RAM's output.
@@ -187,7 +222,7 @@ func readAddress(kind, out, in string) bool {
 	return strings.HasPrefix(in, "A") || strings.HasPrefix(in, "DPRA")
 }
 
-// setup is an input pin's setup time; ok is false if no path ends there.
+// setup returns an input pin's setup time; ok is false if no path ends there.
 func (t *Table) setup(c *cell, p *pin) (ns float64, ok bool) {
 	if c.k.clock(p.port) {
 		return 0, false
@@ -204,62 +239,70 @@ func (t *Table) setup(c *cell, p *pin) (ns float64, ok bool) {
 	case shift:
 		return t.ShiftIn, p.port == "D" || p.port == "CE"
 	case lutram:
-		switch {
-		case p.port == "WE" || strings.HasPrefix(p.port, "D") && !strings.HasPrefix(p.port, "DPRA"):
-			return t.LUTRAMIn, true
-		case c.kind == "RAM32M" || c.kind == "RAM64M":
-			return t.LUTRAMIn, p.port == "ADDRD"
-		case c.kind == "RAM32M16" || c.kind == "RAM64M8":
-			return t.LUTRAMIn, p.port == "ADDRH"
-		}
-		return t.LUTRAMIn, strings.HasPrefix(p.port, "A")
-	case bram, uram:
-		addr, data, enable := t.RAMAddr, t.RAMData, t.RAMEnable
-		if c.k.class == uram {
-			addr, data, enable = t.URAMAddr, t.URAMData, t.URAMEnable
-		}
-		switch {
-		case strings.Contains(p.port, "ADDR"):
-			return addr, true
-		case strings.HasPrefix(p.port, "DI"):
-			return data, true
-		}
-		return enable, true
+		return t.LUTRAMIn, lutramEnds(c.kind, p.port)
+	case bram:
+		return memorySetup(p.port, t.RAMAddr, t.RAMData, t.RAMEnable), true
+	case uram:
+		return memorySetup(p.port, t.URAMAddr, t.URAMData, t.URAMEnable), true
 	case dsp:
-		switch p.port {
-		case "A", "B", "D", "ACIN", "BCIN":
-			x := p.port
-			if len(x) == 4 {
-				x = x[:1]
-			}
-			switch {
-			case c.params[x+"REG"] != 0:
-				return t.DSPIn, true
-			case c.params["MREG"] != 0:
-				return t.DSPToM, true
-			}
-			return t.DSPToP, c.params["PREG"] != 0
-		case "C":
-			if c.params["CREG"] != 0 {
-				return t.DSPIn, true
-			}
-			return t.DSPCToP, c.params["PREG"] != 0
-		case "PCIN":
-			return t.DSPPCToP, c.params["PREG"] != 0
-		}
-		if strings.HasPrefix(p.port, "CE") || strings.HasPrefix(p.port, "RST") {
-			return t.DSPEnable, true
-		}
-		// the operation: from the multiplexers to the sum
-		return t.DSPCToP, c.params["PREG"] != 0
+		return t.dspSetup(c, p.port)
 	}
 	return 0, false
 }
 
-// wire is the delay of a net from its driver to a pin.
+// lutramEnds reports whether a path ends at an input of a LUT RAM: at what a write needs.
+func lutramEnds(kind, port string) bool {
+	switch {
+	case port == "WE" || strings.HasPrefix(port, "D") && !strings.HasPrefix(port, "DPRA"):
+		return true
+	case kind == "RAM32M" || kind == "RAM64M":
+		return port == "ADDRD"
+	case kind == "RAM32M16" || kind == "RAM64M8":
+		return port == "ADDRH"
+	}
+	return strings.HasPrefix(port, "A")
+}
+
+func memorySetup(port string, address, data, enable float64) float64 {
+	switch {
+	case strings.Contains(port, "ADDR"):
+		return address
+	case strings.HasPrefix(port, "DI"):
+		return data
+	}
+	return enable
+}
+
+// dspSetup returns the setup time to the first register after a DSP's input.
+func (t *Table) dspSetup(c *cell, port string) (ns float64, ok bool) {
+	has := func(register string) bool { return c.params[register] != 0 }
+	switch port {
+	case "A", "B", "D", "ACIN", "BCIN":
+		switch {
+		case has(strings.TrimSuffix(port, "CIN") + "REG"):
+			return t.DSPIn, true
+		case has("MREG"):
+			return t.DSPToM, true
+		}
+		return t.DSPToP, has("PREG")
+	case "C":
+		if has("CREG") {
+			return t.DSPIn, true
+		}
+		return t.DSPCToP, has("PREG")
+	case "PCIN":
+		return t.DSPPCToP, has("PREG")
+	}
+	if strings.HasPrefix(port, "CE") || strings.HasPrefix(port, "RST") {
+		return t.DSPEnable, true
+	}
+	// OPMODE and similar inputs select the adder's operands.
+	return t.DSPCToP, has("PREG")
+}
+
+// wire returns the delay in ns of a net from its driver to a pin.
 func (n *Netlist) wire(t *Table, to *pin) float64 {
-	d := n.driver[to.net]
-	if d < 0 {
+	if n.driver[to.net] < 0 {
 		return 0
 	}
 	f := n.fanout[to.net]
@@ -268,13 +311,13 @@ func (n *Netlist) wire(t *Table, to *pin) float64 {
 	}
 	c := &n.cells[to.cell]
 	var from class
-	if p := &n.pins[d]; p.cell != portCell {
-		from = n.cells[p.cell].k.class
+	if s := n.source(to.net); s != nil {
+		from = s.k.class
 	}
 	switch {
 	case from == carry && c.k.class == carry && to.port == "CI":
 		return 0
-	case c.k.class == mux && to.port != "S": // fit has put a LUT before those without an adjacent one
+	case c.k.class == mux && to.port != "S": // its LUT is adjacent: see fit
 		return 0
 	case c.k.class == dsp && (to.port == "PCIN" || to.port == "ACIN" || to.port == "BCIN"):
 		return 0
@@ -282,7 +325,7 @@ func (n *Netlist) wire(t *Table, to *pin) float64 {
 		return t.NetLocal
 	case c.k.class == ff && to.port == "D" && (from == lut || from == carry || from == mux || from == lutram):
 		switch {
-		case n.regs[to.net] > 1: // exactly one of them is adjacent
+		case n.regs[to.net] > 1: // only one register can be adjacent to the driver
 		case f <= 2:
 			return t.NetLocal
 		default:

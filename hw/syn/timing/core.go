@@ -7,16 +7,16 @@ import (
 	"path/filepath"
 )
 
-// CoreModule is the reference core for the estimates.
+// CoreModule is the core with which the tables are calibrated.
 const CoreModule = "picorv32_axi"
 
-// Published returns Vivado's delay of the core (TWO_CYCLE_ALU) for a table, in ns, from picorv32's README.
+// Published returns the core's clock period in Vivado (TWO_CYCLE_ALU), in ns, from picorv32's README.
 func Published(grade string) (ns float64, ok bool) {
 	ns, ok = map[string]float64{"k7-2": 2.4, "usp-2": 1.4}[grade]
 	return ns, ok
 }
 
-// Core returns picorv32.v, configured as for the published figures.
+// Core returns picorv32.v with the configuration of the published figures.
 func Core(text []byte) ([]byte, error) {
 	const off, on = "TWO_CYCLE_ALU = 0", "TWO_CYCLE_ALU = 1"
 	if !bytes.Contains(text, []byte(off)) || !bytes.Contains(text, []byte("module "+CoreModule+" ")) {
@@ -25,7 +25,7 @@ func Core(text []byte) ([]byte, error) {
 	return bytes.ReplaceAll(text, []byte(off), []byte(on)), nil
 }
 
-// WriteCore writes that core below a root and returns its path relative to the root.
+// WriteCore writes the core that Core returns below a root. It returns the path relative to the root.
 func WriteCore(root, from string) (rtl string, err error) {
 	text, err := os.ReadFile(from)
 	if err != nil {

@@ -1,35 +1,32 @@
 package timing
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"math/bits"
-	"slices"
 
 	"github.com/sluice-npu/sluice/boards"
 )
 
-// Distance adds to a net the delay of its length on a die. Nothing is placed. At best the cells of a net lie in the
-// smallest area that holds the DSPs, block RAMs and URAMs near which they must be, and the driver lies in its middle.
-// Real placements are worse, so the estimate is a lower bound for a full part. Distance is not in Model, since no stored
-// figure depends on it.
+// Distance adds to a net the delay of its length on a die. Nothing is placed. In the best placement, a net stays in the
+// smallest area that holds the DSPs, block RAMs and URAMs near which its loads must be, and its driver is in the middle
+// of that area. Real placements are worse, so the estimate is a lower bound for a full part. This file is not in Model,
+// since no stored figure depends on it.
 type Distance struct {
-	DSP, BRAM36, URAM float64 // blocks of the part
-	CLBs              float64 // area of the part
-	Fill              bool    // assume that the netlist's blocks fill the part's area
+	DSP, BRAM36, URAM float64 // number of each in the part
+	CLBs              float64 // number of CLBs in the part: its area
+	Fill              bool    // assume that the netlist's DSPs and memories fill the part's area
 	Step              float64 // ns from the middle of an area of one CLB to its edge: sqrt(ns per column x ns per row)
 }
 
-// tiles is the delay of a net per column and per row of CLBs, in ns. One in seven nets is faster, of the nets with a
-// length of at least 20 in Vivado's reports of routed designs on parts of the grade (testdata/longnets.txt;
-// TestLongNets).
+// tiles is the delay of a net per column and per row of CLBs, in ns. It is such that one in seven long nets of routed
+// designs is faster (columns and rows sum to 20 or more; testdata/longnets.txt, TestLongNets).
 var tiles = map[string][2]float64{"k7-2": {0.039, 0.018}, "usp-2": {0.022, 0.010}}
 
 // clbLUTs is the number of LUTs of a CLB, in both families.
 const clbLUTs = 8
 
-// DistanceOn returns the delays of distances on a board's part, for a table.
+// DistanceOn returns the distances of a board's part, with their delays at the table's grade.
 func DistanceOn(b boards.Board, t *Table) (*Distance, error) {
 	ns, ok := tiles[t.Name]
 	if !ok || t.Family != b.Family {
@@ -38,8 +35,8 @@ func DistanceOn(b boards.Board, t *Table) (*Distance, error) {
 	return &Distance{DSP: float64(b.DSP), BRAM36: float64(b.BRAM36), URAM: float64(b.URAM), CLBs: float64(b.LUT) / clbLUTs, Step: math.Sqrt(ns[0] * ns[1])}, nil
 }
 
-// block is a chain of DSPs, a block RAM or a URAM. DSPs form a chain by the cascade, or from P to C as yosys 0.23 links
-// them. Other cells lie near blocks.
+// block is a chain of DSPs, a block RAM or a URAM: its number of each kind. DSPs in a chain are connected by the cascade,
+// or from P to C, as yosys 0.23 does it.
 type block struct{ dsp, bram, uram float64 }
 
 // set is a set of blocks.
@@ -51,22 +48,22 @@ func (s set) or(o set) {
 	}
 }
 
-// spread computes how far the cells of nets are apart.
+// spread estimates how far the cells of a net are apart.
 type spread struct {
 	*Distance
 	n       *Netlist
 	blocks  []block
-	of      []int32 // by cell: index of its block; -1: none
+	of      []int32 // by cell: index of its block; -1: in no block
 	ahead   []set   // by net: the blocks that it reaches through logic; nil: not computed
-	behind  []set   // by net: the blocks that reach it through logic
-	reaches []set   // by net: the blocks near which its loads are
+	behind  []set   // by net: the blocks that reach it through logic; nil: not computed
+	reaches []set   // by net: the blocks near which its loads are; nil: not computed
 }
 
 func logic(c class) bool { return c == lut || c == mux || c == carry || c == inverter || c == buffer }
 
 func (n *Netlist) spread(d *Distance) *spread {
 	s := &spread{Distance: d, n: n, of: make([]int32, len(n.cells)), ahead: make([]set, len(n.driver)), behind: make([]set, len(n.driver)), reaches: make([]set, len(n.driver))}
-	next := make([]int32, len(n.cells)) // by cell: another of the same cascade, nearer to its head
+	next := make([]int32, len(n.cells)) // by cell: the cell before it in its chain; the first cell has itself
 	for i := range n.cells {
 		next[i] = int32(i)
 		for _, at := range n.cells[i].pins {
@@ -121,8 +118,8 @@ func (n *Netlist) spread(d *Distance) *spread {
 
 func (s *spread) new() set { return make(set, (len(s.blocks)+63)/64) }
 
-// add adds the blocks near a pin's cell: the cell itself, or the blocks that its outputs reach (or that reach its
-// inputs). A search ends at registers, except at the one where it begins.
+// add adds the blocks near which a pin's cell must be: its own block, or with out the blocks that its outputs reach, or
+// without out the blocks that reach its inputs. The search ends at registers, but may begin at one (first).
 func (s *spread) add(to set, at int32, out, first bool) {
 	p := &s.n.pins[at]
 	if p.cell == portCell {
@@ -143,7 +140,7 @@ func (s *spread) add(to set, at int32, out, first bool) {
 	}
 }
 
-// walk returns the blocks that a net reaches through logic, or that reach it.
+// walk returns the blocks that a net reaches through logic (out), or the blocks that reach it.
 func (s *spread) walk(net int32, out bool) set {
 	memo := s.behind
 	if out {
@@ -201,7 +198,7 @@ func (s *spread) way(at int32) (ns float64) {
 	if r := s.radius(here); r > 0 {
 		ns = max(ns, s.radius(all)-r)
 	}
-	// A cell that combines several sources lies in their middle.
+	// The best place of a cell that combines several sources is in their middle.
 	if r := s.radius(s.walk(to.net, false)); r > 0 && logic(s.n.cells[to.cell].k.class) {
 		for _, i := range s.n.cells[to.cell].pins {
 			if q := &s.n.pins[i]; q.out && q.net >= 0 {
@@ -212,54 +209,26 @@ func (s *spread) way(at int32) (ns float64) {
 	return ns
 }
 
-// AnalyseOn is Analyse with distances; depths are only those of the longest path. The delay of a net with more than 64
-// loads is the larger of its distance's delay and the table's delay for its loads.
+// AnalyseOn is Analyse with distances. Its MaxLevels is the depth of the slowest path, and Deep and Deepest are not set.
+// The delay of a net with more than 64 loads is the larger of its distance's delay and the table's delay for its loads.
 func (n *Netlist) AnalyseOn(t *Table, d *Distance, keep int, ports bool) (*Analysis, error) {
-	n = n.fit(t.Family)
+	n, err := n.fitFor(t)
+	if err != nil {
+		return nil, err
+	}
 	s := n.spread(d)
-	wire := func(at int32) float64 {
+	r, times, err := n.ends(t, ports, func(at int32) float64 {
 		p := &n.pins[at]
 		ns, way := n.wire(t, p), s.way(at)
 		if way > 0 && n.fanout[p.net] > 64 {
 			return max(ns, t.net(64)+way)
 		}
 		return ns + way
-	}
-	times, err := n.propagate(t, ports, func(_ *cell, a arc) float64 {
-		if a.from < 0 {
-			return a.delay
-		}
-		return a.delay + wire(a.from)
 	})
 	if err != nil {
 		return nil, err
 	}
-	r := &Analysis{Table: t}
-	for i := range n.pins {
-		p := &n.pins[i]
-		if p.out || p.net < 0 || times.at[p.net] == -never {
-			continue
-		}
-		ns, ok := t.FFIn, ports
-		if p.cell != portCell {
-			ns, ok = t.setup(&n.cells[p.cell], p)
-		}
-		if ok {
-			r.ends = append(r.ends, end{ns: times.at[p.net] + wire(int32(i)) + ns, pin: int32(i)})
-		}
-	}
-	if r.Ends = len(r.ends); r.Ends == 0 {
-		return nil, fmt.Errorf("%w: %s has no path", ErrNetlist, n.Top)
-	}
-	slices.SortFunc(r.ends, func(a, b end) int { return cmp.Or(cmp.Compare(b.ns, a.ns), cmp.Compare(a.pin, b.pin)) })
-	r.MaxNS = r.ends[0].ns
-	seen := map[string]bool{}
-	for _, e := range r.ends {
-		if to := Register(n.target(e.pin)); !seen[to] && len(r.Worst) < keep {
-			seen[to] = true
-			r.Worst = append(r.Worst, n.path(times, times, e))
-		}
-	}
+	r.Worst = n.paths(times, times, r.ends, keep)
 	r.MaxLevels = r.Worst[0].Levels
 	return r, nil
 }

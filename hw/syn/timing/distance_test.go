@@ -26,14 +26,13 @@ func distanceOf(t *testing.T, board string) (*Table, *Distance) {
 	return table, d
 }
 
-// Some long nets of routed designs are faster than the table with distances, and most are slower: it is neither the
-// slowest delay nor one that no net reaches.
+// Between 10 % and 20 % of the long nets of routed designs are faster than the table with distances.
 func TestLongNets(t *testing.T) {
 	text, err := os.ReadFile("testdata/longnets.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
-	ratios := map[string][]float64{} // by grade: a net's delay as times the table's
+	ratios := map[string][]float64{} // by grade: a net's delay divided by the table's
 	for line := range strings.Lines(string(text)) {
 		if strings.HasPrefix(line, "#") {
 			continue
@@ -62,8 +61,8 @@ func TestLongNets(t *testing.T) {
 	}
 }
 
-// array returns a netlist in which a register drives the first DSPs of chains of seven, through one register per group;
-// groups 0: directly.
+// array returns a netlist in which a register drives the first DSPs of chains of seven DSPs, through one register per
+// group; with 0 groups it drives them directly.
 func array(chains, groups int) string {
 	net := 100
 	next := func() int { net++; return net }
@@ -92,8 +91,8 @@ func array(chains, groups int) string {
 	return netlist(cells...)
 }
 
-// A net's length follows from the area of the chains that it reaches: with four times as many chains it is twice as
-// long. Registers split the distance; without them the path is too long.
+// A net's length follows from the area of the chains that it reaches: if there are four times as many chains, the net is
+// twice as long. Registers split the distance; without them the path is too long.
 func TestDistance(t *testing.T) {
 	longest := func(board, text string) float64 {
 		table, d := distanceOf(t, board)
@@ -111,7 +110,7 @@ func TestDistance(t *testing.T) {
 	way := func(chains int) float64 {
 		return longest("zc706", array(chains, 0)) - table.FFOut - table.net(int32(min(chains, 64))) - table.DSPIn
 	}
-	edge := d.Step * math.Sqrt(7*d.CLBs/d.DSP) // for the area of one chain
+	edge := d.Step * math.Sqrt(7*d.CLBs/d.DSP) // delay over the edge of one chain's area
 	for _, chains := range []int{16, 64, 100} {
 		if got, want := way(chains), edge*(math.Sqrt(float64(chains))-1); math.Abs(got-want) > 1e-9 {
 			t.Errorf("%d chains: %.3f ns away, expected %.3f", chains, got, want)
@@ -133,12 +132,12 @@ func TestDistance(t *testing.T) {
 	if math.Abs(with-root) > 1e-9 || without < 4.8 {
 		t.Errorf("128 chains: %.2f ns over eight registers, expected %.2f; %.2f without", with, root, without)
 	}
-	// picorv32_axi has no such blocks, so the table's calibration holds with distances too
+	// picorv32_axi has no DSP or memory block, so the table's calibration holds with distances too
 	logic := netlist("FDRE a *Q=10 D=20 C=1", "LUT1 l *O=11 I0=10", "FDRE b *Q=12 D=11 C=1", "RAM32M m ADDRA=10 *DOA=13", "FDRE c *Q=14 D=13 C=1")
 	if plain, err := read(t, logic).Analyse(table, 1, false); err != nil || longest("zc706", logic) != plain.MaxNS {
 		t.Errorf("cells that are near no block: %.3f ns, without distances %.3f, %v", longest("zc706", logic), plain.MaxNS, err)
 	}
-	// a multiplexer of 16 memories, in two levels, lies in their middle
+	// a two-level multiplexer of 16 memories lies in their middle
 	join := []string{"LUT4 top *O=91 I0=80 I1=81 I2=82 I3=83", "FDRE f *Q=92 D=91 C=1"}
 	for i := range 16 {
 		join = append(join, fmt.Sprintf("RAMB36E1 m%d ADDRARDADDR=%d *DOADO=%d", i, 40+i, 60+i))

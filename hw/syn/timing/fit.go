@@ -5,11 +5,9 @@ import (
 	"strings"
 )
 
-// Fit adapts the mapped netlist to the fabric. yosys writes cells that no part has and nets that cannot be routed. An
-// inverter becomes a LUT unless an adjacent cell absorbs the inversion. The data inputs of a wide multiplexer must
-// come from the LUT beside it.
-//
-// The original netlist is unchanged, since absorption depends on the family.
+// fit returns a copy of the netlist with cells and nets that the fabric has. An inverter of yosys becomes a LUT, unless
+// an adjacent cell can invert in its place, which depends on the family. The data inputs of a wide multiplexer are
+// connected to adjacent LUTs.
 func (n *Netlist) fit(family string) *Netlist {
 	f := *n
 	f.cells, f.pins, f.driver = slices.Clone(n.cells), slices.Clone(n.pins), slices.Clone(n.driver)
@@ -29,7 +27,7 @@ func (n *Netlist) fit(family string) *Netlist {
 			takers[p.net]++
 		}
 	}
-	for i := range n.pins { // original pins only: added ones are already correct
+	for i := range n.pins { // not the pins that feed adds
 		if p := &f.pins[i]; p.net >= 0 && f.muxData(p) {
 			f.feed(int32(i), takers[p.net] > 1)
 		}
@@ -38,7 +36,7 @@ func (n *Netlist) fit(family string) *Netlist {
 	return &f
 }
 
-// connect moves a pin to another net; -1 leaves it open.
+// connect moves a pin to another net; -1: to no net.
 func (n *Netlist) connect(at, net int32) {
 	p := &n.pins[at]
 	if p.net >= 0 {
@@ -58,8 +56,8 @@ func (n *Netlist) connect(at, net int32) {
 	}
 }
 
-// invert finds cells that absorb the inversion of cell i: the LUT before it if that drives nothing else, or the cells
-// after it that can. For the others it becomes a LUT.
+// invert removes inverter i if its neighbours can invert: the LUT at its input, if that LUT drives nothing else, or else
+// every cell at its output. If some cells at its output cannot invert, a LUT inverts for them.
 func (n *Netlist) invert(i int32, family string) {
 	c := &n.cells[i]
 	in, out := int32(-1), int32(-1)
@@ -75,11 +73,10 @@ func (n *Netlist) invert(i int32, family string) {
 		return
 	}
 	from, to := n.pins[in].net, n.pins[out].net
-	if d := n.driver[from]; d >= 0 && n.pins[d].cell != portCell && n.pins[d].cell != i &&
-		n.cells[n.pins[d].cell].k.class == lut && len(n.loads[from]) == 1 {
+	if s := n.source(from); s != nil && s != c && s.k.class == lut && len(n.loads[from]) == 1 {
 		n.connect(in, -1)
 		n.connect(out, -1)
-		n.connect(d, to)
+		n.connect(n.driver[from], to)
 		return
 	}
 	var left []int32
@@ -97,11 +94,10 @@ func (n *Netlist) invert(i int32, family string) {
 	}
 }
 
-// inverts reports whether a cell can invert an input port. LUTs can, in their table. Of a register's inputs only the
-// clock can be inverted in the slice; on UltraScale+ set and reset too (UG474; UG574, where project U-Ray finds the
-// bits RST_ABCDINV and RST_EFGHINV; project X-Ray finds only CLKINV on series 7); D and enable never. Block RAM, URAM
-// and DSP can where the primitive has an IS_..._INVERTED (UG473, UG573, UG479, UG579; `invertible_pin` in yosys'
-// cells_sim.v).
+// inverts reports whether a cell can invert an input port. A LUT can, by its table. A register can invert its clock, and
+// on UltraScale+ its set and reset, but not D and enable (UG474, UG574; project X-Ray finds the bit CLKINV on series 7,
+// project U-Ray also RST_ABCDINV and RST_EFGHINV on UltraScale+). Block RAM, URAM and DSP can invert the ports for which
+// the primitive has a parameter IS_..._INVERTED (UG473, UG573, UG479, UG579; `invertible_pin` in yosys' cells_sim.v).
 func (c *cell) inverts(port, family string) bool {
 	if c.k.clock(port) {
 		return true
@@ -127,15 +123,15 @@ func (n *Netlist) muxData(p *pin) bool {
 	return !p.out && p.cell != portCell && n.cells[p.cell].k.class == mux && p.port != "S"
 }
 
-// feed connects a data input of a wide multiplexer to the cell before it in the slice: MUXF7 to its LUT, MUXF8 to the
-// MUXF7, MUXF9 to the MUXF8. If there is none, or other multiplexers use it too, a LUT and the multiplexers between
-// are inserted. Which of several has the adjacent LUT is the placer's choice, so none is assumed to.
+// feed makes sure that the adjacent cell drives a data input of a wide multiplexer: a LUT for MUXF7, a MUXF7 for MUXF8,
+// a MUXF8 for MUXF9. It inserts the cells that are missing. It inserts all of them if the driver feeds several
+// multiplexers (shared): the placer chooses which multiplexer is adjacent to it, so the worst case is assumed for each.
 func (n *Netlist) feed(at int32, shared bool) {
-	before := func(c *cell) int { return int(c.kind[4] - '6') } // number of multiplexers, including itself
+	before := func(c *cell) int { return int(c.kind[4] - '6') } // number of multiplexers from a LUT up to and including c
 	p := &n.pins[at]
 	need, have := before(&n.cells[p.cell]), 0
-	if d := n.driver[p.net]; d >= 0 && n.pins[d].cell != portCell && !shared {
-		switch c := &n.cells[n.pins[d].cell]; c.k.class {
+	if c := n.source(p.net); c != nil && !shared {
+		switch c.k.class {
 		case lut:
 			have = 1
 		case mux:
@@ -150,7 +146,7 @@ func (n *Netlist) feed(at int32, shared bool) {
 	}
 }
 
-// pass inserts a cell that passes its input before an input pin.
+// pass inserts a cell before an input pin; the cell passes its input on.
 func (n *Netlist) pass(at int32, kind string) {
 	net, c := int32(len(n.driver)), int32(len(n.cells))
 	from := n.pins[at].net
@@ -164,7 +160,7 @@ func (n *Netlist) pass(at int32, kind string) {
 	n.connect(in+1, net)
 }
 
-// count counts the cells and the registers behind each net.
+// count sets fanout and regs.
 func (n *Netlist) count() {
 	n.fanout, n.regs = make([]int32, len(n.driver)), make([]int32, len(n.driver))
 	for b, loads := range n.loads {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Numbers of inverters, wide multiplexers and registers, added up by hand.
+// Delays and levels of paths through inverters, wide multiplexers and registers, added up by hand.
 func TestFit(t *testing.T) {
 	const a, b = "FDRE a *Q=10 D=20 C=1", "FDRE b *Q=11 D=12 C=1"
 	type sum func(t *Table) float64

@@ -15,8 +15,8 @@ import (
 // MostLevels is the deepest allowed path, in LUTs and wide multiplexers.
 const MostLevels = 12
 
-// Slack is the allowed growth of a path over its stored figure: the mapper's choices change an unedited path by about
-// as much.
+// Slack is the share by which a path may be longer than stored: a different mapping changes a path by about as much, even
+// if its RTL is the same.
 const Slack = 0.03
 
 // Row is the result of `make timing` for one module.
@@ -29,12 +29,12 @@ type Row struct {
 	NS      float64 `json:"ns"`                // longest path
 	LimitNS float64 `json:"limit_ns"`          // the period
 	GateNS  float64 `json:"gate_ns,omitempty"` // Most, in out/timing/summary.json only
-	Slow    int     `json:"slow"`              // ends beyond the limit
-	Deep    int     `json:"deep"`              // ends beyond MostLevels
-	Ends    int     `json:"ends"`
+	Slow    int     `json:"slow"`              // number of ends later than GateNS
+	Deep    int     `json:"deep"`              // number of ends with more than MostLevels
+	Ends    int     `json:"ends"`              // number of pins where paths end
 	From    string  `json:"from"`
 	To      string  `json:"to"`
-	RTL     string  `json:"rtl"`     // start and end of the path
+	RTL     string  `json:"rtl"`     // lines of the path's start and end
 	Sources string  `json:"sources"` // hash of its RTL, as in hw/syn
 	Flow    string  `json:"flow"`    // hash of parameters and flow, including yosys' version
 	Model   string  `json:"model"`   // Model at the time of the analysis
@@ -43,16 +43,16 @@ type Row struct {
 // Key returns the text that identifies a row.
 func (r *Row) Key() string { return r.Config + " " + r.Grade + " " + r.Module }
 
-// Uncertainty is the part of a period for jitter and skew, in ns: an estimate.
+// Uncertainty is an estimate of the clock's jitter and skew, in ns.
 const Uncertainty = 0.2
 
-// Most returns the longest allowed path in ns: the period without Uncertainty.
+// Most returns the longest allowed path in ns: the period less Uncertainty.
 func (r *Row) Most() float64 { return round(r.LimitNS - Uncertainty) }
 
 // late reports whether a path is too long.
 func (r *Row) late() bool { return r.NS > r.Most() }
 
-// Meets reports whether clock and depth are met.
+// Meets reports whether the longest path and the deepest path are within their limits.
 func (r *Row) Meets() bool { return !r.late() && r.Levels <= MostLevels }
 
 // RowOf returns the row of an analysis.
@@ -77,10 +77,10 @@ type Summary struct {
 	Rows   []Row  `json:"rows"`
 }
 
-// Label is the label of these figures: from a table, without placement.
+// Label says that the figures come from a table, without placement.
 const Label = "estimated"
 
-// Load reads a summary. Unknown keys, duplicate rows and impossible figures are errors.
+// Load reads a summary. It rejects unknown keys, duplicate rows and impossible figures.
 func Load(r io.Reader) (*Summary, error) {
 	dec := json.NewDecoder(r)
 	dec.DisallowUnknownFields()
@@ -100,14 +100,14 @@ func Load(r io.Reader) (*Summary, error) {
 		case !(r.NS > 0) || !(r.LimitNS > 0) || r.Levels < 0 || r.Ends <= 0:
 			return nil, fmt.Errorf("timing figures: row %d (%s): ns %g, limit %g, levels %d, ends %d", i, r.Key(), r.NS, r.LimitNS, r.Levels, r.Ends)
 		case seen[r.Key()]:
-			return nil, fmt.Errorf("timing figures: row %d: %s stands there twice", i, r.Key())
+			return nil, fmt.Errorf("timing figures: row %d: %s is listed twice", i, r.Key())
 		}
 		seen[r.Key()] = true
 	}
 	return &s, nil
 }
 
-// LoadFile is Load; a missing file has no rows.
+// LoadFile reads a summary from a file. If the file is missing, the summary has no rows.
 func LoadFile(path string) (*Summary, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -167,7 +167,7 @@ func (s *Summary) Write(path string) error {
 	return nil
 }
 
-// Report writes a summary as Write does, with the limit of each row.
+// Report writes a summary to a file, and adds the longest allowed path to each row.
 func (s *Summary) Report(path string) error {
 	gated := Summary{Rows: slices.Clone(s.Rows)}
 	for i := range gated.Rows {
@@ -176,8 +176,8 @@ func (s *Summary) Report(path string) error {
 	return gated.Write(path)
 }
 
-// Gate returns an error if a row exceeds the limit or MostLevels, is longer than the stored row, or lost a tenth of
-// its ends. Without a stored row (nil) it checks only the first two.
+// Gate returns an error if a path of a row is too long or too deep. It also compares the row with the stored one, unless
+// that is nil: the path must not be longer, and at least nine tenths of the ends must be left.
 func Gate(stored *Row, now Row) error {
 	var errs []error
 	bad := func(format string, a ...any) {

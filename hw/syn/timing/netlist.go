@@ -1,9 +1,10 @@
-// Package timing estimates the delays of a flat netlist that yosys mapped to Xilinx cells: every register-to-register
-// path, in LUT levels and in nanoseconds by a stated table (table.go). Nothing is placed: net delays are estimated
-// from fan-out, and the table is calibrated with a published core.
+// Package timing estimates the length of every register-to-register path of a flat netlist that yosys mapped to Xilinx
+// cells: in LUT levels, and in nanoseconds by a table (table.go). Nothing is placed: net delays are estimated from
+// fan-out. The table is calibrated with a core whose delay is published.
 package timing
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -41,10 +42,10 @@ type Netlist struct {
 	Top    string
 	cells  []cell
 	pins   []pin
-	driver []int32   // by net: its driving pin; -1: none
-	loads  [][]int32 // by net
-	fanout []int32   // by net: cells behind it, without clocks; set by fit
-	regs   []int32   // by net: D inputs of registers among them
+	driver []int32   // by net: the pin that drives it; -1: none
+	loads  [][]int32 // by net: the input pins that it drives
+	fanout []int32   // by net: number of cells that it drives, except at clock inputs; set by fit
+	regs   []int32   // by net: number of D inputs of registers that it drives; set by fit
 	names  []string  // by net
 	src    []string  // by net: line of its declaration in the RTL
 }
@@ -55,7 +56,7 @@ type bitList []int32
 func (b *bitList) UnmarshalJSON(text []byte) error {
 	s := strings.TrimSpace(string(text))
 	if len(s) < 2 || s[0] != '[' || s[len(s)-1] != ']' {
-		return fmt.Errorf("%w: %.40q is no list of bits", ErrNetlist, s)
+		return fmt.Errorf("%w: %.40q is not a list of bits", ErrNetlist, s)
 	}
 	s = strings.TrimSpace(s[1 : len(s)-1])
 	if s == "" {
@@ -80,7 +81,7 @@ func (b *bitList) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// maxNet limits net numbers: the largest netlist here has about 10^6.
+// maxNet is the largest accepted net number. The largest netlist here has about 10^6 nets.
 const maxNet = 1 << 25
 
 type (
@@ -107,7 +108,7 @@ type (
 	}
 )
 
-// Read reads the output of yosys' `json`. Module top must be flat, with cells known to the model.
+// Read reads module top from the output of yosys' `json`. The module must be flat, and the model must know its cells.
 func Read(r io.Reader, top string) (*Netlist, error) {
 	var doc struct {
 		Modules map[string]json.RawMessage `json:"modules"`
@@ -140,25 +141,6 @@ func build(top string, m *jsonModule) (*Netlist, error) {
 	nets++
 	n.driver = slices.Repeat([]int32{-1}, int(nets))
 	n.loads = make([][]int32, nets)
-	add := func(p pin) error {
-		at := int32(len(n.pins))
-		n.pins = append(n.pins, p)
-		if p.cell != portCell {
-			n.cells[p.cell].pins = append(n.cells[p.cell].pins, at)
-		}
-		if p.net < 0 {
-			return nil
-		}
-		if !p.out {
-			n.loads[p.net] = append(n.loads[p.net], at)
-			return nil
-		}
-		if n.driver[p.net] >= 0 {
-			return fmt.Errorf("%w: %s: net %d has two drivers", ErrNetlist, top, p.net)
-		}
-		n.driver[p.net] = at
-		return nil
-	}
 	for _, name := range sortedKeys(m.Ports) {
 		p := m.Ports[name]
 		if p.Direction != "input" && p.Direction != "output" {
@@ -166,7 +148,7 @@ func build(top string, m *jsonModule) (*Netlist, error) {
 		}
 		for i, b := range p.Bits {
 			// an input drives its net
-			if err := add(pin{cell: portCell, net: b, port: name, index: int32(i), out: p.Direction == "input"}); err != nil {
+			if err := n.add(pin{cell: portCell, net: b, port: name, index: int32(i), out: p.Direction == "input"}); err != nil {
 				return nil, err
 			}
 		}
@@ -185,7 +167,7 @@ func build(top string, m *jsonModule) (*Netlist, error) {
 				return nil, fmt.Errorf("%w: %s: port %s of cell %s is %q", ErrNetlist, top, port, name, dir)
 			}
 			for i, b := range c.Conns[port] {
-				if err := add(pin{cell: at, net: b, port: port, index: int32(i), out: dir == "output"}); err != nil {
+				if err := n.add(pin{cell: at, net: b, port: port, index: int32(i), out: dir == "output"}); err != nil {
 					return nil, err
 				}
 			}
@@ -193,6 +175,33 @@ func build(top string, m *jsonModule) (*Netlist, error) {
 	}
 	n.name(m)
 	return n, nil
+}
+
+// add adds a pin to its cell and its net.
+func (n *Netlist) add(p pin) error {
+	at := int32(len(n.pins))
+	n.pins = append(n.pins, p)
+	if p.cell != portCell {
+		n.cells[p.cell].pins = append(n.cells[p.cell].pins, at)
+	}
+	switch {
+	case p.net < 0:
+	case !p.out:
+		n.loads[p.net] = append(n.loads[p.net], at)
+	case n.driver[p.net] >= 0:
+		return fmt.Errorf("%w: %s: net %d has two drivers", ErrNetlist, n.Top, p.net)
+	default:
+		n.driver[p.net] = at
+	}
+	return nil
+}
+
+// source returns the cell that drives a net; nil: a port or nothing drives it.
+func (n *Netlist) source(net int32) *cell {
+	if d := n.driver[net]; d >= 0 && n.pins[d].cell != portCell {
+		return &n.cells[n.pins[d].cell]
+	}
+	return nil
 }
 
 func most(b bitList) int32 {
@@ -212,7 +221,7 @@ func sortedKeys[V any](m map[string]V) []string {
 	return keys
 }
 
-// params returns the numeric parameters, which yosys writes as binary digits; TRUE is 1.
+// params returns the numeric parameters, which yosys writes in binary, with TRUE as 1.
 func params(all map[string]json.RawMessage) map[string]int {
 	var p map[string]int
 	for k, raw := range all {
@@ -237,23 +246,14 @@ func params(all map[string]json.RawMessage) map[string]int {
 
 var registerName = regexp.MustCompile(`(_q|_o)\b`)
 
-// name gives every net a name that is found in the RTL: a register's if there is one, else a short one.
+// name sets the name of every net. Of the names in the RTL, it prefers a register's, then a short one.
 func (n *Netlist) name(m *jsonModule) {
 	n.names = make([]string, len(n.driver))
 	n.src = make([]string, len(n.driver))
 	type score struct{ hidden, plain, auto, long int }
 	best := make([]score, len(n.driver))
 	less := func(a, b score) bool {
-		if a.hidden != b.hidden {
-			return a.hidden < b.hidden
-		}
-		if a.plain != b.plain {
-			return a.plain < b.plain
-		}
-		if a.auto != b.auto {
-			return a.auto < b.auto
-		}
-		return a.long < b.long
+		return cmp.Or(cmp.Compare(a.hidden, b.hidden), cmp.Compare(a.plain, b.plain), cmp.Compare(a.auto, b.auto), cmp.Compare(a.long, b.long)) < 0
 	}
 	for _, name := range sortedKeys(m.Nets) {
 		v := m.Nets[name]
@@ -282,8 +282,9 @@ func (n *Netlist) name(m *jsonModule) {
 
 var srcLine = regexp.MustCompile(`([^/|]+\.(?:sv|v)):(\d+)\.(\d+)-(\d+)\.(\d+)$`)
 
-// line converts an attribute `dir/run_gen.sv:24.3-24.9` to `run_gen.sv:24`. Flattening joins the lines of the
-// enclosing instances with the declaration's, which is the shortest. Lines of yosys' own maps are ignored.
+// line converts an attribute `dir/run_gen.sv:24.3-24.9` to `run_gen.sv:24`. After flattening, an attribute lists the
+// source ranges of the declaration and of the instances around it; the declaration's is the shortest. Ranges in yosys'
+// own files are ignored.
 func line(src string) string {
 	at, least := "", math.MaxInt
 	for part := range strings.SplitSeq(src, "|") {
@@ -293,7 +294,7 @@ func line(src string) string {
 		}
 		var v [4]int
 		for i, s := range m[2:] {
-			v[i], _ = strconv.Atoi(s) // digits only; too many are no line of a file
+			v[i], _ = strconv.Atoi(s) // these are digits; an overflow is harmless
 		}
 		if long := (v[2]-v[0])*1000 + v[3] - v[1]; long < least {
 			at, least = m[1]+":"+m[2], long
@@ -302,7 +303,7 @@ func line(src string) string {
 	return at
 }
 
-// Register removes the indices from a name: the register of a bit.
+// Register returns the name of a bit's register: the bit's name without indices.
 func Register(name string) string { return indices.ReplaceAllString(name, "") }
 
 var indices = regexp.MustCompile(`(\[\d+\])+$`)

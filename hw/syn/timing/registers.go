@@ -6,18 +6,17 @@ import (
 	"strings"
 )
 
-// Registers counts one pipeline register of the DSPs or memories in a netlist: how many of the cells that could use it
-// have it. Without names the others by the signal at their output.
+// Registers counts the use of one kind of pipeline register in the DSPs or memories of a netlist.
 type Registers struct {
-	Kind     string // DSP48E1, RAMB36E1...
-	Register string // AREG, BREG, CREG, MREG, PREG; OUT: a memory's output register, by port
-	Have, Of int
-	Without  []string
+	Kind     string   // DSP48E1, RAMB36E1...
+	Register string   // AREG, BREG, CREG, MREG, PREG; OUT: the output register of a memory's port
+	Have, Of int      // number of cells (OUT: ports) with the register; number that could use it
+	Without  []string // names of the output signals of the cells without the register
 }
 
-// Registers counts the pipeline registers of DSPs and memories, which cost no logic. A DSP's register counts if its
-// input is not constant, PREG always, and MREG if the DSP multiplies. A memory's register counts if something reads the
-// port. Registers is not in Model, since no delay depends on it.
+// Registers counts the pipeline registers of DSPs and memories, which cost no logic. A DSP could use the register of an
+// input that is not constant, MREG if it multiplies, and always PREG. A memory could use the register of a port that has
+// loads. This file is not in Model, since no delay depends on it.
 func (n *Netlist) Registers() []Registers {
 	var all []Registers
 	at := map[[2]string]int{}
@@ -35,23 +34,17 @@ func (n *Netlist) Registers() []Registers {
 			r.Without = append(r.Without, name)
 		}
 	}
-	probe := &Table{RAMOutReg: 1, URAMOutReg: 1}
 	for i := range n.cells {
 		c := &n.cells[i]
-		fed, read := map[string]bool{}, map[string]bool{} // by port: not constant; read: by "A" or "B", whether it is registered
+		fed := map[string]bool{}  // by input port: it is not constant
+		read := map[string]bool{} // by memory port A or B with loads: it has the output register
 		for _, p := range c.pins {
 			switch q := &n.pins[p]; {
 			case q.net < 0:
 			case !q.out:
 				fed[q.port] = true
 			case (c.k.class == bram || c.k.class == uram) && len(n.loads[q.net]) > 0 && !strings.HasPrefix(q.port, "CAS"):
-				for _, a := range n.arcs(nil, c, q, probe) {
-					port := "A"
-					if strings.Contains(q.port, "BDO") || strings.Contains(q.port, "OUTB") || strings.Contains(q.port, "OUTPB") || strings.HasSuffix(q.port, "_B") {
-						port = "B"
-					}
-					read[port] = a.delay == 1
-				}
+				read[memoryPort(q.port)] = c.registered(q.port)
 			}
 		}
 		name := func() string { return Register(n.cellName(int32(i))) }
@@ -76,7 +69,7 @@ func (n *Netlist) Registers() []Registers {
 	return all
 }
 
-// cellName returns a cell's name as in the RTL: its output's name, or else its own.
+// cellName returns the name of a cell's output in the RTL, or the cell's own name if the output has none.
 func (n *Netlist) cellName(i int32) string {
 	for _, p := range n.cells[i].pins {
 		if q := &n.pins[p]; q.out && q.net >= 0 && n.names[q.net] != "" && !strings.Contains(n.names[q.net], "$") {

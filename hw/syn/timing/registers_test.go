@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A DSP's register counts if its input is not constant, a memory's if something reads the port.
+// A DSP could use the register of an input that is not constant, a memory the register of a port that has loads.
 func TestRegisters(t *testing.T) {
 	n := read(t, netlist(
 		"DSP48E1 a #AREG=1 #BREG=0 #CREG=0 #MREG=1 #PREG=1 A=20 B=21 C=22 *P=10",

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Stage is one net of a path, with its driver.
+// Stage is a net of a path, with the cell that drives it.
 type Stage struct {
 	Net    string  `json:"net"`
 	Cell   string  `json:"cell"`
@@ -17,7 +17,7 @@ type Stage struct {
 	RTL    string  `json:"rtl,omitempty"`
 }
 
-// Path is the longest path to a register.
+// Path is the longest path to a register, by time or by levels.
 type Path struct {
 	NS      float64 `json:"ns"`
 	Levels  int     `json:"levels"` // LUTs, LUT memories and wide multiplexers, without carry chains
@@ -32,12 +32,12 @@ type Path struct {
 // Analysis is the result for a netlist with a table.
 type Analysis struct {
 	Table     *Table
-	Ends      int     // where paths end
-	Worst     []Path  // by end register, slowest first
-	Deep      Path    // the path with the most levels
-	Deepest   []Path  // by end register, deepest first; only those beyond MostLevels
-	MaxLevels int     // of any path
-	MaxNS     float64 // of any path
+	Ends      int     // number of pins where paths end
+	Worst     []Path  // slowest path to each register, slowest first
+	Deep      Path    // path with the most levels
+	Deepest   []Path  // deepest path to each register, deepest first; only paths with more than MostLevels
+	MaxLevels int     // levels of the deepest path
+	MaxNS     float64 // delay of the slowest path
 
 	ends []end
 }
@@ -47,7 +47,7 @@ type end struct {
 	pin        int32
 }
 
-// Count returns how many ends are beyond ns, and beyond levels.
+// Count returns the number of ends later than ns, and the number of ends deeper than levels.
 func (a *Analysis) Count(ns float64, levels int) (slow, deep int) {
 	for _, e := range a.ends {
 		if e.ns > ns {
@@ -60,15 +60,15 @@ func (a *Analysis) Count(ns float64, levels int) (slow, deep int) {
 	return slow, deep
 }
 
-// arrival is the latest time of each net, and its predecessor: an input pin, or -1 for the clock.
+// arrival holds the longest path to each net.
 type arrival struct {
-	at   []float64
-	pred []int32
+	at   []float64 // by net: length of the path; -never: no path
+	pred []int32   // by net: input pin through which the path comes; -1: the clock
 }
 
 const never = math.MaxFloat64
 
-// propagate finds the longest path to every net with arc costs by weigh. Static nets have none.
+// propagate finds the longest path to every net; weigh returns the length of an arc of a cell. A static net has no path.
 func (n *Netlist) propagate(t *Table, ports bool, weigh func(c *cell, a arc) float64) (*arrival, error) {
 	r := &arrival{at: make([]float64, len(n.driver)), pred: make([]int32, len(n.driver))}
 	state := make([]int8, len(n.driver)) // 0 new, 1 in progress, 2 done
@@ -83,14 +83,11 @@ func (n *Netlist) propagate(t *Table, ports bool, weigh func(c *cell, a arc) flo
 		state[b] = 1
 		r.at[b], r.pred[b] = -never, -1
 		f := frame{net: b}
-		d := n.driver[b]
-		if d >= 0 {
-			if p := &n.pins[d]; p.cell != portCell {
-				arcs = n.arcs(arcs[:0], &n.cells[p.cell], p, t)
-				f.arcs = slices.Clone(arcs)
-			} else if ports {
-				f.arcs = []arc{{-1, t.FFOut}}
-			}
+		if c := n.source(b); c != nil {
+			arcs = n.arcs(arcs[:0], c, &n.pins[n.driver[b]], t)
+			f.arcs = slices.Clone(arcs)
+		} else if n.driver[b] >= 0 && ports {
+			f.arcs = []arc{{-1, t.FFOut}}
 		}
 		stack = append(stack, f)
 	}
@@ -107,10 +104,7 @@ func (n *Netlist) propagate(t *Table, ports bool, weigh func(c *cell, a arc) flo
 				continue
 			}
 			a := f.arcs[f.next]
-			var c *cell
-			if p := &n.pins[n.driver[f.net]]; p.cell != portCell {
-				c = &n.cells[p.cell]
-			}
+			c := n.source(f.net)
 			if a.from < 0 {
 				if v := weigh(c, a); v > r.at[f.net] {
 					r.at[f.net], r.pred[f.net] = v, -1
@@ -144,21 +138,14 @@ func (n *Netlist) label(net int32) string {
 	return fmt.Sprintf("net %d", net)
 }
 
-// Analyse finds the longest paths with a table. The keep worst, one for each register, have their stages. With ports,
-// the module's ports count as registers outside.
+// Analyse finds the longest paths by a table. It returns the slowest path to each of keep registers, with its stages.
+// With ports, the module's ports count as registers outside.
 func (n *Netlist) Analyse(t *Table, keep int, ports bool) (*Analysis, error) {
-	for i := range n.cells {
-		if c := &n.cells[i]; c.k.family != "" && c.k.family != t.Family {
-			return nil, fmt.Errorf("%w: %s: cell %s is of type %s, of family %s: table %s is of %s", ErrNetlist, n.Top, c.name, c.kind, c.k.family, t.Name, t.Family)
-		}
+	n, err := n.fitFor(t)
+	if err != nil {
+		return nil, err
 	}
-	n = n.fit(t.Family)
-	times, err := n.propagate(t, ports, func(_ *cell, a arc) float64 {
-		if a.from < 0 {
-			return a.delay
-		}
-		return a.delay + n.wire(t, &n.pins[a.from])
-	})
+	r, times, err := n.ends(t, ports, func(at int32) float64 { return n.wire(t, &n.pins[at]) })
 	if err != nil {
 		return nil, err
 	}
@@ -171,6 +158,41 @@ func (n *Netlist) Analyse(t *Table, keep int, ports bool) (*Analysis, error) {
 	if err != nil {
 		return nil, err
 	}
+	for i := range r.ends {
+		r.ends[i].levels = depth.at[n.pins[r.ends[i].pin].net]
+	}
+	deep := slices.Clone(r.ends)
+	slices.SortFunc(deep, largest(func(e end) float64 { return e.levels }))
+	r.Deep = n.path(depth, times, deep[0])
+	r.MaxLevels = int(deep[0].levels)
+	deep = slices.DeleteFunc(deep, func(e end) bool { return int(e.levels) <= MostLevels })
+	r.Deepest = n.paths(depth, times, deep, keep)
+	r.Worst = n.paths(times, times, r.ends, keep)
+	return r, nil
+}
+
+// fitFor is fit with a check that the part of a table has the netlist's cells.
+func (n *Netlist) fitFor(t *Table) (*Netlist, error) {
+	for i := range n.cells {
+		if c := &n.cells[i]; c.k.family != "" && c.k.family != t.Family {
+			return nil, fmt.Errorf("%w: %s: cell %s is of type %s, which family %s has: table %s is for family %s", ErrNetlist, n.Top, c.name, c.kind, c.k.family, t.Name, t.Family)
+		}
+	}
+	return n.fit(t.Family), nil
+}
+
+// ends computes the latest times, and the ends of paths, slowest first. wire returns the delay in ns of a net up to an
+// input pin.
+func (n *Netlist) ends(t *Table, ports bool, wire func(at int32) float64) (*Analysis, *arrival, error) {
+	times, err := n.propagate(t, ports, func(_ *cell, a arc) float64 {
+		if a.from < 0 {
+			return a.delay
+		}
+		return a.delay + wire(a.from)
+	})
+	if err != nil {
+		return nil, nil, err
+	}
 	r := &Analysis{Table: t}
 	for i := range n.pins {
 		p := &n.pins[i]
@@ -181,49 +203,39 @@ func (n *Netlist) Analyse(t *Table, keep int, ports bool) (*Analysis, error) {
 		if p.cell != portCell {
 			ns, ok = t.setup(&n.cells[p.cell], p)
 		}
-		if !ok {
-			continue
-		}
-		e := end{ns: times.at[p.net] + n.wire(t, p) + ns, levels: depth.at[p.net], pin: int32(i)}
-		r.ends = append(r.ends, e)
-	}
-	r.Ends = len(r.ends)
-	if r.Ends == 0 {
-		return nil, fmt.Errorf("%w: %s has no path", ErrNetlist, n.Top)
-	}
-	order := func(by func(e end) float64) func(a, b end) int {
-		return func(a, b end) int { return cmp.Or(cmp.Compare(by(b), by(a)), cmp.Compare(a.pin, b.pin)) }
-	}
-	deep := slices.MinFunc(r.ends, order(func(e end) float64 { return e.levels }))
-	r.Deep = n.path(depth, times, deep)
-	r.MaxLevels = int(deep.levels)
-	slices.SortFunc(r.ends, order(func(e end) float64 { return e.levels }))
-	below := map[string]bool{}
-	for _, e := range r.ends {
-		if len(r.Deepest) == keep || int(e.levels) <= MostLevels {
-			break
-		}
-		if to := Register(n.target(e.pin)); !below[to] {
-			below[to] = true
-			r.Deepest = append(r.Deepest, n.path(depth, times, e))
+		if ok {
+			r.ends = append(r.ends, end{ns: times.at[p.net] + wire(int32(i)) + ns, pin: int32(i)})
 		}
 	}
-	slices.SortFunc(r.ends, order(func(e end) float64 { return e.ns }))
+	if r.Ends = len(r.ends); r.Ends == 0 {
+		return nil, nil, fmt.Errorf("%w: %s has no path", ErrNetlist, n.Top)
+	}
+	slices.SortFunc(r.ends, largest(func(e end) float64 { return e.ns }))
 	r.MaxNS = r.ends[0].ns
+	return r, times, nil
+}
+
+// largest orders ends by a measure, the largest first.
+func largest(by func(e end) float64) func(a, b end) int {
+	return func(a, b end) int { return cmp.Or(cmp.Compare(by(b), by(a)), cmp.Compare(a.pin, b.pin)) }
+}
+
+// paths returns the paths to the first ends, one for each register, at most keep.
+func (n *Netlist) paths(by, times *arrival, ends []end, keep int) (list []Path) {
 	seen := map[string]bool{}
-	for _, e := range r.ends {
-		if len(r.Worst) == keep {
+	for _, e := range ends {
+		if len(list) == keep {
 			break
 		}
 		if to := Register(n.target(e.pin)); !seen[to] {
 			seen[to] = true
-			r.Worst = append(r.Worst, n.path(times, times, e))
+			list = append(list, n.path(by, times, e))
 		}
 	}
-	return r, nil
+	return list
 }
 
-// target names the register, memory or port at the end of a path.
+// target returns the name of the register, memory or port at the end of a path.
 func (n *Netlist) target(at int32) string {
 	p := &n.pins[at]
 	if p.cell == portCell {
@@ -249,7 +261,7 @@ func (n *Netlist) target(at int32) string {
 	return fmt.Sprintf("%s(%s).%s", c.kind, name, p.port)
 }
 
-// path follows the longest path by one measure; its ns come from times.
+// path follows the longest path to an end by one measure, such as levels. The times of its stages are from times.
 func (n *Netlist) path(by, times *arrival, e end) Path {
 	p := Path{NS: e.ns, To: n.target(e.pin), ToRTL: n.rtlOf(e.pin)}
 	var nets []int32
@@ -263,8 +275,7 @@ func (n *Netlist) path(by, times *arrival, e end) Path {
 	chain := false
 	for i, b := range nets {
 		s := Stage{Net: n.label(b), NS: times.at[b], Fanout: int(n.fanout[b]), RTL: n.src[b], Cell: "port"}
-		if d := n.driver[b]; d >= 0 && n.pins[d].cell != portCell {
-			c := &n.cells[n.pins[d].cell]
+		if c := n.source(b); c != nil {
 			s.Cell = c.kind
 			switch {
 			case i == 0:

@@ -11,8 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Store merges rows into the file, also under concurrent calls: each adds to what the one before left. It locks the
-// folder, so that no lock file remains.
+// Store merges rows into the file. Concurrent calls are safe: Store locks the folder, so that no lock file remains.
 func Store(path string, rows ...Row) error {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o755); err != nil {

@@ -2,25 +2,26 @@ package timing
 
 import "math"
 
-// Table is the delays of a fabric at a speed grade, in ns. Sources, by the letter behind each field:
+// Table holds the delays of a fabric at a speed grade, in ns. The letters after the values below are their sources:
 //
-//	R  what Vivado's reports of routed designs on parts of the grade say of the cell (hw/syn/REFERENCE.md, "What the tables rest on"), the
-//	   mean of a LUT's pins and the longer side of the others
-//	W  RapidWright's model of UltraScale+, which was made of a -2 (timing/ultrascaleplus/intrasite_delay_terms.txt), and its dump of a DSP
+//	R  Vivado's reports of routed designs on parts of the grade (hw/syn/REFERENCE.md, "What the tables rest on"): for a
+//	   LUT the mean of its pins, for other cells the larger values
+//	W  RapidWright's model of UltraScale+, made from a -2 part (timing/ultrascaleplus/intrasite_delay_terms.txt), and its
+//	   dump of a DSP
 //	Y  cells_sim.v of yosys 0.23, which quotes project X-Ray's delays of Artix-7 -1 (prjxray-db, artix7/timings)
-//	E  an estimate, no public figure of the grade was found: what is left of the DSPs, inputs of LUT RAM and shift registers;
-//	   nets of more than 64 loads (NetFar, NetMost): the core of C has none, reports have them 2 to 3 times as long as those
-//	   before; and for a7-1 the DSP ways beside Y's: DSPToM, DSPToP and DSPCToP are not cells_sim.v's setups (1.416, 2.739,
-//	   1.244), DSPAdd, DSPFromM and DSPFromAB are its figures to PCOUT; all pessimistic, or of no path here
-//	C  calibrated: the nets of up to 64 loads, so that picorv32_axi (TWO_CYCLE_ALU) reads no less than its README publishes
-//	   for Vivado (2.4 ns on Kintex-7 -2, 1.4 ns on Kintex UltraScale+ -2); the test holds both
+//	E  an estimate, since no public figure of the grade was found. NetFar and NetMost are estimates because the core of C
+//	   has no net with more than 64 loads; in reports such nets take 2 to 3 times the table's delay. For a7-1, cells_sim.v
+//	   has other setup times for DSPToM, DSPToP and DSPCToP (1.416, 2.739, 1.244), and DSPAdd, DSPFromM and DSPFromAB are
+//	   its delays to PCOUT. These estimates are pessimistic, or no path here depends on them.
+//	C  calibrated: nets of up to 64 loads are such that picorv32_axi (TWO_CYCLE_ALU) is no faster than its README
+//	   publishes for Vivado (2.4 ns on Kintex-7 -2, 1.4 ns on Kintex UltraScale+ -2). `timing -core` checks both.
 //
-// A net costs Net + NetLog2 log2(fan-out up to 64) + NetFar log2(fan-out / 64), NetMost at most.
+// The delay of a net is Net + NetLog2 log2(fan-out up to 64) + NetFar log2(fan-out / 64), at most NetMost.
 type Table struct {
 	Name   string  // grade: k7-2, a7-1, usp-2
-	Family string  // of synth.sh
-	Part   string  // the part it describes
-	Clock  float64 // target in MHz if the configuration has none
+	Family string  // family of parts, as in synth.sh
+	Part   string  // the part whose delays these are
+	Clock  float64 // target in MHz for a configuration without one
 
 	FFOut, FFIn, FFEnable, FFReset    float64 // clock to Q; D; enable; set and reset
 	LUT                               float64 // any input to the output
@@ -44,8 +45,8 @@ type Table struct {
 	NetIn, NetLocal                   float64 // LUT to the register, to the carry chain beside it
 }
 
-// Tables are the fabrics of the boards' parts. Z-7020 and similar parts have Artix fabric at -1. No configuration
-// here targets 150 MHz on it; its figures are for ports to such a part.
+// Tables are the fabrics of the boards' parts, and of the Z-7020 and similar parts (a7-1). No configuration here targets
+// the latter; their figures help to port one.
 var Tables = []*Table{
 	{
 		Name: "k7-2", Family: "xc7", Part: "Zynq-7000 Z-7045 -2 (Kintex-7 fabric)", Clock: 150,
@@ -91,7 +92,7 @@ var Tables = []*Table{
 	},
 }
 
-// Factors on the nets of the calibration core, by family.
+// Factors of the calibration on the delays of nets, by family.
 const (
 	k7Nets  = 0.5
 	uspNets = 0.5

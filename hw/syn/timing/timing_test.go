@@ -61,7 +61,7 @@ func read(t *testing.T, text string) *Netlist {
 	return n
 }
 
-// All paths beyond the bound are listed, the deepest first, one for each register.
+// Deepest holds the deepest path to each register, if it has more than MostLevels; the deepest comes first.
 func TestDeepest(t *testing.T) {
 	for _, levels := range []int{MostLevels, MostLevels + 1} {
 		cells := []string{"FDRE a *Q=10 D=10 C=1", "FDRE b *Q=11 D=100 C=1"}
@@ -83,7 +83,7 @@ func TestDeepest(t *testing.T) {
 	}
 }
 
-// Paths whose delays are added up by hand from the table.
+// The delays of these paths are added up by hand from the table.
 func TestPaths(t *testing.T) {
 	const a, b = "FDRE a *Q=10 D=20 C=1 CE=21 R=22", "FDRE b *Q=11 D=12 C=1"
 	for _, tc := range []struct {
@@ -149,7 +149,7 @@ func TestPaths(t *testing.T) {
 			}
 		}
 	}
-	// with ports: the register outside begins a path and ends one
+	// with ports, paths begin and end at registers outside the module
 	r, err := read(t, netlist("LUT1 l *O=13 I0=2", "LUT1 m *O=3 I0=13")).Analyse(Tables[0], 5, true)
 	if k := Tables[0]; err != nil || r.Worst[0].From != "port net 2" || r.Worst[0].To != "port o" || math.Abs(r.MaxNS-(k.FFOut+3*k.net(1)+2*k.LUT+k.FFIn)) > 1e-9 {
 		t.Errorf("%+v, %v", r, err)
@@ -293,7 +293,7 @@ func TestGate(t *testing.T) {
 	}
 	near := Row{Config: "c", Grade: "g", Module: "m", NS: 6.4, LimitNS: 6.67, Levels: 10}
 	if now := near; true {
-		now.NS = 6.5 // inside the slack, outside the limit
+		now.NS = 6.5 // within Slack of the stored figure, but beyond the limit
 		if Gate(&near, now) == nil {
 			t.Error("a path that leaves the limit passes")
 		}
@@ -317,7 +317,7 @@ func TestLonger(t *testing.T) {
 	}
 }
 
-// Stored results can be read, belong to existing units, meet clock and depth, and are the same after writing.
+// Stored results are readable, belong to existing units, meet the limits, and do not change when written again.
 func TestStored(t *testing.T) {
 	path := filepath.Join("..", "results", "timing", "figures.json")
 	text, err := os.ReadFile(path)
@@ -399,7 +399,7 @@ func TestStored(t *testing.T) {
 	}
 }
 
-// older reports whether a row comes from other RTL, or another table or timer, than the present one.
+// older reports whether the RTL or the model has changed since a row was computed.
 func older(t *testing.T, r Row) bool {
 	sources, err := syn.SourcesIn("../../..", r.Module)
 	if err != nil {
@@ -408,7 +408,7 @@ func older(t *testing.T, r Row) bool {
 	return r.Model != Model() || r.Sources != sources
 }
 
-// The table in REFERENCE.md shows all stored results, and marks those that are not from the present RTL and timer.
+// The table in REFERENCE.md shows all stored results, and marks those that older reports.
 func TestReference(t *testing.T) {
 	s, err := LoadFile(filepath.Join("..", "results", "timing", "figures.json"))
 	if err != nil {
@@ -465,8 +465,7 @@ func TestReference(t *testing.T) {
 	}
 }
 
-// The README's table of whole NPUs shows all stored results, and marks those that are not from the present RTL and
-// timer.
+// The README's table of whole NPUs shows all stored results, and marks those that older reports.
 func TestReadme(t *testing.T) {
 	s, err := LoadFile(filepath.Join("..", "results", "timing", "figures.json"))
 	if err != nil {
@@ -529,8 +528,8 @@ func TestStoreTogether(t *testing.T) {
 	}
 }
 
-// The parameters of units are those of the instances in npu_core.sv and npu_top.sv, by name and by value, with the
-// expressions evaluated by yosys.
+// The instances in npu_core.sv and npu_top.sv have the names and values of the units' parameters; yosys evaluates the
+// expressions.
 func TestUnits(t *testing.T) {
 	if _, err := exec.LookPath("yosys"); err != nil {
 		t.Fatal("yosys is missing: install the package yosys")
@@ -569,7 +568,7 @@ func TestUnits(t *testing.T) {
 			name, value, _ := strings.Cut(s, "=")
 			whole[name] = value
 		}
-		// a module with npu_core's parameters; its outputs are the instances' parameters and the values of Units
+		// the outputs of this module, which has npu_core's parameters, are the instances' parameters and the values of Units
 		var sv strings.Builder
 		sv.WriteString("module t (output logic done);\n")
 		for _, p := range slices.Concat(parameter.FindAllStringSubmatch(header, -1), parameter.FindAllStringSubmatch(top, -1)) {

@@ -11,13 +11,13 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// Unit is a module as built by a configuration, with arguments for hw/syn/synth.sh.
+// Unit is a module with the parameters that a configuration gives it.
 type Unit struct {
 	Module string
-	Set    []string // NAME=VALUE, in addition to npu_top's parameters of the same name
+	Set    []string // NAME=VALUE: parameters in addition to those that have the same names in npu_top
 }
 
-// Flags formats parameters for hw/syn's scripts.
+// Flags returns the arguments of hw/syn's scripts for parameters.
 func Flags(set []string) []string {
 	var args []string
 	for _, s := range set {
@@ -26,7 +26,7 @@ func Flags(set []string) []string {
 	return args
 }
 
-// Flow is a hash of the script and of the parameters that a module is synthesised with.
+// Flow returns a hash of a module's parameters and of the script that synthesises it.
 func Flow(script []byte, family, module string, d configs.Design, set []string) string {
 	h := sha256.New()
 	fmt.Fprintln(h, family, module, d.VerilatorParams(), set)
@@ -34,7 +34,7 @@ func Flow(script []byte, family, module string, d configs.Design, set []string) 
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// Top is npu_top's parameters on a board, in addition to the configuration's, as in hw/vivado/ip.
+// Top returns the parameters that npu_top has on a board in addition to the configuration's, as in hw/vivado/ip.
 func Top(b boards.Board, d configs.Design) []string {
 	if b.Folds(d.ABufWords) {
 		return []string{"FOLD=1"}
@@ -42,8 +42,8 @@ func Top(b boards.Board, d configs.Design) []string {
 	return nil
 }
 
-// Units returns the modules of npu_core and npu_top that are analysed separately. Their parameters are computed as in
-// npu_core.sv, for the board.
+// Units returns the modules of npu_core and npu_top that are analysed separately. It computes their parameters as
+// npu_core.sv does.
 func Units(b boards.Board, d configs.Design) []Unit {
 	wide := d.WideBytes()
 	lanes := wide / d.AXIBytes

@@ -7,11 +7,10 @@ import (
 	"strings"
 )
 
-// Reasons why a user's netlist is rejected, or estimated only in part. This file is not in Model, since no figure
-// depends on it.
+// This file is not in Model, since no figure depends on it.
 
-// Flat explains why Read would reject a module of yosys' json for its hierarchy: the module is missing, or contains
-// other modules of the file. Read reports all other errors.
+// Flat returns an error if a module of yosys' json is missing or contains other modules of the file. Read would reject
+// it too, but its error would not mention the hierarchy.
 func Flat(text []byte, top string) error {
 	type module struct {
 		Attributes map[string]json.RawMessage `json:"attributes"`
@@ -29,7 +28,7 @@ func Flat(text []byte, top string) error {
 	for _, name := range sortedKeys(doc.Modules) {
 		_, black := doc.Modules[name].Attributes["blackbox"]
 		_, white := doc.Modules[name].Attributes["whitebox"]
-		if !black && !white { // the vendor's cells
+		if !black && !white { // the others are the vendor's cells
 			names = append(names, name)
 		}
 	}
@@ -45,8 +44,8 @@ func Flat(text []byte, top string) error {
 	return nil
 }
 
-// Unseen describes which of the netlist's clocks the estimate does not cover: it treats every path as between two
-// edges of the same clock.
+// Unseen describes the clocks for which the estimate is wrong: it assumes that every path is between rising edges of the
+// same clock.
 func (n *Netlist) Unseen() []string {
 	var up, down string // a cell of each edge
 	clocks := map[int32]bool{}
@@ -94,12 +93,8 @@ func (n *Netlist) Unseen() []string {
 // clockOf follows a clock back through buffers and inverters to its source net.
 func (n *Netlist) clockOf(net int32) (source int32, inverted bool) {
 	for range n.cells { // a ring of buffers has no source
-		d := n.driver[net]
-		if d < 0 || n.pins[d].cell == portCell {
-			break
-		}
-		c := &n.cells[n.pins[d].cell]
-		if c.k.class != buffer && c.k.class != inverter {
+		c := n.source(net)
+		if c == nil || c.k.class != buffer && c.k.class != inverter {
 			break
 		}
 		in := int32(-1)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A missing module and a hierarchical one give other errors than unknown cells.
+// The errors for a missing module and for a hierarchical module differ from the error for an unknown cell.
 func TestFlat(t *testing.T) {
 	const text = `{"modules": {"LUT1": {"attributes": {"blackbox": "1"}}, "cnt": {"cells": {}},
 		"t": {"cells": {"u": {"type": "cnt"}, "l": {"type": "LUT1"}}}, "v": {"cells": {"l": {"type": "LUT1"}, "m": {"type": "FROB"}}}}}`
@@ -23,7 +23,7 @@ func TestFlat(t *testing.T) {
 	}
 }
 
-// The estimate is for one clock and one edge; anything else is reported.
+// Unseen reports every netlist with more than one clock or with both edges of a clock.
 func TestUnseen(t *testing.T) {
 	const (
 		edges  = "both edges"

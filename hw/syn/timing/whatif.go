@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Longer multiplies the delay of nets of up to 64 loads by nets (2: undo the calibration), and the extra delay of
-// larger ones by far. It shows how much a figure depends on the calibration and on estimated values.
+// Longer returns a table with longer nets, which shows how much a figure depends on the delays of nets. It multiplies
+// the delay for up to 64 loads by nets (2 undoes the calibration), and the extra delay for more loads by far.
 func (t *Table) Longer(nets, far float64) *Table {
 	l := *t
 	for _, d := range []*float64{&l.Net, &l.NetLog2, &l.NetIn} {
@@ -18,8 +18,8 @@ func (t *Table) Longer(nets, far float64) *Table {
 	return &l
 }
 
-// Graded returns the tables of a family for parts of a speed grade, such as -2. If there is none, or grade is 0, it
-// returns all tables of the family.
+// Graded returns the tables of a family for a speed grade, such as -2. If there is no such table, or grade is 0
+// (unknown), it returns all tables of the family.
 func Graded(family string, grade int) (list []*Table, found bool) {
 	for _, t := range ByFamily(family) {
 		if grade < 0 && strings.HasSuffix(t.Name, fmt.Sprint(grade)) {

@@ -1,7 +1,7 @@
-// Command timing estimates the clock that the RTL reaches (package hw/syn/timing). It runs hw/syn/synth.sh on units and
-// tops, finds their longest paths by the table of the part, and writes out/timing/summary.json. It fails if a path is
-// longer or deeper than the stored one in hw/syn/results/timing/figures.json. A stored figure of the same RTL,
-// parameters and flow is used without a new synthesis.
+// Command timing estimates the clock that the RTL reaches (package hw/syn/timing). It synthesises units and whole NPUs
+// with hw/syn/synth.sh, finds their longest paths by the table of the part, and writes out/timing/summary.json. It fails
+// if a path exceeds its limits, or is longer than stored in hw/syn/results/timing/figures.json. A stored figure of the
+// same RTL, parameters, flow and model is used without a new synthesis.
 //
 // Exit codes: 0 ok, 1 a path is too long or a figure too low, 2 usage, 3 a file is missing or not
 // understood, or -only names nothing, 5 a tool is missing.
@@ -114,7 +114,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 func (o *options) exclusive(fs *flag.FlagSet) (wrong error) {
 	fs.Visit(func(f *flag.Flag) {
 		switch {
-		case f.Name == "core" && o.core == "": // a file that a shell did not find
+		case f.Name == "core" && o.core == "": // for example a shell's search for the file that found nothing
 			wrong = cli.Errorf(cli.Input, "-core is empty: expected the path of picorv32.v (make setup)")
 		case f.Name == "only" && o.only == "":
 			wrong = errors.New("-only is empty")
@@ -171,10 +171,10 @@ func table(name string) *timing.Table {
 	return nil
 }
 
-// whatIf reports whether net delays differ from the tables: such figures are only printed.
+// whatIf reports whether net delays differ from the tables. Such figures are printed, but neither stored nor checked.
 func (o *options) whatIf() bool { return o.nets != 1 || o.far != 1 || o.every != 1 || o.distance != "" }
 
-// one prints the paths of a netlist, and to stderr what the estimate does not cover.
+// one prints the paths of one netlist, and warns on stderr if the estimate does not cover its clocks.
 func one(o options, w, stderr io.Writer) error {
 	text, err := os.ReadFile(o.netlist)
 	if err != nil {
@@ -217,7 +217,7 @@ func one(o options, w, stderr io.Writer) error {
 	return nil
 }
 
-// analyse finds the paths of a netlist, with net delays as the flags set them.
+// analyse finds the paths of a netlist, with the delays of nets that the flags ask for.
 func (o *options) analyse(n *timing.Netlist, t *timing.Table, keep int, ports bool) (*timing.Analysis, error) {
 	t, keep = t.Longer(o.nets*o.every, o.far*o.every), max(o.paths, keep)
 	if o.distance == "" {
@@ -263,15 +263,14 @@ type job struct {
 	limit                  float64 // ns; 0: the table's clock
 	sources, flow          string
 	always                 bool   // synthesised even if stored: other checks need its netlist
-	own                    string // name in -only of a configuration without stored figures; its figures are not checked
+	own                    string // for a user's configuration: its name in -only. Its figures are neither stored nor checked.
 	design                 configs.Design
 	tables                 []*timing.Table
 }
 
 func (j *job) name() string { return j.config + "/" + j.module }
 
-// pick returns the jobs that -only names. A name without a job is an error, which mentions -tops if that is missing.
-// A reference configuration has one family, that of its board.
+// pick returns the jobs that -only names. A name without a job is an error, which mentions -tops if the job needs it.
 func (o *options) pick(list []*job, stderr io.Writer) ([]*job, error) {
 	if o.only == "" {
 		return list, nil
@@ -307,8 +306,7 @@ func (o *options) pick(list []*job, stderr io.Writer) ([]*job, error) {
 	return append(slices.DeleteFunc(list, func(j *job) bool { return !wanted[j] }), own...), nil
 }
 
-// ofOwn returns the jobs of a configuration that is not a reference. -only names it by name or file, optionally with a
-// module.
+// ofOwn returns the jobs of a user's configuration, which -only names by name or file, optionally with a module.
 func (o *options) ofOwn(s string, warn func(format string, a ...any)) ([]*job, error) {
 	config, module := s, ""
 	if i := strings.LastIndexByte(s, '/'); i >= 0 && !strings.HasSuffix(s, ".yaml") {
@@ -319,12 +317,12 @@ func (o *options) ofOwn(s string, warn func(format string, a ...any)) ([]*job, e
 	}
 	d, err := configs.Load(config)
 	if err == nil {
-		err = errors.Join(d.Elaborates(), d.Built(), d.OwnName()) // the name is that of its build folder
+		err = errors.Join(d.Elaborates(), d.Built(), d.OwnName()) // its build folder has its name
 	}
 	if err != nil {
 		return nil, fmt.Errorf("-only %s: %w", s, err)
 	}
-	if strings.HasSuffix(config, ".yaml") { // the script runs at the root
+	if strings.HasSuffix(config, ".yaml") { // the script runs in the root folder
 		if config, err = filepath.Abs(config); err != nil {
 			return nil, fmt.Errorf("-only %s: %w", s, err)
 		}
@@ -372,7 +370,7 @@ func (o *options) ofOwn(s string, warn func(format string, a ...any)) ([]*job, e
 	return list, nil
 }
 
-// references are the checked configurations; nightly marks those that are not checked every time.
+// references are the configurations whose figures are stored and checked; nightly: only in the nightly run.
 var references = []struct {
 	config, family string
 	nightly        bool
@@ -423,7 +421,7 @@ func jobs(o *options, stderr io.Writer) ([]*job, error) {
 	return list, nil
 }
 
-// all runs every job that needs it; bad lists the figures that fail.
+// all runs every job whose figures are not stored or not current; bad lists the figures that fail.
 func all(ctx context.Context, o options, stdout, stderr io.Writer) (bad, err error) {
 	list, err := jobs(&o, stderr)
 	if err != nil {
@@ -527,7 +525,7 @@ func (o *options) run(ctx context.Context, j *job, stored *timing.Summary, path 
 	return rows, gates, nil
 }
 
-// stale lists the stored figures that are not from the present RTL and were not renewed in this run.
+// stale returns the keys of the stored figures whose RTL or model has changed and that this run did not compute anew.
 func stale(root, path string, now timing.Summary) ([]string, error) {
 	stored, err := timing.LoadFile(path)
 	if err != nil {
@@ -548,7 +546,7 @@ func stale(root, path string, now timing.Summary) ([]string, error) {
 	return old, nil
 }
 
-// stored returns a job's rows if all have the same RTL, parameters, flow, model and clock.
+// stored returns a job's stored rows if all of them are for today's RTL, parameters, flow, model and clock.
 func (j *job) stored(s *timing.Summary) []*timing.Row {
 	var rows []*timing.Row
 	for i, t := range j.tables {
@@ -562,7 +560,7 @@ func (j *job) stored(s *timing.Summary) []*timing.Row {
 	return rows
 }
 
-// core compares the tables with a core whose clock is published: no table may be faster than Vivado.
+// core compares the tables with the core's published clock: no table may be faster than Vivado.
 func core(ctx context.Context, o options, stdout, stderr io.Writer) error {
 	rtl, err := timing.WriteCore(o.root, o.core)
 	if err != nil {

@@ -163,7 +163,7 @@ func TestOwnConfiguration(t *testing.T) {
 	}
 }
 
-// Results for other RTL than the tree's are named, except those that were just updated.
+// stale names the results whose RTL has changed, except those that were just updated.
 func TestStale(t *testing.T) {
 	const root = "../../../.."
 	s, err := timing.LoadFile(root + "/hw/syn/results/timing/figures.json")
@@ -182,7 +182,7 @@ func TestStale(t *testing.T) {
 		}
 		return old
 	}
-	for i := range s.Rows { // as if all were current
+	for i := range s.Rows { // make all rows current
 		r := &s.Rows[i]
 		if r.Sources, err = syn.SourcesIn(root, r.Module); err != nil {
 			t.Fatal(err)

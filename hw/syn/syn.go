@@ -406,7 +406,7 @@ type exception struct {
 // most so many cells of a register (nil: any number).
 var without = []exception{
 	{"", "CREG", "gen_lane[*].rest", func(d configs.Design) int { return 2 * d.TC }}, // of the chains' heads; a link over C is none
-	{"", "OUT", "u_drain.gen_bias[*].u_ram.", nil},
+	{"", "OUT", "u_drain.gen_block[*].gen_lane[*].", nil},
 	{"", "OUT", "u_pool.u_table.", nil},
 	{"", "OUT", "u_res.u_beats.", nil},
 	{"", "OUT", "u_fbcb.", nil},

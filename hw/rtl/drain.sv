@@ -161,14 +161,14 @@ module drain #(
     Odd      = 4'd10,  // or the one behind it
     OddUp    = 4'd11
   } pick_e;
-  localparam int unsigned TAIL = 1 + CW + 1 + BW;          // of a token: what goes on into the queues
+  localparam int unsigned LANE = 1 + BW + 4;               // of a token: what the lanes need
   localparam int unsigned UW = $clog2(QUEUE + 1);
   logic          a_go, q_room, q_valid, q_ready, b_valid_q, b_go, b_load, c_valid_q, en, pop, empty;
   pick_e         pick;
   logic [READ-2:0]     way_q;                              // a bit a cycle
-  logic [TAIL+4+GW-1:0] token_q[READ-1];
-  logic [TAIL-1:0] r_tail;
-  logic            r_valid;
+  logic [1+CW+LANE+GW-1:0] token_q[READ-1];
+  logic            r_valid, r_last;
+  logic [CW-1:0]   r_cnt;
   logic [CW-1:0]   a_cnt, b_cnt_q, q_cnt;
   logic            q_last, b_last_q;
   logic [UW-1:0]   under_q;               // words read that have not come to B
@@ -203,8 +203,8 @@ module drain #(
   assign bank_free_o = state_q == StLast && !dw;
 
   // ---- on the way and in the queue
-  level #(.WIDTH(TAIL + 1)) u_token (
-    .clk_i, .d_i({rst_ni && way_q[READ-2], token_q[READ-2][GW+4+:TAIL]}), .q_o({r_valid, r_tail})
+  level #(.WIDTH(2 + CW)) u_token (
+    .clk_i, .d_i({rst_ni && way_q[READ-2], token_q[READ-2][GW+LANE+:1+CW]}), .q_o({r_valid, r_last, r_cnt})
   );
   always_ff @(posedge clk_i) begin
     token_q[0] <= {last_g, a_cnt, high_q, word_q, pick, group_q};
@@ -223,13 +223,13 @@ module drain #(
     .rst_ni,
     .valid_i(r_valid),
     .ready_o(q_room),
-    .wdata_i(r_tail[TAIL-1-:1+CW]),
+    .wdata_i({r_last, r_cnt}),
     .valid_o(q_valid),
     .ready_i(q_ready),
     .rdata_o({q_last, q_cnt})
   );
   logic unused_room;                      // under_q counts it
-  assign unused_room = ^{q_room, r_tail};
+  assign unused_room = q_room;
 
   // ---- the PE half of each lane is selected with the address
   always_comb begin
@@ -260,8 +260,8 @@ module drain #(
     logic [N*ACC-1:0]  group, q_acc, b_acc_q;
 
     level #(.WIDTH(GROUPS)) u_sel (.clk_i, .d_i(group_sel), .q_o(sel));
-    level #(.WIDTH(BW + 6)) u_token (
-      .clk_i, .d_i({rst_ni && way_q[READ-2], token_q[READ-2][GW+:BW+5]}), .q_o({valid, high, word, way})
+    level #(.WIDTH(1 + LANE)) u_token (
+      .clk_i, .d_i({rst_ni && way_q[READ-2], token_q[READ-2][GW+:LANE]}), .q_o({valid, high, word, way})
     );
     level #(.WIDTH(2)) u_layer (.clk_i, .d_i({dw, d.residual}), .q_o({dw_n, residual}));
     level #(.WIDTH(1)) u_done (.clk_i, .d_i(rst_ni && done_q[STAGES-1]), .q_o(done));

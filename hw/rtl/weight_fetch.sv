@@ -91,7 +91,8 @@ module weight_fetch #(
   logic          low_q;
   logic [5:0]    bfree_q;               // beats of the bias queue not promised
   logic [4:0]    chunk;
-  logic          is_bias, go, room, bias_pop, last_chunk;
+  logic          last_q;                // left_q is at most a request
+  logic          is_bias, go, room, bias_pop;
   logic [RW-1:0] freed;
   logic          dw, is_gemm, has_bias, lq_ready, replay;
   logic [31:0]   w_offset, w_bytes;
@@ -103,9 +104,12 @@ module weight_fetch #(
   assign w_bytes = (f.k == 2'd1) ? d.w_bytes_h : ((f.k == 2'd2) ? d.w_bytes_2 : d.w_bytes_1);
   assign replay = dw || f.order || w_bytes <= 32'(KEEP);
   assign is_bias = state_q == StBias;
-  assign last_chunk = left_q <= 28'(CHUNK);
-  assign chunk = last_chunk ? left_q[4:0] : 5'(CHUNK);
-  assign room = is_bias ? (bfree_q >= 6'(chunk)) : (free_q >= RW'(chunk));
+  assign chunk = last_q ? left_q[4:0] : 5'(CHUNK);
+  // for either size at once: whether a request leaves goes far, over the choice of a client
+  always_comb begin
+    if (is_bias) room = last_q ? bfree_q >= 6'(left_q[4:0]) : bfree_q >= 6'(CHUNK);
+    else room = last_q ? free_q >= RW'(left_q[4:0]) : free_q >= RW'(CHUNK);
+  end
 
   // kinds of the requests in flight: bias or weights
   logic kind_ready, k_bias, kind_valid;
@@ -190,6 +194,7 @@ module weight_fetch #(
           oh0_q <= '0;
           addr_q <= weight_base_i + AW'(d.bias_offset);
           left_q <= (28'(d.bias_count) + 28'(BPB - 1)) >> $clog2(BPB);
+          last_q <= 28'(d.bias_count) <= 28'(CHUNK * BPB);
           if (!lq_ready) begin
             state_q <= StRoom;
           end else if (!has_bias) begin
@@ -203,6 +208,7 @@ module weight_fetch #(
           if (go && req_ready_i) begin
             addr_q <= addr_q + AW'({chunk, {$clog2(AXI_BYTES) {1'b0}}});
             left_q <= left_q - 28'(chunk);
+            last_q <= last_q || left_q <= 28'(2 * CHUNK);
           end
           if (left_q == '0) begin
             state_q <= is_gemm ? StTile : StIdle;
@@ -212,13 +218,15 @@ module weight_fetch #(
         StTile: begin
           addr_q <= weight_base_i + AW'(w_offset);
           left_q <= 28'(w_bytes >> $clog2(AXI_BYTES));
+          last_q <= 28'(w_bytes >> $clog2(AXI_BYTES)) <= 28'(CHUNK);
           state_q <= StWeights;
         end
         StWeights: begin
           if (go && req_ready_i) begin
             addr_q <= addr_q + AW'({chunk, {$clog2(AXI_BYTES) {1'b0}}});
             left_q <= left_q - 28'(chunk);
-            if (last_chunk) state_q <= StNextTile;
+            last_q <= last_q || left_q <= 28'(2 * CHUNK);
+            if (last_q) state_q <= StNextTile;
           end
         end
         StNextTile: begin  // weights again for each row tile, if the ring does not keep them

@@ -58,7 +58,7 @@ func drainLevels(d configs.Design, words int) int {
 		layers++ // whose sums are that unit's
 	}
 	blocks := (d.Drain + block - 1) / block
-	return n + 3 + count + word + end + blocks*(d.TC/d.Drain+word+6+layers+1+queue(8)+1+end+layer)
+	return n + 2 + count + end + blocks*(d.TC/d.Drain+word+6+layers+1+queue(8)+1+end+layer)
 }
 
 // CheckLevels returns an error where the netlist (yosys' JSON) has another number of them than the design, as where equal

@@ -12,6 +12,9 @@ module weight_fetch_checker #(
     input logic          rst_ni,
     input logic [RW-1:0] free_i,
     input logic [5:0]    bfree_i,
+    input logic          asks_i,
+    input logic          last_i,
+    input logic          few_i,
     input logic          asked_i,
     input logic [15:0]   beats_i,
     input logic          taken_i,
@@ -32,6 +35,7 @@ module weight_fetch_checker #(
     if (rst_ni) begin
       assert (32'(free_i) <= WRING_BEATS) else $error("weight_fetch: more room than the ring has");
       assert (32'(bfree_i) <= BFIFO) else $error("weight_fetch: more room than the bias queue has");
+      assert (!asks_i || last_i == few_i) else $error("weight_fetch: the last request is not known");
       assert (!rsp_valid_i || kind_known_i) else $error("weight_fetch: an answer without its kind");
       assert (!bias_push_i || bias_ready_i) else $error("weight_fetch: the bias queue runs over");
     end
@@ -68,6 +72,9 @@ bind weight_fetch weight_fetch_checker #(
     .rst_ni,
     .free_i       (free_q),
     .bfree_i      (bfree_q),
+    .asks_i       (state_q == StBias || state_q == StWeights),
+    .last_i       (last_q),
+    .few_i        (left_q <= 28'(CHUNK)),
     .asked_i      (req_valid_o && req_ready_i && !is_bias),
     .beats_i      (req_beats_o),
     .taken_i      (ring_valid_o && ring_ready_i),

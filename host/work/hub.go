@@ -27,7 +27,7 @@ import (
 type Hub struct {
 	Dir      string
 	Needs    Needs
-	Retries  int           // how many times a shard is handed out
+	Retries  int           // how many times a shard may be handed out
 	Ack      time.Duration // time within which a worker must report that it is still working
 	Log      *slog.Logger
 	Progress func(done int)
@@ -56,18 +56,18 @@ type Copies struct {
 	Dropped int `json:"dropped"` // second results
 }
 
-// worker is what the hub knows of a worker.
+// worker holds the hub's knowledge about a worker.
 type worker struct {
 	shard        int // 0: none
 	since, heard time.Time
 	done         int
-	unable       string // why it does no shard
+	unable       string // reason why the worker cannot do any shard
 }
 
 // ErrFailed means that some shards have no result.
 var ErrFailed = errors.New("shards without a result")
 
-// ErrHub means that the question has a hub.
+// ErrHub means that the question already has a hub.
 var ErrHub = errors.New("another hub at this NATS server has this question: expected one; its results will be in its folder")
 
 // Lock keeps other hubs out of a folder until the file is closed or the process ends.
@@ -79,7 +79,8 @@ func Lock(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// URL is where other machines reach a server: this machine's name is in place of an address that stands for all of its own.
+// URL returns the address at which other machines reach a server: if the server listens on all addresses of this
+// machine, the machine's name replaces the address.
 func URL(s *Server) (string, error) {
 	at, err := url.Parse(s.ClientURL())
 	if err != nil || !net.ParseIP(at.Hostname()).IsUnspecified() {
@@ -90,8 +91,7 @@ func URL(s *Server) (string, error) {
 	return at.String(), err
 }
 
-// Run publishes the shards that have no result. It returns when all have one, or when each of the others has failed too
-// often.
+// Run publishes the shards that have no result. It returns when every shard has a result or has failed too often.
 func (h *Hub) Run(ctx context.Context, nc *nats.Conn) error {
 	q, err := shard.Asked(h.Dir)
 	if err != nil {
@@ -110,20 +110,7 @@ func (h *Hub) Run(ctx context.Context, nc *nats.Conn) error {
 		return err
 	}
 	defer func() { _ = told.Unsubscribe() }()
-	if h.queue, err = create(ctx, nc, short(q)); err != nil {
-		return err
-	}
-	if err := h.inputs(ctx); err != nil {
-		return err
-	}
-	meta, err := (&campaign{*q, h.Needs}).metadata()
-	if err != nil {
-		return err
-	}
-	consumer, err := h.queue.stream.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{
-		Durable: short(q), FilterSubject: h.subject("*"), AckPolicy: jetstream.AckExplicitPolicy, AckWait: h.Ack, MaxDeliver: h.Retries, Metadata: meta,
-		MaxAckPending: shard.Most,
-	})
+	consumer, err := h.publish(ctx, nc)
 	if err != nil {
 		return err
 	}
@@ -134,44 +121,74 @@ func (h *Hub) Run(ctx context.Context, nc *nats.Conn) error {
 	defer func() { _ = watch.Stop() }()
 	tick := time.NewTicker(min(h.Ack/4, time.Second))
 	defer tick.Stop()
-	idle := 1 // number of ticks at which no worker had a shard; it begins at 1, so unpublished shards count as lost at once
+	idle := 1 // 1 instead of 0, so that the first tick publishes all shards: no worker has one then
 	for len(h.missing) > len(h.failed) {
 		h.Progress(q.Shards - len(h.missing))
+		var err error
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			err = ctx.Err()
 		case info := <-watch.Updates():
 			if info != nil && !info.Deleted {
-				if err := h.collect(ctx, info); err != nil {
-					return err
-				}
+				err = h.collect(ctx, info)
 			}
 		case <-tick.C:
-			at, err := consumer.Info(ctx)
-			if errors.Is(err, jetstream.ErrConsumerNotFound) { // another hub of this question has ended
-				return err
-			}
-			if err != nil {
-				h.Log.Warn("the queue does not answer", "error", err)
-				continue
-			}
-			if idle++; at.NumPending > 0 || at.NumAckPending > 0 {
-				idle = 0
-			}
-			if at.NumPending == 0 && at.NumWaiting > 0 {
-				if err := h.copy(ctx); err != nil {
-					return err
-				}
-			}
-			if idle >= 2 {
-				if err := h.again(ctx); err != nil {
-					return err
-				}
-				idle = 0
-			}
+			idle, err = h.supervise(ctx, consumer, idle)
+		}
+		if err != nil {
+			return err
 		}
 	}
-	if err := h.queue.withdraw(ctx, short(q)); err != nil {
+	return h.end(ctx)
+}
+
+// publish creates the question's queue with its inputs. It returns the consumer that gives workers their shards.
+func (h *Hub) publish(ctx context.Context, nc *nats.Conn) (jetstream.Consumer, error) {
+	var err error
+	if h.queue, err = create(ctx, nc, short(&h.q)); err != nil {
+		return nil, err
+	}
+	if err := h.inputs(ctx); err != nil {
+		return nil, err
+	}
+	meta, err := (&campaign{h.q, h.Needs}).metadata()
+	if err != nil {
+		return nil, err
+	}
+	return h.queue.stream.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{
+		Durable: short(&h.q), FilterSubject: h.subject("*"), AckPolicy: jetstream.AckExplicitPolicy, AckWait: h.Ack, MaxDeliver: h.Retries, Metadata: meta,
+		MaxAckPending: shard.Most,
+	})
+}
+
+// supervise gives out a slow worker's shard again, and publishes lost shards. before and idle are the numbers of ticks in a
+// row at which no worker had a shard, without and with this one.
+func (h *Hub) supervise(ctx context.Context, consumer jetstream.Consumer, before int) (idle int, err error) {
+	at, err := consumer.Info(ctx)
+	if errors.Is(err, jetstream.ErrConsumerNotFound) { // another hub of this question has ended
+		return before, err
+	}
+	if err != nil {
+		h.Log.Warn("the queue does not answer", "error", err)
+		return before, nil
+	}
+	if at.NumPending == 0 && at.NumAckPending == 0 {
+		idle = before + 1
+	}
+	if at.NumPending == 0 && at.NumWaiting > 0 {
+		if err := h.copy(ctx); err != nil {
+			return idle, err
+		}
+	}
+	if idle >= 2 {
+		return 0, h.again(ctx)
+	}
+	return idle, nil
+}
+
+// end withdraws the question. It returns an error that lists the failed shards.
+func (h *Hub) end(ctx context.Context) error {
+	if err := h.queue.withdraw(ctx, short(&h.q)); err != nil {
 		h.Log.Warn("the question is still at the server", "error", err)
 	}
 	if c := h.copies; c.Given > 0 {
@@ -184,10 +201,10 @@ func (h *Hub) Run(ctx context.Context, nc *nats.Conn) error {
 	for _, i := range slices.Sorted(maps.Keys(h.failed)) {
 		why = append(why, fmt.Sprintf("shard %d: %s", i, h.failed[i]))
 	}
-	return fmt.Errorf("%w: %d of %d:\n  %s", ErrFailed, len(why), q.Shards, strings.Join(why, "\n  "))
+	return fmt.Errorf("%w: %d of %d:\n  %s", ErrFailed, len(why), h.q.Shards, strings.Join(why, "\n  "))
 }
 
-// listen subscribes to what workers say, unless another hub of the question has done so.
+// listen subscribes to the workers' messages. It returns ErrHub if the question already has a hub.
 func (h *Hub) listen(ctx context.Context, nc *nats.Conn) (*nats.Subscription, error) {
 	once, stop := context.WithTimeout(ctx, 2*time.Second)
 	defer stop()

@@ -36,11 +36,11 @@ type Worker struct {
 	failed int               // number of shards that failed without one between that did not
 }
 
-// known is what a worker knows of a question.
+// known holds a worker's knowledge about a question.
 type known struct {
 	queue  *queue
 	dir    string // its folder, if it has one
-	unable string // why the worker does none of its shards
+	unable string // reason why the worker cannot do any of the question's shards
 	ready  bool   // its folder is prepared
 	done   bool   // the worker has done a shard of it
 }
@@ -90,7 +90,7 @@ func (w *Worker) Join(ctx context.Context, nc *nats.Conn) error {
 	return nil
 }
 
-// round computes a shard of each question, as far as this worker can.
+// round computes one shard of each question whose shards this worker can do.
 func (w *Worker) round(ctx context.Context) (some bool, err error) {
 	if w.queue == nil {
 		if w.queue, err = find(ctx, w.nc); err != nil {
@@ -147,7 +147,7 @@ func (w *Worker) round(ctx context.Context) (some bool, err error) {
 	return some, err
 }
 
-// of returns what the worker knows of a question.
+// of returns the worker's knowledge about a question.
 func (w *Worker) of(question string) *known {
 	if w.known[question] == nil {
 		w.known[question] = &known{}
@@ -155,7 +155,7 @@ func (w *Worker) of(question string) *known {
 	return w.known[question]
 }
 
-// turn takes up the queue of a question.
+// turn switches the worker to the stores of a question. It opens them at their first use.
 func (w *Worker) turn(ctx context.Context, question string, k *known) (err error) {
 	if k.queue == nil {
 		if k.queue, err = w.queue.stores(ctx, question); err != nil {
@@ -244,7 +244,7 @@ func (w *Worker) one(ctx context.Context, info *jetstream.ConsumerInfo, c *campa
 		some = true
 		err = w.do(ctx, m, c, info.Config.AckWait)
 	}
-	if ended := batch.Error(); !errors.Is(ended, jetstream.ErrConsumerDeleted) { // else the question was withdrawn, all done
+	if ended := batch.Error(); !errors.Is(ended, jetstream.ErrConsumerDeleted) { // otherwise all shards are done and the question was withdrawn
 		err = errors.Join(err, ended)
 	}
 	return some, err
@@ -258,7 +258,7 @@ func (w *Worker) do(ctx context.Context, m jetstream.Msg, c *campaign, wait time
 		return errors.Join(err, m.TermWithReason(err.Error()))
 	}
 	if _, err := w.queue.results.GetInfo(ctx, strconv.Itoa(i)); err == nil || !w.wanted(ctx, &c.Question, i) {
-		return m.DoubleAck(ctx) // another worker, which had been taken for lost or was faster, has stored the result
+		return m.DoubleAck(ctx) // another worker has stored the result: it was faster, or was wrongly taken for lost
 	}
 	living, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -289,7 +289,7 @@ func (w *Worker) do(ctx context.Context, m jetstream.Msg, c *campaign, wait time
 		return m.Term()
 	}
 	if err != nil {
-		if errors.Is(err, ErrUnable) && !k.done { // no try; where it has done others, the shard may be the cause: others get it as if it were new
+		if errors.Is(err, ErrUnable) && !k.done { // this does not count as an attempt: the shard is published anew for other workers. After a successful shard (done), the cause may be this shard.
 			k.unable = err.Error()
 			if _, told := w.queue.js.Publish(ctx, m.Subject(), nil); told == nil {
 				return errors.Join(err, m.TermWithReason(err.Error()))
@@ -300,7 +300,7 @@ func (w *Worker) do(ctx context.Context, m jetstream.Msg, c *campaign, wait time
 		return errors.Join(err, told, m.NakWithDelay(time.Second))
 	}
 	k.done = true
-	if err := m.DoubleAck(ctx); err != nil { // its result is there, so a worker that gets it again acknowledges it at once
+	if err := m.DoubleAck(ctx); err != nil { // the result is stored, so a worker that gets the shard again acknowledges it at once
 		w.Log.Info("shard done, not acknowledged", "question", short(&c.Question), "shard", i, "error", err)
 	}
 	return nil

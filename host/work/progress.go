@@ -27,12 +27,12 @@ func (h *Hub) begin(q *shard.Question, missing map[int]bool) {
 	h.workers, h.copied, h.started, h.began = map[string]*worker{}, map[int]string{}, map[int]time.Time{}, time.Now()
 }
 
-// beat notes that a worker has a shard, and answers if that has a result.
+// beat records that a worker has a shard. Its answer is over if the shard already has a result.
 func (h *Hub) beat(m *nats.Msg) {
 	var b beat
 	err := json.Unmarshal(m.Data, &b)
 	if err == nil && b.Hub {
-		_ = m.Respond(nil) // it asks again when it is started again
+		_ = m.Respond(nil) // the answer tells the other hub that this question has one
 		return
 	}
 	if err != nil || len(b.Worker) > 200 || b.Shard < 1 && b.Unable == "" || b.Shard > h.q.Shards {
@@ -64,10 +64,11 @@ func (h *Hub) beat(m *nats.Msg) {
 		}
 		w.heard = now
 	}
-	_ = m.Respond([]byte(answer)) // without an answer the worker goes on
+	_ = m.Respond([]byte(answer)) // a worker that gets no answer continues
 }
 
-// copy gives out a second time the shard that its worker has had longest, if that is longer than shards have taken so far.
+// copy gives out a slow shard a second time: the shard that a worker has had longest, if it has had it for longer than
+// shards take on average.
 func (h *Hub) copy(ctx context.Context) error {
 	h.mu.Lock()
 	var slow *worker
@@ -131,18 +132,18 @@ func (h *Hub) fail(i int, why string) {
 	h.Log.Error("shard failed", "shard", i, "why", why)
 }
 
-// Status is where a hub stands.
+// Status is the progress of a hub.
 type Status struct {
 	Schema  string         `json:"schema"`
 	Program string         `json:"program"`
 	Args    []string       `json:"args"`
 	Shards  int            `json:"shards"`
 	Done    int            `json:"done"`
-	Refused int            `json:"refused"` // results that were no results
+	Refused int            `json:"refused"` // number of results that were invalid
 	Failed  []Failure      `json:"failed"`
 	Workers []WorkerStatus `json:"workers"`
 	Copies  Copies         `json:"copies"`
-	Minute  float64        `json:"shards_per_minute"` // since the hub began; 0: none is done yet
+	Minute  float64        `json:"shards_per_minute"` // mean since the hub began; 0: no shard is done yet
 	Left    float64        `json:"seconds_left"`      // at this rate
 }
 
@@ -152,17 +153,17 @@ type Failure struct {
 	Why   string `json:"why"`
 }
 
-// WorkerStatus is what a worker does.
+// WorkerStatus is the current state of a worker.
 type WorkerStatus struct {
 	Name    string  `json:"name"`
 	Shard   int     `json:"shard"`   // 0: none
-	Seconds float64 `json:"seconds"` // with it
-	Heard   float64 `json:"heard_s"` // how long ago
+	Seconds float64 `json:"seconds"` // s since the worker has had the shard
+	Heard   float64 `json:"heard_s"` // time since the worker's last message
 	Done    int     `json:"done"`
-	Unable  string  `json:"unable,omitempty"` // why it does no shard
+	Unable  string  `json:"unable,omitempty"` // reason why the worker cannot do any shard
 }
 
-// Status returns where the hub stands.
+// Status returns the hub's progress.
 func (h *Hub) Status() *Status {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -71,7 +71,7 @@ func (s *Script) Kubernetes() (string, error) {
 		"spec": object{
 			"completionMode": "Indexed", "completions": s.Question.Shards, "parallelism": min(s.Question.Shards, mostTasks),
 			"backoffLimitPerIndex": s.Retries - 1, "maxFailedIndexes": s.Question.Shards,
-			"podFailurePolicy": object{"rules": []object{{ // usage, input or a missing tool: no better the next time
+			"podFailurePolicy": object{"rules": []object{{ // usage errors, bad input and missing tools: another attempt would fail too
 				"action": "FailIndex", "onExitCodes": object{"operator": "In", "values": []int{2, 3, 5}},
 			}}},
 			"template": object{"spec": object{

@@ -35,25 +35,25 @@ const (
 // over is the answer to a worker whose shard has a result.
 const over = "over"
 
-// beat is a worker's message that it works on a shard, or why it does none of a question.
+// beat is a worker's message that it works on a shard, or that it cannot do any shard of a question (Unable).
 type beat struct {
 	Worker string `json:"worker"`
 	Shard  int    `json:"shard,omitempty"`
 	Unable string `json:"unable,omitempty"`
-	Hub    bool   `json:"hub,omitempty"` // it is from a hub, which wants to know whether the question has one
+	Hub    bool   `json:"hub,omitempty"` // the sender is a hub that asks whether the question already has a hub
 }
 
 // short is an abbreviated id of a question, for names of limited length.
 func short(q *shard.Question) string { return q.ID()[:16] }
 
-// Needs says what a shard needs, or what a worker has.
+// Needs describes what a shard needs, or what a worker's machine has.
 type Needs struct {
 	Tools  []string // "simulator", "yosys", "board", "gpu", or any other name that hub and worker agree on
 	Cores  int
 	Memory int // GiB
 }
 
-// Meets reports whether a worker that has these can compute a shard that needs n.
+// Meets reports whether a worker with has can compute a shard with the needs n.
 func (has Needs) Meets(n Needs) bool {
 	for _, t := range n.Tools {
 		if !slices.Contains(has.Tools, t) {
@@ -63,7 +63,7 @@ func (has Needs) Meets(n Needs) bool {
 	return has.Cores >= n.Cores && has.Memory >= n.Memory
 }
 
-// String lists what it has.
+// String lists the tools, cores and memory.
 func (has Needs) String() string {
 	return fmt.Sprintf("%s, %d cores, %d GiB", cmp.Or(strings.Join(has.Tools, ", "), "no tools"), has.Cores, has.Memory)
 }
@@ -92,7 +92,8 @@ type report struct {
 	Why    string `json:"why"`
 }
 
-// queue has those parts of JetStream that hub and worker use: the stream of all questions, and the stores of one.
+// queue has the parts of JetStream that hub and worker use: the stream of all questions, and the stores of one
+// question.
 type queue struct {
 	js      jetstream.JetStream
 	stream  jetstream.Stream
@@ -147,7 +148,8 @@ func opened(errs []error) error {
 	return nil
 }
 
-// withdraw removes a question and all that is stored of it. Workers are not asked any more once its consumer is gone.
+// withdraw removes a question and everything that is stored for it. Workers are not asked any more once its consumer is
+// gone.
 func (q *queue) withdraw(ctx context.Context, question string) error {
 	return errors.Join(
 		q.stream.DeleteConsumer(ctx, question),
@@ -188,17 +190,17 @@ func get(ctx context.Context, from jetstream.ObjectStore, name string, most uint
 		return nil, info, err
 	}
 	defer object.Close()
-	text, err := io.ReadAll(io.LimitReader(object, int64(most)+1)) // Size is what its writer says
+	text, err := io.ReadAll(io.LimitReader(object, int64(most)+1)) // the writer states Size, which may be wrong
 	if err == nil && uint64(len(text)) != info.Size {
 		err = fmt.Errorf("%s: %w: %d bytes or more, expected %d", name, shard.ErrResult, len(text), info.Size)
 	}
 	return text, info, err
 }
 
-// shortest is how long to wait for an object without bytes.
+// shortest is the time limit for reading an empty object.
 var shortest = 10 * time.Second
 
-// patience is how long to wait for so many bytes.
+// patience is the time limit for reading an object of a size.
 func patience(size uint64) time.Duration {
 	return shortest + time.Duration(size)*time.Microsecond // 1 MB/s
 }

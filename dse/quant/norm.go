@@ -41,10 +41,44 @@ func normaliseTwice(g *graph.Graph, channels [][]float64, front []*spread, o Opt
 	twice := *g
 	twice.Tensors, twice.Exits, twice.Nodes = slices.Clone(g.Tensors), slices.Clone(g.Exits), slices.Clone(g.Nodes)
 	producers := g.Producers()
+	coarse, wide := unevenNorms(g, channels, front, o)
+	for k, i := range slices.Concat(coarse, wide) {
+		room := abi.LMax * 4 / 5 // layers: the compiler needs the rest to copy maps and split sums
+		if k < len(coarse) {
+			room = abi.LMax * 9 / 10
+		}
+		r, ok := rootOf(g.Nodes[i].Function, unseenBy*front[i].hi)
+		if !ok { // it is clipped from above
+			continue
+		}
+		times, products := meanOf(&g.Nodes[i]), productsOf(g, g.Nodes[i].Output)
+		r.k, r.epsilon = r.k/math.Sqrt(times), r.epsilon/times
+		more := moreLayers
+		if r.clips {
+			more++
+		}
+		if len(twice.Nodes)+more+len(products)-1 > room {
+			break
+		}
+		n := second{twice: &twice, node: i, is: r, mean: g.Nodes[i], square: g.Nodes[producers[g.Nodes[i].Inputs[0]]], c: g.Tensors[g.Nodes[i].Inputs[0]].C}
+		if times != 1 {
+			n.mean.Weights = slices.Repeat([]float32{1 / float32(n.c)}, n.c*n.c)
+			twice.Nodes[i].Weights = n.mean.Weights
+		}
+		n.add(products, front[i].least()/times, front[i].hi/times)
+	}
+	if len(twice.Nodes) == len(g.Nodes) {
+		return g, nil
+	}
+	return &twice, twice.Arrange()
+}
+
+// unevenNorms returns the norms for which one norm is not enough: their smallest variance has too few steps (coarse), or their
+// variances differ too much (wide).
+func unevenNorms(g *graph.Graph, channels [][]float64, front []*spread, o Options) (coarse, wide []int) {
 	step := func(i int) float64 {
 		return math.Ldexp(1, -fraction(orOne(slices.Max(channels[g.Nodes[i].Inputs[0]])*o.Headroom), maxFrac))
 	}
-	var coarse, wide []int // nodes, by why one norm is not enough
 	for i := range g.Nodes {
 		if front[i] == nil || !front[i].norm || front[i].least() == 0 || meanOf(&g.Nodes[i]) == 0 {
 			continue
@@ -56,92 +90,94 @@ func normaliseTwice(g *graph.Graph, channels [][]float64, front []*spread, o Opt
 			wide = append(wide, i)
 		}
 	}
-	for k, i := range slices.Concat(coarse, wide) {
-		room := abi.LMax * 4 / 5 // layers: the compiler needs the rest to copy maps and split sums
-		if k < len(coarse) {
-			room = abi.LMax * 9 / 10
+	return coarse, wide
+}
+
+// second adds a second norm to a graph, before the existing one.
+type second struct {
+	twice        *graph.Graph
+	node         int  // the existing norm
+	is           root // its function
+	mean, square graph.Node
+	c            int // channels
+}
+
+// add adds the norm. least and most are the smallest and the largest variance.
+func (n *second) add(products []int, least, most float64) {
+	r, largest := n.first(least, most)
+	product := graph.Node{Op: graph.Mul, Residual: graph.None}
+	first := map[graph.TensorID]graph.TensorID{} // by a product's input: its product with the first norm
+	for _, p := range products {
+		in := slices.Clone(n.twice.Nodes[p].Inputs)
+		k := slices.IndexFunc(in, func(t graph.TensorID) bool { return t != n.mean.Output })
+		of := in[k]
+		if _, ok := first[of]; !ok {
+			in[1-k] = r
+			first[of] = n.then(product, n.twice.Nodes[p], " (first)", graph.Unseen{By: firstOff}, in...)
 		}
-		root, times := g.Nodes[i], meanOf(&g.Nodes[i])
-		least, most := front[i].least()/times, front[i].hi/times
-		squared, products := root.Inputs[0], productsOf(g, root.Output)
-		is, ok := rootOf(root.Function, unseenBy*front[i].hi)
-		is.k, is.epsilon = is.k/math.Sqrt(times), is.epsilon/times
-		if !ok { // it is clipped from above
-			continue
-		}
-		more := moreLayers
-		if is.clips {
-			more++
-		}
-		if len(twice.Nodes)+more+len(products)-1 > room {
-			break
-		}
-		square := g.Nodes[producers[squared]]
-		x, c, epsilon := square.Inputs[0], g.Tensors[squared].C, is.epsilon
-		if times != 1 {
-			root.Weights = slices.Repeat([]float32{1 / float32(c)}, c*c)
-			twice.Nodes[i].Weights = root.Weights
-		}
-		// then adds a node whose output has the shape of another's.
-		then := func(n graph.Node, like graph.Node, suffix string, u graph.Unseen, in ...graph.TensorID) graph.TensorID {
-			t := g.Tensors[like.Output]
-			t.Name += suffix
-			n.Name, n.Inputs, n.Output, n.Unseen = like.Name+suffix, in, graph.TensorID(len(twice.Tensors)), &u
-			n.ClampLo, n.ClampHi = float32(math.Inf(-1)), float32(math.Inf(1))
-			twice.Tensors, twice.Nodes = append(twice.Tensors, t), append(twice.Nodes, n)
-			return n.Output
-		}
-		each := graph.Node{Op: graph.Conv, Residual: graph.None, Window: graph.Window{KH: 1, KW: 1, SH: 1, SW: 1}, Groups: c, Weights: slices.Repeat([]float32{1}, c), Bias: make([]float32, c)}
-		product := graph.Node{Op: graph.Mul, Residual: graph.None}
-		abs, mean, sum := each, root, each
-		abs.Function = &graph.Function{Name: "Abs"}
-		m := then(abs, square, " (magnitudes)", graph.Unseen{}, x)
-		seen := math.Sqrt(least)
-		low := max(seen/plain, min(seen, math.Sqrt(most)/span))
-		own := &graph.Function{Name: "Clip", Alpha: low, Beta: anywhere}
-		mean.Function = &graph.Function{Name: "Pow", Alpha: -0.5, Of: []*graph.Function{{Name: "Line", Alpha: 1, Beta: epsilon, Of: []*graph.Function{{Name: "Mul", Of: []*graph.Function{own, own}}}}}}
-		most = mean.Function.At(0)
-		r := then(mean, root, " (first)", graph.Unseen{Front: [2]float64{low, seen}, Most: most}, m)
-		first := map[graph.TensorID]graph.TensorID{} // by a product's input: the same after the first norm
-		for _, p := range products {
-			in := slices.Clone(twice.Nodes[p].Inputs)
-			k := slices.IndexFunc(in, func(t graph.TensorID) bool { return t != root.Output })
-			of := in[k]
-			if _, ok := first[of]; !ok {
-				in[1-k] = r
-				first[of] = then(product, g.Nodes[p], " (first)", graph.Unseen{By: firstOff}, in...)
-			}
-			twice.Nodes[p].Inputs = []graph.TensorID{first[of], root.Output}
-		}
-		y := first[x]
-		s := then(product, square, " (again)", graph.Unseen{By: firstOff * firstOff}, y, y)
-		if epsilon > negligible*least {
-			sum.Weights, sum.Residual = slices.Repeat([]float32{float32(epsilon)}, c), s
-			of, by := then(product, root, " (squared)", graph.Unseen{Most: most * most}, r, r), graph.Unseen{By: firstOff * firstOff}
-			if is.clips { // Max(mean, e) is e + Max(mean - e, 0)
-				less, beyond := each, root
-				less.Weights = slices.Repeat([]float32{float32(-epsilon)}, c)
-				beyond.Function, beyond.Residual = nil, then(less, root, " (less epsilon)", graph.Unseen{Most: epsilon * most * most}, of)
-				sum.Residual = then(beyond, root, " (beyond epsilon)", by, s)
-				twice.Nodes[len(twice.Nodes)-1].ClampLo = 0
-				s, sum.Name, sum.Output = of, root.Name, root.Output
-				sum.ClampLo, sum.ClampHi = root.ClampLo, root.ClampHi
-				twice.Nodes[i] = sum
-			} else {
-				s = then(sum, square, " (and epsilon)", by, of)
-			}
-		}
-		again := &twice.Nodes[i]
-		again.Inputs, again.Unseen = []graph.TensorID{s}, &graph.Unseen{Front: [2]float64{1. / (firstOff * firstOff), firstOff * firstOff}, By: firstOff}
-		again.Function = &graph.Function{Name: "Pow", Alpha: -0.5, Of: []*graph.Function{{Name: "Clip", Alpha: 0.25 / (firstOff * firstOff), Beta: anywhere}}}
-		if is.k != 1 {
-			again.Function = (&graph.Function{Name: "Line", Alpha: is.k}).After(again.Function)
-		}
+		n.twice.Nodes[p].Inputs = []graph.TensorID{first[of], n.mean.Output}
 	}
-	if len(twice.Nodes) == len(g.Nodes) {
-		return g, nil
+	y := first[n.square.Inputs[0]]
+	s := n.then(product, n.square, " (again)", graph.Unseen{By: firstOff * firstOff}, y, y)
+	if n.is.epsilon > negligible*least {
+		of := n.then(product, n.mean, " (squared)", graph.Unseen{Most: largest * largest}, r, r)
+		s = n.epsilon(s, of, largest)
 	}
-	return &twice, twice.Arrange()
+	again := &n.twice.Nodes[n.node]
+	again.Inputs, again.Unseen = []graph.TensorID{s}, &graph.Unseen{Front: [2]float64{1. / (firstOff * firstOff), firstOff * firstOff}, By: firstOff}
+	again.Function = &graph.Function{Name: "Pow", Alpha: -0.5, Of: []*graph.Function{{Name: "Clip", Alpha: 0.25 / (firstOff * firstOff), Beta: anywhere}}}
+	if n.is.k != 1 {
+		again.Function = (&graph.Function{Name: "Line", Alpha: n.is.k}).After(again.Function)
+	}
+}
+
+// first adds the first norm. It returns r and the largest value of r.
+func (n *second) first(least, most float64) (r graph.TensorID, largest float64) {
+	abs, mean := n.each(1), n.mean
+	abs.Function = &graph.Function{Name: "Abs"}
+	m := n.then(abs, n.square, " (magnitudes)", graph.Unseen{}, n.square.Inputs[0])
+	seen := math.Sqrt(least)
+	low := max(seen/plain, min(seen, math.Sqrt(most)/span))
+	own := &graph.Function{Name: "Clip", Alpha: low, Beta: anywhere}
+	mean.Function = &graph.Function{Name: "Pow", Alpha: -0.5, Of: []*graph.Function{{Name: "Line", Alpha: 1, Beta: n.is.epsilon, Of: []*graph.Function{{Name: "Mul", Of: []*graph.Function{own, own}}}}}}
+	largest = mean.Function.At(0)
+	return n.then(mean, n.mean, " (first)", graph.Unseen{Front: [2]float64{low, seen}, Most: largest}, m), largest
+}
+
+// epsilon adds epsilon r^2 to the mean of the squares s. It returns the tensor that the existing norm then reads. of is
+// r^2, and largest the largest r.
+func (n *second) epsilon(s, of graph.TensorID, largest float64) graph.TensorID {
+	e, by := n.is.epsilon, graph.Unseen{By: firstOff * firstOff}
+	sum := n.each(float32(e))
+	sum.Residual = s
+	if !n.is.clips {
+		return n.then(sum, n.square, " (and epsilon)", by, of)
+	}
+	// Max(mean, e) is e + Max(mean - e, 0)
+	less, beyond := n.each(float32(-e)), n.mean
+	beyond.Function, beyond.Residual = nil, n.then(less, n.mean, " (less epsilon)", graph.Unseen{Most: e * largest * largest}, of)
+	sum.Residual = n.then(beyond, n.mean, " (beyond epsilon)", by, s)
+	n.twice.Nodes[len(n.twice.Nodes)-1].ClampLo = 0
+	sum.Name, sum.Output = n.mean.Name, n.mean.Output
+	sum.ClampLo, sum.ClampHi = n.mean.ClampLo, n.mean.ClampHi
+	n.twice.Nodes[n.node] = sum
+	return of
+}
+
+// then adds a node whose output has the shape of another node's output.
+func (n *second) then(node, like graph.Node, suffix string, u graph.Unseen, in ...graph.TensorID) graph.TensorID {
+	g := n.twice
+	t := g.Tensors[like.Output]
+	t.Name += suffix
+	node.Name, node.Inputs, node.Output, node.Unseen = like.Name+suffix, in, graph.TensorID(len(g.Tensors)), &u
+	node.ClampLo, node.ClampHi = float32(math.Inf(-1)), float32(math.Inf(1))
+	g.Tensors, g.Nodes = append(g.Tensors, t), append(g.Nodes, node)
+	return node.Output
+}
+
+// each returns a node that multiplies each channel by a factor.
+func (n *second) each(factor float32) graph.Node {
+	return graph.Node{Op: graph.Conv, Residual: graph.None, Window: graph.Window{KH: 1, KW: 1, SH: 1, SW: 1}, Groups: n.c, Weights: slices.Repeat([]float32{factor}, n.c), Bias: make([]float32, n.c)}
 }
 
 // Norm is the validity range of a norm over channels, by the standard deviation of a pixel (without a mean: its root

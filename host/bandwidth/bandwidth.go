@@ -25,8 +25,8 @@ type Estimator struct {
 	last    float64
 }
 
-// Add records a transfer that ended at a time with a rate in bits a second. Transfers may arrive out of order. A rate
-// that is not positive is ignored. So is a transfer that ended more than a window before the newest one.
+// Add records a transfer that ended at a time with a rate in bits a second. Transfers may arrive out of order. It
+// ignores rates that are not positive, and transfers that ended more than a window before the newest one.
 func (e *Estimator) Add(at Time, rate float64) {
 	n := len(e.samples)
 	if !(rate > 0) || rate > 1e15 || n > 0 && at <= e.samples[n-1].at-Window {

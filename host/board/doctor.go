@@ -245,8 +245,7 @@ func (d *doctor) judge(name string, err error, found string) bool {
 	return d.say(name, err, found)
 }
 
-// configured reports whether the PL is configured, as far as that can be read. A read from an empty PL would hang the
-// processor.
+// configured returns false if the PL is known to be empty, since a read from it would hang the processor.
 func (d *doctor) configured() bool {
 	found, err := configured(d.sys)
 	switch {

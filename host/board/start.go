@@ -67,7 +67,7 @@ func (c *startCmd) Run(e *env) error {
 	return o.all(e.out, func(args []string) int { return child(e, args) })
 }
 
-// started has what the kernel's command line asks for.
+// started holds the options in the kernel's command line.
 type started struct {
 	label, clock, board string
 	runs                [][]string // none: the image's default

@@ -370,7 +370,7 @@ func (s *Service) serve(ctx context.Context, _ configs.Design, ns search.Cycles,
 	return best, s.trust(best, lo, top)
 }
 
-// trust returns an error if there were too few requests for the rate, or if it is the highest rate that was tried.
+// trust returns an error if there were too few requests to prove the rate, or if no higher rate was tried.
 func (s *Service) trust(best search.Served, k, top int) error {
 	if best.Value == 0 {
 		return nil

@@ -72,7 +72,7 @@ func standIn(name string, segments int) (*bundle.Bundle, error) {
 		return nil, fmt.Errorf("stand-in network: %w", err)
 	}
 	for i := range b.Network.Exits {
-		b.Network.Exits[i].Frac = 10 // gives logits of 32 and 0: confident or undecided
+		b.Network.Exits[i].Frac = 10 // the logits become 32 (confident) and 0 (undecided)
 	}
 	return b, nil
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/sluice-npu/sluice/host/shard"
 )
 
-// besideDoc is two documents of one command, figure by figure.
+// besideDoc compares two documents of one command, figure by figure.
 type besideDoc struct {
 	Schema  string      `json:"schema"`
 	Folders [2]string   `json:"folders"`
@@ -30,7 +30,7 @@ type bothTimes struct {
 	Equal  bool   `json:"equal"`
 }
 
-// beside merges two folders and compares what they say: what was asked, and each figure.
+// beside merges two folders and compares their questions and all their figures.
 func (c *MergeCmd) beside(e *Env) error {
 	if c.Out != "" {
 		return Errorf(Usage, "--out does not go with --beside")
@@ -99,7 +99,8 @@ func flat(to map[string]any, at string, v any) {
 	}
 }
 
-// print prints the figures that differ, those at the top of the document, and how many others are equal.
+// print prints the figures that differ and the figures at the top of the document. It counts the others, which are
+// equal.
 func (d *besideDoc) print(e *Env) error {
 	t := tabwriter.NewWriter(e.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "\t%s\t%s\n", d.Folders[0], d.Folders[1])

@@ -22,7 +22,7 @@ import (
 // released is the version of builds that have no tag: `go test`, `go run`, or a commit between two tags.
 const released = "0.1.0"
 
-// pseudo matches the end of a pseudo-version, which Go gives a commit without a tag.
+// pseudo matches the end of a pseudo-version: the version that Go makes for a commit without a tag.
 var pseudo = regexp.MustCompile(`[-.]\d{14}-[0-9a-f]{12}$`)
 
 // Version is the version of the programs and their documents: the tag that they were built from.
@@ -129,7 +129,7 @@ func writeJSON(w io.Writer, doc any) error {
 	return err
 }
 
-// ErrorDoc is an error for machines.
+// ErrorDoc is the JSON document for an error.
 type ErrorDoc struct {
 	Schema  string `json:"schema"`
 	Version string `json:"version"`

@@ -282,7 +282,7 @@ func (p Program) Main(ctx context.Context, args []string, stdout, stderr io.Writ
 	return OK
 }
 
-// begin sets what depends on the command line.
+// begin sets the fields that depend on the command line.
 func (e *Env) begin(k *kong.Context, args []string) {
 	e.args, e.flags, e.arch, e.Given = args, k.Flags(), k.Selected().Tag.Get("arch"), nil
 	for _, at := range k.Path {

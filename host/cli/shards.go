@@ -73,8 +73,7 @@ func (e *Env) Shard(text, dir string) (run *shard.Run, over bool, err error) {
 	return nil, true, nil
 }
 
-// question returns the question of the command line, in which hashes of content stand for files. Copies of the files are kept
-// in dir.
+// question returns the command line with each file replaced by the hash of its content. It copies the files to dir.
 func (e *Env) question(dir string, shards int) (q shard.Question, err error) {
 	q = shard.NewQuestion(e.program, Version())
 	if q.Revision, err = revision(); err != nil {

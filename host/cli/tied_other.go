@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// group gives a command a group of processes, which the end of its context ends.
+// group puts a command into a process group of its own. The end of the command's context ends the whole group.
 func group(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }

@@ -8,9 +8,9 @@ import (
 	"sync"
 )
 
-// Adapter is a Blocking as a Device. In virtual time Begin makes the call. The end of the call is an event, after the time
-// that the work states (Fixed) or that the driver reports. In real time each call has its own goroutine, except for copies,
-// unloads and releases, which one goroutine makes in order.
+// Adapter makes a Device from a Blocking. In virtual time Begin makes the call. The end of the call is an event, after
+// the time that the work states (Fixed) or that the driver reports. In real time each call has its own goroutine,
+// except for copies, unloads and releases, which one goroutine makes in order.
 //
 // It stops only at exits. A launch is one segment, so Abort has no effect unless kill cancels the call's context. A reset
 // covers the whole driver and does not run beside a launch. So a failure that loses a partition loses the whole device.
@@ -198,8 +198,8 @@ func (a *Adapter) do(ctx context.Context, w *Work) (err error) {
 	return fmt.Errorf("%w: %s cannot %s", ErrRequest, a.info.Name, w.Kind)
 }
 
-// insert adds the end of a call to a list in order of time. Of two ends at the same time, that of the call that began first
-// stays first.
+// insert adds the end of a call to a list in order of time. If two ends have the same time, the call that began first
+// comes first.
 func insert(ends []end, due Time, kind EventKind, w *Work, rep *Report, err error) []end {
 	n := len(ends)
 	if n < cap(ends) {

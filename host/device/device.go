@@ -41,7 +41,7 @@ type Info struct {
 	Units, UnitAlign int
 	// the units of a launch must be adjacent
 	Neighbours bool
-	Priorities int // number of priority levels, of which the highest number goes first; 0: none
+	Priorities int // number of priority levels; the highest number goes first; 0: no levels
 	Preempt    Granularity
 	// Through: a launch continues past its exits by itself, with an event at each exit. Otherwise the engine begins every
 	// segment separately, and the policy decides between segments.

@@ -1,4 +1,4 @@
-// Pace runs a device in real time that only knows virtual time.
+// Pace runs a virtual device in real time.
 
 package device
 
@@ -27,12 +27,12 @@ type Paced struct {
 
 // pending is a load, or a copy that has not begun on the device.
 type pending struct {
-	work     Work // of a copy; it includes the input when that is ready
-	ended    bool // by Abort
+	work     Work // the copy or load; it includes a copy's input when that is ready
+	ended    bool // Abort was called
 	released bool // the engine has released its slot, so the slot is freed as soon as it is taken
 }
 
-// Pace makes a real-time device of a virtual one.
+// Pace makes a real-time device from a virtual one.
 func Pace(v Virtual) *Paced {
 	return &Paced{v: v, more: make(chan struct{}, 1)}
 }
@@ -131,7 +131,8 @@ func (p *Paced) prepare(w *Work) (in []Tensor, err error) {
 	return in, err
 }
 
-// begin begins the first copy of the list on the device, or reports its error. A load in its place is done already.
+// begin begins the first copy of the list on the device, or reports its error. If the first entry is a load instead,
+// its preparation has already done everything.
 func (p *Paced) begin(c *pending, err error) {
 	p.copies = p.copies[1:]
 	if err == nil && c.ended {

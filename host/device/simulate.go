@@ -7,7 +7,7 @@ import (
 	"fmt"
 )
 
-// Simulator models how launches run on a device. Simulate makes a Device of it.
+// Simulator models how launches run on a device. Simulate makes a Device from it.
 type Simulator interface {
 	Info() Info
 	// Start begins a launch's work, which the simulator may read until End.
@@ -28,8 +28,9 @@ type Resetter interface {
 	Reset(now Time, units Units)
 }
 
-// Simulated is a Simulator as a Device. Copies, loads, unloads and resets take their expected time, or no time if that is
-// unknown. During a reset, launches on other units continue. A launch stops only at exits, so Abort has no effect.
+// Simulated makes a Device from a Simulator. Copies, loads, unloads and resets take their expected time, or no time if
+// that is unknown. During a reset, launches on other units continue. A launch stops only at exits, so Abort has no
+// effect.
 type Simulated struct {
 	s    Simulator
 	info Info

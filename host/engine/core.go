@@ -131,7 +131,7 @@ type core struct {
 	real bool               // in real time
 	plan func(p sched.Plan) // starts a plan; planned receives its result
 	st   sched.State
-	nets []*Network // Config.Networks, and those added since
+	nets []*Network // Config.Networks, and the networks added since
 
 	clocks
 	tasks

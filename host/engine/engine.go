@@ -117,9 +117,9 @@ type Config struct {
 	// Requests that no longer can are dropped from the queue or at their next exit.
 	ByTable bool
 
-	// Now, if set, is a Server's clock in place of this machine's: ns that never decrease, for example an NPU's count of
-	// cycles. Any goroutine may call it. Devices that run by this machine's clock are rejected. These include all that only
-	// know virtual time, since NewServer wraps them with device.Pace.
+	// Now, if set, is a Server's clock in place of this machine's: ns that never decrease, for example an NPU's count
+	// of cycles. Any goroutine may call it. Devices that run by this machine's clock are rejected. These include all
+	// virtual devices, since NewServer wraps them with device.Pace.
 	Now func() Time
 
 	Watchdog Watchdog

@@ -192,7 +192,8 @@ func (c *core) carry(h *change) {
 	}
 }
 
-// carryOn begins those loads and unloads that wait no longer for a reset or for the policy's own load or unload.
+// carryOn begins the loads and unloads that need not wait any longer for a reset, or for a load or unload of the
+// policy.
 func (c *core) carryOn(h *change) {
 	kind := sched.Unload
 	if !h.leaves {

@@ -416,7 +416,7 @@ func (s *Server) Run(ctx context.Context) (*Result, error) {
 	defer late.Stop()
 	s.land(late)
 	stop()
-	late.Reset(max(letGo, time.Until(until))) // a plan or device that was slow may still stop at once
+	late.Reset(max(letGo, time.Until(until))) // a slow plan or device gets a little more time
 	found := make(chan struct{})
 	go func() {
 		defer close(found)
@@ -427,7 +427,7 @@ func (s *Server) Run(ctx context.Context) (*Result, error) {
 		case <-ch:
 			return true
 		case <-late.C:
-			late.Reset(0) // the time is over for the next one too
+			late.Reset(0) // no time is left for the next one either
 		}
 		select {
 		case <-ch: // both cases were ready: it stopped in time

@@ -39,7 +39,7 @@ type Config struct {
 type Preemption struct {
 	At, Gone sim.Time // when the real-time launch came, and when no best-effort work was on the device any more
 	Streams  int      // number of best-effort launches that were put aside
-	Host     sim.Time // time until the host queues were empty; the longest of those launches
+	Host     sim.Time // time until the host queues were empty: the longest among the launches that were put aside
 }
 
 // Device is a simulated GPU. It implements device.Virtual.
@@ -64,7 +64,7 @@ type Device struct {
 	events []sim.Event
 	pads   []sched.Padding
 	heads  [][]sched.Version
-	rest   []sched.Version // versions of kernels of which some blocks are done
+	rest   []sched.Version // versions of the kernels that have some of their blocks done
 	owners []*flow
 	since  sim.Time // start of the preemption in progress; -1: none
 	aside  int

@@ -94,7 +94,7 @@ type Did uint8
 const (
 	Launched Did = iota
 	PutAside
-	TakenUp // only if the launch has kernels left; otherwise the host only notices its exit later
+	TakenUp // reported only if the launch has kernels left; otherwise the host notices the exit later
 )
 
 // modes returns the modes of the publications.

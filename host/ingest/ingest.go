@@ -93,8 +93,8 @@ type ticket struct {
 type conn struct {
 	net.Conn
 	answers chan [answerBytes]byte
-	// These fields need the gate's lock. They are the number of frames without an answer, whether more frames may come,
-	// and whether answers are dropped, since nobody reads them or the connection has ended.
+	// These fields need the gate's lock. left is the number of frames without an answer. The others say whether more
+	// frames may come, and whether answers are dropped because nobody reads them or the connection has ended.
 	left    int
 	ended   bool
 	lost    bool

@@ -58,7 +58,7 @@ type client struct {
 	link    bandwidth.Estimator
 	seen    Time // time of its last request; -1: never
 	decided bool // the last decision included this client
-	at      int  // its worker; -1: none
+	at      int  // the client's worker; -1: none
 	size    int  // network whose size the client was told; -1: none
 }
 
@@ -193,7 +193,7 @@ func (p *Policy) Decide(now Time, s *sched.State, ev *sched.Event, buf []sched.A
 	return p.assign(s, buf)
 }
 
-// plan starts a decision every half second, or when a new client comes.
+// plan starts a decision every half second, and when a new client comes.
 func (p *Policy) plan(now Time, s *sched.State, early bool, buf []sched.Action) []sched.Action {
 	if p.planning {
 		return buf

@@ -19,7 +19,7 @@ type Client struct {
 type Budget func(c *Client, zoo Zoo, net int) Time
 
 // Aligned is the budget O_i - s/W_i of a client whose frames have the network's size. If the client's link cannot
-// sustain this size without a queue, they have the largest size that it can (section III-A).
+// sustain this size without a queue, the frames have the largest size that it can sustain (section III-A).
 func Aligned(c *Client, zoo Zoo, net int) Time { return Planned(Headroom)(c, zoo, net) }
 
 // Planned returns a budget like Aligned, with headroom in place of Headroom.

@@ -13,10 +13,10 @@ import (
 // batch that a client's budget must allow (a Kind). Without this, a single client with a tight budget halves what a
 // network serves, and algorithm 1 takes such a client whenever the sum of rates is equal. A step changes one worker or
 // exchanges two, not all at once. Each step chooses at random which of equal client sets is taken (Tie), and whether
-// the largest network takes its clients first or last. Last can be better: the clients with the largest sum for the
-// largest network may be those that the other networks need. The search starts at the previous set or at the best set
-// of equal networks, and cools down over all its steps. At the end it climbs: it replaces each worker's kind in turn as
-// long as the result improves.
+// the largest network takes its clients first or last. Last can be better: the other networks may need the clients with
+// the largest sum for the largest network. The search starts at the previous set or at the best set of equal networks,
+// and cools down over all its steps. At the end it climbs: it replaces each worker's kind in turn as long as the result
+// improves.
 type Search struct {
 	Work int // limit for mappings * workers * clients; 0: 1,200,000, about 6 ms
 }
@@ -70,8 +70,8 @@ func (s Search) Select(p *Problem, previous []int, seed uint64) Choice {
 }
 
 // try maps clients to the set of networks in next. If the result is better than the best so far, it becomes the best.
-// Of equal sets, the first one stays the best. The search begins with the previous choice, so that is kept if no set is
-// better.
+// Of equal sets, the first one stays the best. The search begins with the previous choice, so the previous choice is
+// kept if no set is better.
 func (w *walk) try(tie Tie, last bool) bool {
 	w.best.Tried++
 	slices.SortFunc(w.next, func(a, b Kind) int {

@@ -565,7 +565,7 @@ func readAll(name string, r io.Reader) ([]byte, error) {
 	return text, nil
 }
 
-// place adds the line number to a JSON error, and says in JSON's terms what was expected.
+// place adds the line number to a JSON error, and states what was expected as a JSON type.
 func place(text []byte, err error) error {
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError

@@ -89,8 +89,8 @@ func (d *Driver) wait(ctx context.Context, limit uint64) (cycles uint64, err err
 	return cycles + more, err
 }
 
-// taken returns nil if START was accepted: the hardware runs or has raised a cause. If it was not, ACCESS only gives the
-// reason, since other accesses may set its bits while a start runs.
+// taken returns nil if START was accepted: the hardware runs or has raised a cause. If START was not accepted, ACCESS
+// tells why. ACCESS alone cannot show this, since other accesses may set its bits while a start runs.
 func (d *Driver) taken() error {
 	status, err := d.bus.ReadReg(abi.RegStatus)
 	if err != nil || status&abi.RegStatusBusyMask != 0 {

@@ -56,8 +56,8 @@ type Bus interface {
 	WriteReg(off, v uint32) error
 	// DRAM is the memory that the NPU sees from address base on.
 	DRAM() (window []byte, base uint64)
-	// WaitIRQ waits until the interrupt line is high. It returns ErrNoIRQ after limit cycles of the device's clock,
-	// or the context's error, and the number of cycles waited as far as the bus knows.
+	// WaitIRQ waits until the interrupt line is high. It returns ErrNoIRQ after limit cycles of the device's clock, or
+	// the context's error. cycles is the number of cycles waited, if the bus knows it.
 	WaitIRQ(ctx context.Context, limit uint64) (cycles uint64, err error)
 	Close() error
 }

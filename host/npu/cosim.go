@@ -111,7 +111,7 @@ type Cosim struct {
 	base uint64
 
 	life  context.Context // ends when the process ends
-	until context.Context // limits register accesses; nil: only life does
+	until context.Context // limits register accesses; nil: only life limits them
 	conn  net.Conn
 	cmd   *exec.Cmd
 	errs  *tail
@@ -335,7 +335,7 @@ func (c *Cosim) Until(ctx context.Context) (done func()) {
 	return func() { c.until = before }
 }
 
-// short is the context for calls that have none of their own.
+// short is the context of calls without a context argument.
 func (c *Cosim) short() context.Context {
 	if c.until != nil {
 		return c.until

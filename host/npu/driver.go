@@ -16,7 +16,7 @@ type Opts struct {
 	Name    string // "npu"
 	Label   string // "simulated": simulated | synthesised | measured
 	ClockHz int64
-	// Slots of a network, the samples that it holds at a time: at least 2 B_max (default 4 B_max), at most 64.
+	// Slots is the number of samples that a network can hold: at least 2 B_max (default 4 B_max), at most 64.
 	Slots int
 	// Watchdog is the register of that name: cycles without progress on the memory ports after which the hardware
 	// aborts a start (default 100,000).

@@ -8,8 +8,8 @@ import (
 	"gonum.org/v1/gonum/optimize"
 )
 
-// Sample describes a batch that has ended: the others' use beside it, its own use, and its time divided by its time
-// alone.
+// Sample describes a batch that has ended: the resource use of the batches beside it, its own use, and its time divided
+// by its time alone.
 type Sample struct {
 	Others, Own Use
 	Priority    int

@@ -27,8 +27,8 @@ const (
 	Resources
 )
 
-// Use is the share of each resource that is busy, 0..1. A sum over batches may exceed 1. It is zero for a resource that
-// the device does not have, or that was not measured.
+// Use is the share of each resource that is busy, 0..1. A sum over batches may exceed 1. The share is zero if the
+// device does not have the resource, or if it was not measured.
 type Use [Resources]float64
 
 // Plus returns the sum of u and o.

@@ -14,8 +14,8 @@ func bMax(param int, d *DeviceView, t *Table) int {
 	return b
 }
 
-// Head returns how many consecutive requests of a queue are for the same network, counted from the skip-th oldest, at most
-// limit. A launch runs one network, so it can take that many.
+// Head returns how many consecutive requests of a queue are for the given network, counted from the skip-th oldest, at
+// most limit. A launch runs one network, so it can take that many.
 func Head(q *Queue, network string, skip, limit int) int {
 	n := 0
 	for n < limit && skip+n < q.Len() && q.At(skip+n).Network == network {

@@ -22,8 +22,8 @@ type Cell struct {
 type Throughput = predict.Use
 
 // NewTableOf makes a table of cells. Every number of units must have the same spans and batch sizes, complete as
-// NewTable requires. The table for the whole device is that of Units 0, or else of the largest number of units.
-// Quantiles must not decrease.
+// NewTable requires. The table for the whole device has Units 0; without such cells it is the table with the largest
+// number of units. Quantiles must not decrease.
 func NewTableOf(network string, cells []Cell) (*Table, error) {
 	var units []int
 	for _, c := range cells {
@@ -81,8 +81,8 @@ func tableOn(network string, units int, cells []Cell) (*Table, error) {
 	return t, nil
 }
 
-// On returns the table for a launch on a number of units (0: the whole device). Of the tables that need at most this many
-// units it is the one with the most; if there is none, the one with the fewest units.
+// On returns the table for a launch on a number of units (0: the whole device). It is the largest table that needs at
+// most this many units, or the smallest table if all need more.
 func (t *Table) On(units int) *Table {
 	if units == 0 || len(t.parts) == 0 {
 		return t

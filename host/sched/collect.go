@@ -2,8 +2,8 @@
 // application's requests in batches, but do not use exits.
 //
 //	Batch      batches of one size, an instance of every application, all units (Triton's batcher)
-//	Triton     the same without a window: what waits when an instance is free, up to the largest batch
-//	DeepRT     whatever was collected in one batch, one batch at a time, the earliest deadline first
+//	Triton     the same without a window: the requests that wait when an instance is free, up to the largest batch
+//	DeepRT     all collected requests in one batch, one batch at a time, the earliest deadline first
 //	BranchyNet as Batch, with exits at one threshold
 //	GSLICE     a partition for every application, of its share of the images that came lately, and a
 //	           batch that grows while its time allows
@@ -23,7 +23,7 @@ import (
 // Collect is one of these policies, selected by its fields.
 type Collect struct {
 	Label  string
-	Window Time    // requests are looked at when a window ends; 0: at once
+	Window Time    // requests are served when a window ends; 0: at once
 	Batch  int     // the largest batch; 0: the limit of device and table
 	One    bool    // only one batch on the device at a time, the earliest deadline first
 	Theta  float32 // threshold of every exit; 0: those of the requests

@@ -12,11 +12,11 @@
 //	9      "look again" with the merged batch                              same call
 //	19     break                                                           Resume
 //
-// The listing leaves two points open. It has no end for an empty queue or an empty
-// batch: here both stop the filling. And equation 4 is only tested while segments remain, since after the last exit
-// there is no batch to merge with. The new requests may leave at exits on their way to exit i and are not preempted
-// themselves (no nesting). T_slack is the earliest deadline in the batch minus now. If all requests have the same
-// SLO, that is T_SLO - (T_wait + T_exec so far) of the oldest request.
+// The listing leaves two points open. It does not say what happens if the queue or the batch is empty: here both stop
+// the filling. And equation 4 is only tested while segments remain, since after the last exit there is no batch to
+// merge with. The new requests may leave at exits on their way to exit i and are not preempted themselves (no nesting).
+// T_slack is the earliest deadline in the batch minus now. If all requests have the same SLO, that is T_SLO - (T_wait +
+// T_exec so far) of the oldest request.
 
 package sched
 

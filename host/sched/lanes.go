@@ -23,8 +23,9 @@ func (l *lane) skip(n int) {
 	l.ids, l.came, l.deadline = l.ids[n:], l.came[n:], l.deadline[n:]
 }
 
-// full reports whether a lane must be served: it has a whole batch, or its oldest request has waited for the given share of
-// the time from its arrival to its deadline. Otherwise it also returns when that will be so.
+// full reports whether a lane must be served: it has a whole batch, or its oldest request has waited for the given
+// share of the time from its arrival to its deadline. Otherwise it also returns the time at which the lane must be
+// served.
 func (l *lane) full(now Time, most int, share float64) (bool, Time) {
 	if len(l.ids) == 0 {
 		return false, 0

@@ -73,7 +73,7 @@ const never = Time(1<<63 - 1)
 // boundary decides what a device does when its top sub-batch is at a boundary.
 func (l Lazy) boundary(now Time, s *State, dev, taken int, buf []Action) ([]Action, int) {
 	d := &s.Devices[dev]
-	k := len(d.Launches) - 1 // index of the sub-batch that goes on
+	k := len(d.Launches) - 1 // index of the sub-batch that continues
 	top := d.Launches[k]
 	t := d.Table(top.Network)
 	if t == nil {
@@ -87,7 +87,7 @@ func (l Lazy) boundary(now Time, s *State, dev, taken int, buf []Action) ([]Acti
 	if base.Reached >= 0 && base.Reached < last {
 		n = l.newcomers(now, s, t, base.Network, deadline, rest, min(bMax(l.BMax, d, t)-places, d.free()), taken, level)
 	}
-	stop := last // or at the boundary of the next sub-batch below
+	stop := last // unless the next sub-batch below waits at a boundary before that
 	if k > 0 && d.Launches[k-1].Network == base.Network && d.Launches[k-1].Reached > base.Reached {
 		stop = d.Launches[k-1].Reached
 	}

@@ -21,7 +21,7 @@ type underway struct {
 	n        int  // number of requests still in the batch
 	deadline Time // earliest deadline of these requests
 
-	sent, copied Time // time of launch; expected end of the transfer of its inputs
+	sent, copied Time // time of launch; expected end of the transfer of the batch's inputs
 	copies       Time // duration of that transfer if nothing else is transferred
 	begun        bool
 	began        Time // start of its kernels
@@ -31,7 +31,7 @@ type underway struct {
 
 	use      predict.Use
 	seen     predict.Exposure
-	beside   predict.Use // resource use of what ran on the device at the launch
+	beside   predict.Use // resource use of the batches that ran on the device at the launch
 	expected Time        // expected end at the launch
 	arrived  Time        // arrival of its oldest request
 	batch    int         // size at the launch
@@ -188,8 +188,8 @@ func (l *ledger) shrink(now Time, s *State) {
 	}
 }
 
-// named returns the batch whose segment has ended. It finds the batch by launch id. If no id fits, it is the only batch on
-// the device that the engine has not shown: at most one launch ends between two events.
+// named returns the batch whose segment has ended. It finds the batch by launch id. If no batch has this id, it returns
+// the only batch on the device that the engine has not shown yet: at most one launch ends between two events.
 func (l *ledger) named(ev *Event) int {
 	for i := range l.all {
 		if l.all[i].id == ev.Launch {

@@ -2,10 +2,10 @@
 // order. The queue has the levels in this order, so policies that take from its head respect it. A batch that is not full
 // also takes requests of lower levels, as Triton's does.
 //
-// Policies that preempt (Interrupting) also do so for levels. They halt a batch at its exit if the device has a free slot and
-// a request waits whose level is higher than all that are left in the batch. The batch goes on when those requests have
-// ended. It is never filled up with requests of a lower level than its own, since it would have to wait for them. Other
-// policies finish what they have launched.
+// Policies that preempt (Interrupting) also do so for levels. They halt a batch at its exit if the device has a free
+// slot and a request waits whose level is higher than all that are left in the batch. The batch continues when those
+// requests have ended. It is never filled up with requests of a level lower than the batch's, since the batch would
+// have to wait for them. Other policies finish what they have launched.
 //
 // There is no aging: if one level uses the whole device, lower levels starve. The engine's admission by table counts requests
 // of the same and of higher levels, so a starved request is given up when it is too late.

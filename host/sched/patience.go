@@ -143,8 +143,8 @@ type picking struct {
 	from       int // index in given of the first request of this pick
 	buf        []Action
 
-	// Of one level: first is the place of the first request that stands back (-1: none), at the index of the first request
-	// let go that the search has not met yet.
+	// For the current level: first is the place of the first request that stands back (-1: none); at is the index, in
+	// the list of requests let go, of the first one that the search has not met yet.
 	first, at int
 }
 

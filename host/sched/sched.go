@@ -17,7 +17,7 @@ import (
 // Time is ns since the run began.
 type Time = int64
 
-// Never is later than all other times: the deadline of a request that has none.
+// Never is later than all other times. It is the Deadline of a request without a deadline.
 const Never Time = math.MaxInt64
 
 // Task is one call of a client; it ends with its last sample.
@@ -177,8 +177,8 @@ const (
 
 // LaunchView is a launch as a policy sees it.
 //
-// A launch that has passed an exit before its Last goes on unless it is preempted. One that has reached its Last with
-// requests left stays there until a Merge, or a Resume with a later Last. The policy never sees launches without
+// A launch that has passed an exit before its Last goes on unless it is preempted. A launch that has reached its Last
+// with requests left stays there until a Merge, or a Resume with a later Last. The policy never sees launches without
 // requests.
 type LaunchView struct {
 	ID      device.LaunchID

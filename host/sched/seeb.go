@@ -3,9 +3,9 @@
 // proportion to its images (algorithm 1), and the batch size and threshold with the least cost that meet its tightest
 // deadline (algorithm 2).
 //
-// The listings leave points open. `seeb-literal` follows them to the letter: the cost does not depend on the number
-// of batches that a group needs, so one image at a time costs least; the assigned units are one range, starting at
-// the first free unit; a group that gets no units runs on all. `seeb` uses for L the time at which the whole group
+// The listings leave points open. `seeb-literal` follows them to the letter: the cost does not depend on the number of
+// batches that a group needs, so batches of one image have the least cost; the assigned units are one range, starting
+// at the first free unit; a group that gets no units runs on all. `seeb` uses for L the time at which the whole group
 // has ended, assigns any free units, and lets a group without units wait.
 
 package sched

@@ -3,11 +3,11 @@
 // higher priority late (violate). The device is the one where the batch is expected to end first. Expected times come from
 // host/predict, which learns from every batch that ends.
 //
-// The publication leaves points open; they are settled as follows. A batch that is expected to be late in any case does not
-// prevent others. The cap does not apply to a batch of low priority that would be the only one of its priority on a device:
-// otherwise a batch that alone exceeds the cap would never run. A request of high priority that is given up counts as a
-// violation (as in section 5.1) and therefore reduces the cap. A lane is served as soon as a batch is full or its oldest
-// request has waited for the share Form of its time.
+// The publication leaves points open; they are settled as follows. A batch that is expected to be late in any case does
+// not prevent others. The cap does not apply to a batch of low priority that would be the only one of its priority on a
+// device: otherwise a batch that alone exceeds the cap would never run. A request of high priority that is given up
+// counts as a violation (as in section 5.1) and therefore reduces the cap. A lane is served as soon as it has a full
+// batch, or as soon as its oldest request has waited for the share Form of the time to its deadline.
 
 package sched
 

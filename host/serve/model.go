@@ -294,8 +294,8 @@ func (m *Model) infer(ctx context.Context, r *Request, most int, passed func(*An
 	return m.answer(ctx, r, task.Deadline, outcomes)
 }
 
-// serve lets the engine run a request, and calls passed, if it is set, with each exit. lost is the error with which passed
-// stopped. err means that the request was not accepted. left is called when the request has ended.
+// serve lets the engine run a request, and calls passed, if it is set, with each exit. lost is the error that passed
+// returned. err is not nil if the request was not accepted. left is called when the request has ended.
 func (m *Model) serve(ctx context.Context, r *Request, call *engine.Call, passed func(*Answer) error, left func()) (outcomes []engine.Outcome, lost, err error) {
 	ended := func(outcomes []engine.Outcome) {
 		m.watch.ended(call.Task.Deadline > 0, outcomes)

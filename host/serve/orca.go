@@ -101,10 +101,10 @@ func (l *load) report(now time.Time, s *Server) loadReport {
 	return l.latest
 }
 
-// until is the load between two marks, m and the later n. m may be older than the window. Marks are made when requests end.
-// So all that the interval counts ended within the window, or at most a tenth of a second before. A window shorter than a
-// segment would be worse, as the device would seem faster than it is. Just after the start the interval counts as a tenth of
-// a second, since rates over microseconds mean nothing.
+// until is the load between two marks, m and the later n. m may be older than the window. Marks are made when requests
+// end. So all counted requests ended within the window, or at most a tenth of a second before it. A window shorter than
+// a segment would be worse, as the device would seem faster than it is. Just after the start the interval counts as a
+// tenth of a second, since rates over microseconds mean nothing.
 func (m mark) until(n mark) *orca.OrcaLoadReport {
 	s := min(max(n.at.Sub(m.at), loadEvery), longestLoad).Seconds()
 	r := &orca.OrcaLoadReport{

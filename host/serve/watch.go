@@ -186,7 +186,7 @@ func (w *watch) ended(deadline bool, outcomes []engine.Outcome) {
 	}
 }
 
-// missed counts a request with a deadline that was rejected because there was too little time or room.
+// missed counts a request that had a deadline and was rejected because there was too little time or room.
 func (w *watch) missed(deadline engine.Time, err error) {
 	if code := coded(err).Code; deadline > 0 && (code == Exhausted || code == Expired) {
 		w.mu.Lock()
@@ -284,7 +284,7 @@ func (w *watch) state() ModelState {
 type book struct {
 	requests [codes.Unauthenticated + 1]atomic.Uint64 // by code
 
-	mu      sync.Mutex // held while a request is counted, so that a snapshot has all of its counts or none, and later snapshots have later counts
+	mu      sync.Mutex // held while a request is counted, so that a snapshot has all counts of a request or none of them
 	unknown uint64
 	refused []Refusal
 	number  uint64

@@ -311,8 +311,8 @@ func (r *Run) Finish() (over bool, err error) {
 	return true, nil
 }
 
-// Units yields the results of a stage's n units in order. One process yields all of them, a shard its own, and merge all.
-// Each is computed when it is needed, and is encoded and decoded as JSON.
+// Units yields the results of a stage's n units in order. A process without shards and a merge yield all results; a
+// shard yields only its own. Each is computed when it is needed, and is encoded and decoded as JSON.
 func Units[T any](r *Run, stage string, n int, one func(unit int) (T, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		base := 0

@@ -2,10 +2,10 @@
 // interface (Linux). A request is all data that a client sends over TCP until the server answers (with any data), or
 // until a pause of Config.Gap.
 //
-// Its rate is that on the link, headers included. The first packets are left out, since they come in a burst (a full
-// token bucket, an empty queue). With them, the rate of a transfer of a few hundred packets would be 6 to 10 % too
-// high. A link may pause within a request (LTE is scheduled in bursts), so the gap must be long. Below 60 kbit/s, with
-// the default gap, packets are too far apart to be measured.
+// Its rate includes the packets' headers. The first packets are left out, since they come in a burst (a full token
+// bucket, an empty queue). With them, the rate of a transfer of a few hundred packets would be 6 to 10 % too high. A
+// link may pause within a request (LTE is scheduled in bursts), so the gap must be long. Below 60 kbit/s, with the
+// default gap, packets are too far apart to be measured.
 package capture
 
 import (
@@ -158,8 +158,8 @@ type behind struct {
 	rest int64     // bytes after it
 }
 
-// take adds a packet that arrived at the time at. after is the number of bytes of the request before it. The first
-// packet always counts as skipped, since the time at which it was sent is unknown.
+// take adds a packet that arrived at the time at. after is the number of the request's bytes that came before this
+// packet. The first packet always counts as skipped, since the time at which it was sent is unknown.
 func (b *behind) take(at time.Time, after, skip, bytes int64) {
 	if after == 0 || after < skip {
 		b.from = at
@@ -204,7 +204,7 @@ type Assembler struct {
 // Numbers in files for the link types of raw IP packets. The library's type is too small for them.
 const (
 	linkRaw   = 101
-	linkRaw12 = 12 // what Linux writes
+	linkRaw12 = 12 // written by Linux
 	linkRaw14 = 14 // OpenBSD
 	linkIPv4  = 228
 	linkIPv6  = 229
@@ -272,7 +272,7 @@ func (p *pppoe) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
 	return nil
 }
 
-// decode finds the layers of a packet, as far as they can be read.
+// decode finds the layers of a packet, up to the first one that it cannot read.
 func (a *Assembler) decode(data []byte) {
 	a.found = a.found[:0]
 	parser := a.parser
@@ -293,7 +293,7 @@ func (a *Assembler) decode(data []byte) {
 func (a *Assembler) Add(data []byte, ci gopacket.CaptureInfo) error {
 	a.seen.Packets++
 	if ci.Timestamp.Before(a.last.Add(-maxBack)) {
-		a.Flush() // how much time has passed is unknown
+		a.Flush() // the elapsed time is unknown
 		back := a.last.Sub(ci.Timestamp)
 		a.last, a.swept = ci.Timestamp, ci.Timestamp
 		if a.seen.Jumps++; a.seen.Jumps > maxJumps {

@@ -112,8 +112,8 @@ type cudaBenchDoc struct {
 	Moved []string `json:"moved,omitempty"`
 	// Ended lists the parts that were completed. The values of other parts come from the runs that were made.
 	Ended []string `json:"parts_ended"`
-	// Foretold is the simulated GPU's prediction for this GPU (package disb says when it was made). Published holds REEF's
-	// values for an MI50, by part and key. It is empty if networks are made smaller.
+	// Foretold is the simulated GPU's prediction for this GPU (package disb says when it was made). Published holds
+	// REEF's values for an MI50, by part and key. Published is empty if networks are made smaller.
 	Foretold  *disb.Told         `json:"foretold,omitempty"`
 	Published map[string]float64 `json:"published,omitempty"`
 }
@@ -288,7 +288,7 @@ func (c *benchCUDACmd) Run(e *cli.Env) error {
 
 // measure measures all parts in this process.
 func (c *benchCUDACmd) measure(e *cli.Env) error {
-	if err := c.room(); err != nil { // before all else, since nothing could be saved
+	if err := c.room(); err != nil { // first, since without the folder nothing can be saved
 		return cli.Coded(cli.Usage, err)
 	}
 	base, device, err := c.gpu(e) // before anything is compiled
@@ -445,7 +445,7 @@ func (p *cudaParts) next(run func(ctx context.Context, keep func([]bench.Series)
 	p.err = errors.Join(p.err, fmt.Errorf("%s: %w", part, failed))
 }
 
-// report prints and saves what was measured. err is the error of the parts before.
+// report prints and saves what was measured. err is the error of the earlier parts.
 func (c *benchCUDACmd) report(e *cli.Env, raw *bench.Raw, base *params.File, err error) error {
 	doc, untold := figures(raw)
 	lost := errors.Join(untold, c.keep(e, raw, doc, base)) // reported last, so that it does not hide other errors
@@ -808,7 +808,7 @@ func (doc *cudaBenchDoc) print(w io.Writer) error {
 	}
 	for i := range doc.Controls {
 		note := ""
-		if c := &doc.Controls[i]; c.Unseen() && c.Hit > 0 { // otherwise a line of its own says so
+		if c := &doc.Controls[i]; c.Unseen() && c.Hit > 0 { // otherwise a separate line reports it
 			note = ": it was not seen, so that restores show nothing"
 			if slices.Contains(doc.Cut, bench.Kills) {
 				note = ": it was broken off before it was seen"

@@ -16,7 +16,8 @@ import (
 	"github.com/sluice-npu/sluice/host/shard"
 )
 
-// sharded measures this process's parts, or reads all of them: then the folder of --out has one for each.
+// sharded measures the parts of this process. With merge it reads the runs of all parts, and writes each part to a
+// folder of its own in --out.
 func (c *benchCUDACmd) sharded(e *cli.Env, shards *shard.Run) error {
 	parts := c.Parts
 	if parts == nil {

@@ -131,8 +131,8 @@ func runTables(at rowIndex, b *fluid.Bench, columns []column) []report.PageTable
 	return out
 }
 
-// lawTables returns tables of rows: of those that belong to no setting of the bench, or of all rows if b is nil. There is one
-// table per metric, with settings as rows and policies as columns.
+// lawTables returns tables of the rows that belong to no setting of the bench b, or of all rows if b is nil. Each
+// metric has a table, with settings as rows and policies as columns.
 func lawTables(rows []frame.Row, b *fluid.Bench) []report.PageTable {
 	settings := map[string]bool{}
 	if b != nil {

@@ -35,8 +35,8 @@ func gpuConfig(name string, gpu int) (cuda.Config, error) {
 	return cfg, err
 }
 
-// streamMasks enables partitions by stream masks if SLUICE_MASKS is set. Its value is known, for drivers whose offset is
-// known, or a file with the offsets of other drivers.
+// streamMasks enables partitions by stream masks if SLUICE_MASKS is set. The value "known" is for drivers whose offsets
+// this program has; any other value is a file with offsets.
 func streamMasks(gpu int) (*cuda.Masks, error) {
 	from := os.Getenv("SLUICE_MASKS")
 	if from == "" {

@@ -37,7 +37,7 @@ Example:
 type check struct {
 	Name string `json:"name"`
 	OK   bool   `json:"ok"`
-	For  string `json:"for"`  // what needs it
+	For  string `json:"for"`  // the commands or tests that need it
 	Hint string `json:"hint"` // what was found, or what to do
 	// Optional: not required.
 	Optional bool `json:"optional,omitempty"`

@@ -94,7 +94,8 @@ func (t *thetaFlag) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// fits rejects thresholds unless there is one, or as many as exits, or one less, as the last exit needs none.
+// fits rejects thresholds unless their number is one, the number of exits, or one less: the last exit needs no
+// threshold.
 func (t thetaFlag) fits(exits int) error {
 	if n := len(t.theta); n != 1 && n != exits && n != exits-1 {
 		return cli.Errorf(cli.Usage, "--theta %s: %d thresholds for %d exits, expected 1 or %d; the last exit needs none", t.text, n, exits, exits)

@@ -59,7 +59,7 @@ const (
 	imageBytes  = 1 << 30
 )
 
-// fromText gives, for usage errors, the text for each source of a bundle.
+// fromText returns, by source of a bundle, the text that usage errors show.
 func fromText() map[string]string {
 	return map[string]string{
 		"network": "compiling a network", "bundle": "a BUNDLE, which is compiled already (dse compile takes what says how)",

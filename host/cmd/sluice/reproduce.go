@@ -311,7 +311,7 @@ func (c *reproduceCmd) fluid(e *cli.Env, cfg frame.Config, _ *given, doc *reprod
 		r.Statements, err = s.Statements(e.Ctx, cfg)
 		return err
 	}
-	if cfg.Only == "" { // else there are only the runs that the claims are about
+	if cfg.Only == "" { // otherwise only the claims' runs were made
 		bench.Names = fluid.Reproduced()
 	}
 	suite, benches, err := bench.run(e, nil)

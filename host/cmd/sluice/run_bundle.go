@@ -33,7 +33,7 @@ type resultDoc struct {
 // referenceDoc compares a run with soft's by the table.
 type referenceDoc struct {
 	Results int `json:"results_differ"` // number of requests whose exit, class or logits differ from the golden executor's
-	Actions int `json:"actions_differ"` // number of actions that differ in order from those of soft with the table
+	Actions int `json:"actions_differ"` // number of actions that differ from those of the soft device, which takes the table's times
 	Of      int `json:"actions"`
 }
 

@@ -59,7 +59,7 @@ type zooPolicyDoc struct {
 	Frames   int            `json:"frames"`
 	Miss     *float64       `json:"miss_rate"`
 	Accuracy *float64       `json:"accuracy"`
-	Aligned  *float64       `json:"aligned"` // of the frames on time, the share whose size was that of the network that answered
+	Aligned  *float64       `json:"aligned"` // share of the frames on time whose size was the input size of the network that answered
 	P50      *int64         `json:"p50_ns"`  // from the frame's creation to its result; latency counts from the arrival
 	P99      *int64         `json:"p99_ns"`
 	Changes  int            `json:"changes"`  // how often workers changed their network
@@ -74,7 +74,7 @@ type zooRunDoc struct {
 	Networks     []string       `json:"networks"` // the networks that remain of the zoo, smallest first
 	Workers      int            `json:"workers"`
 	Listen       string         `json:"listen"`            // empty: the run is in virtual time, over simulated links
-	Capture      string         `json:"capture,omitempty"` // the interface whose packets measure the links; empty: the frames' bytes do
+	Capture      string         `json:"capture,omitempty"` // interface whose packets are captured to measure the links; empty: the links are measured by the bytes of the frames
 	Time         int64          `json:"time_ns"`
 	Assumed      edge.Assumed   `json:"assumed"`
 	zooPolicyDoc                // values of the last policy

@@ -279,7 +279,7 @@ func (c *verifyCmd) something(designs []configs.Design) error {
 	return nil
 }
 
-// wholePart is what a check that is one unit found.
+// wholePart holds the findings of a check that runs as one unit.
 type wholePart struct {
 	Found verifyDoc // without bins
 	Hits  verify.Hits
@@ -608,7 +608,8 @@ func (d *verifyDoc) add(part *layersPart) {
 	}
 }
 
-// covered lists what was not covered. With --require-coverage it first tries to cover it, and what is left is a problem.
+// covered lists what was not covered. With --require-coverage it first runs layers that cover it, and reports what is
+// still missing as a problem.
 func (c *verifyCmd) covered(e *cli.Env, designs []configs.Design, check checked, doc *verifyDoc) error {
 	if c.RequireCoverage {
 		if err := c.missing(e, designs, check, doc); err != nil {

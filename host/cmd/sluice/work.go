@@ -294,7 +294,7 @@ func runProgram(ctx context.Context, stdout io.Writer, name string, args []strin
 	var said bytes.Buffer
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Stdout, cmd.Stderr = stdout, &said
-	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "SLUICE_WORK_TOKEN=") }) // it needs none
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "SLUICE_WORK_TOKEN=") }) // the program needs no token
 	cmd.WaitDelay = 5 * time.Second
 	err = cli.Tied(cmd)
 	var exit *exec.ExitError

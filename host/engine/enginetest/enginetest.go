@@ -1,5 +1,5 @@
-// Package enginetest has devices for tests. Fake takes from each input the exit at which it leaves, and Faulty fails and
-// hangs on demand.
+// Package enginetest has devices for tests. Fake reads from each input the exit at which the request leaves. Faulty
+// fails and hangs on demand.
 package enginetest
 
 import (

@@ -18,7 +18,7 @@ import (
 const parts = 4
 
 // leaving returns the share of requests that leave at each exit. The values are published for ResNet-50 (5, 17, 9, 69
-// %) and assumed for every network of the zoo. With the rates of staying, all requests leave at the last exit.
+// %) and assumed for every network of the zoo. staying returns the shares if all requests leave at the last exit.
 func leaving() []float64 { return []float64{0.05, 0.17, 0.09, 0.69} }
 func staying() []float64 { return []float64{0, 0, 0, 1} }
 

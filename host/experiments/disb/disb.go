@@ -34,7 +34,7 @@ type Config struct {
 	GPU       int
 	Params    *params.File // of the simulated GPU; they decide which kernels are padded
 	Shrink    int          // divisor of every tensor side
-	Ns        int64        // length of a run; 0: Alones gives it
+	Ns        int64        // length of a run; 0: Alones determines it
 	Alones    int64        // length of a run as a multiple of the longest time alone
 	Seed      uint64
 	Workloads []string // nil: all

@@ -41,7 +41,7 @@ func StandIn(network string, shrink int) (*bundle.Bundle, error) {
 	return b, nil
 }
 
-// descriptor returns the layer that stands for a kernel.
+// descriptor returns the layer that imitates a kernel.
 func descriptor(k *catalogue.Shape) (d abi.Desc, err error) {
 	in, out := k.In, k.Out
 	if !k.Product && k.KH == 0 { // a pass over all elements, in their order, 32 side by side

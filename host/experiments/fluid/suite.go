@@ -25,7 +25,7 @@ type SuiteConfig struct {
 	Traces  map[string][]int64 // arrival times in ns by the trace's name; two traces with one name must be equal
 	// Store keeps results if the suite is interrupted; nil: nothing is kept.
 	Store    *Store
-	Shards   *shard.Run // of which this process does some, one run after the other; nil: it does all, at the same time
+	Shards   *shard.Run // this process does only some of the shards, one run after the other; nil: it does all runs, in parallel
 	Progress func(done, of int)
 }
 
@@ -89,7 +89,7 @@ func RunSuite(ctx context.Context, c SuiteConfig) (*Suite, error) {
 	return s, s.rows(ctx)
 }
 
-// all returns the results of cases; of a process that does only some shards, only theirs.
+// all returns the results of cases. If this process does only some shards, it returns only their results.
 func (c *SuiteConfig) all(ctx context.Context, cases []Case) (results []*Metrics, err error) {
 	if c.Shards != nil {
 		for r, err := range shard.Units(c.Shards, "runs", len(cases), func(i int) (*Metrics, error) { return c.one(ctx, &cases[i]) }) {

@@ -12,9 +12,8 @@ import (
 // such as "latency SYSTEM LOAD". If an argument is written in small letters, it is a number.
 //
 // A claim's number (Claim.Ours) is an expression of numbers and measures, with over(A, B), minus(A, B), times(A, B),
-// above(A, B: 1 if A is above B), ratio(A, B), and sum, mean, geomean, lowest, highest of any number of arguments. As
-// their argument, a set's name in brackets stands for one argument per member of the set: lowest(latency([system],
-// pai)).
+// above(A, B: 1 if A is above B), ratio(A, B), and sum, mean, geomean, lowest, highest of any number of arguments. In
+// lowest(latency([system], pai)), the set's name in brackets means one argument of lowest for each member of the set.
 type Measures[L any] map[string]func(l L, of Args) (float64, error)
 
 // Args are the arguments of a measure.

@@ -4,8 +4,8 @@
 //
 // There are three special cases. A sample without an interval is decided by a sign test (bySign). A claim about every
 // baseline or setting is judged by the sample with the extreme mean (Lowest, Highest), with an interval that takes all
-// samples into account (family.ends). Of some values, only an upper limit is known: then a claim fails only if it also
-// fails at the limit (Given). Every verdict comes from Claim.judge.
+// samples into account (family.ends). If only a lower and an upper limit of some values are known, a claim fails only
+// if it fails at both limits (Given). Every verdict comes from Claim.judge.
 //
 // Each publication has a package. Its claims.yaml has the claims, with their bounds and the expression of our number.
 // measures.go has the measures that these expressions use, and the rows beside the claims (Number). study.go has the
@@ -381,7 +381,7 @@ type Sampler[L any] interface {
 type family struct {
 	all  [][]float64
 	sign float64
-	most []float64 // upper limits of the values in all of which only a lower limit is known; nil: all are known
+	most []float64 // upper limits, if all holds only the lower limits of some values; nil: all values are known
 }
 
 // extreme is the sample with the extreme mean over all seeds. If the extreme of each seed were taken, the result would

@@ -49,7 +49,7 @@ type Assumed struct {
 	// if a frame is smaller than its network, this share of the difference in accuracy between the two sizes is lost
 	Upscale float64 `json:"upscale"`
 	Jitter  float64 `json:"jitter"`     // standard deviation of the logarithm of frames' bytes
-	Spread  float64 `json:"spread"`     // standard deviation of the logarithm of batches' times, whose p99 is the zoo's
+	Spread  float64 `json:"spread"`     // standard deviation of the logarithm of a batch's time; the p99 of that time is the zoo's
 	LoadNs  float64 `json:"load_ns"`    // time to load a network onto a worker (the publication says 150 to 200 ms)
 	CostNs  float64 `json:"decides_ns"` // time of a decision
 	Slower  float64 `json:"slower"`     // factor on the zoo's times for the GPUs of the large set-up
@@ -89,7 +89,7 @@ type Outcome struct {
 	OnTime   int
 	Miss     float64 `json:"miss_rate"` // share of frames without a result in time
 	Accuracy float64 `json:"accuracy"`  // mean of the frames in time
-	Aligned  float64 `json:"aligned"`   // share of the frames in time whose size was that of the network that answered
+	Aligned  float64 `json:"aligned"`   // share of the frames on time whose size was the input size of the network that answered
 	Busy     float64 `json:"busy"`      // share of the time in which workers were busy
 	P50, P99 int64   // time from creation to result, of the frames in time
 	HitRate  float64 // share of network changes for which the network was already loaded; 0: no changes
@@ -255,8 +255,8 @@ func configure(set *Setting, sys System, advised bool, a Assumed) (cfg engine.Co
 	return cfg, policy, nil
 }
 
-// networks returns the zoo's networks for the engine. The smallest one is loaded at the start. If fixed is set, only
-// the network only is returned.
+// networks returns the zoo's networks for the engine. The smallest one is loaded at the start. If fixed is set, it
+// returns only the network with the index only.
 func networks(set *Setting, only int, fixed bool, load int64) (out []engine.Network, err error) {
 	for j := range set.Zoo {
 		if fixed && j != only {

@@ -135,7 +135,7 @@ type lab struct {
 	runs   map[key]*Outcome
 }
 
-// of returns a run. If only some claims are checked, it makes the run at its first use.
+// of returns a run. If only some claims are checked, a run is made at its first use.
 func (l *lab) of(p Point, system string) (_ *Outcome, err error) {
 	k := key{p, system}
 	if l.runs[k] == nil {

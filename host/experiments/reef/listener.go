@@ -20,8 +20,8 @@ type listener struct {
 	killed map[device.WorkID]sched.Time   // time for which the killed kernel had run
 	redone []float64                      // us of repeated work, for each resumed launch
 
-	// Numbers of real-time kernels (figure 27 of REEF): those that may be padded, of these the ones that are not slower
-	// than alone, and the ones that are less than 9 us slower.
+	// Numbers of real-time kernels (figure 27 of REEF): kernels that may be padded; of these, the kernels that are no
+	// slower than alone; and the kernels that are less than 9 us slower.
 	padable, notSlowed, below9 int
 }
 

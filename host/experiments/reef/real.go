@@ -30,7 +30,7 @@ type Opened struct {
 type Report struct {
 	Gone               []float64 // us of each preemption, until no other work was on the GPU
 	Ran, Padded, Again int       // kernels
-	Pauses             []int64   // ns: the launcher's longest pause, and how much of it its thread was running
+	Pauses             []int64   // ns: the longest pause of the launcher, and for how much of it the launcher's thread was running
 }
 
 // On makes a bed of a user's networks. It is on a real GPU if real is not nil, and on the simulated GPU otherwise.
@@ -50,7 +50,7 @@ func RealSystems() []string {
 	return slices.Insert(all, slices.Index(all, "reset")+1, "reset-ahead")
 }
 
-// Workloads returns those of DISB and Drive, which replaces REEF's trace.
+// Workloads returns DISB's workloads, and Drive, which replaces REEF's trace.
 func Workloads() []Workload { return append(DISB(), Drive()) }
 
 // Published returns the values of REEF's figures 15 and 16 for a GPU, by workload, system and metric. The metric rt is

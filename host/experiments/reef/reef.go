@@ -32,8 +32,8 @@ type Client struct {
 
 	Name       string
 	Times      []int64 // arrival times in ns, in place of Share
-	Every      int64   // mean ns between requests, with up to 10 % random variation, in place of Share; 0: Share counts
-	BestEffort bool    // best effort, although the client is no closed loop
+	Every      int64   // mean ns between requests, with up to 10 % random variation, in place of Share; 0: Share is used
+	BestEffort bool    // best effort, although the client is not a closed loop
 	Urgent     bool    // real time, although the client is a closed loop
 	Deadline   int64   // ns from the arrival of a real-time request; 0: the bed's default
 }
@@ -123,7 +123,7 @@ type Outcome struct {
 
 // ClientOutcome is one client's part of an Outcome.
 type ClientOutcome struct {
-	Requests, Ended int     // number of requests sent, and of those answered before the workload's end
+	Requests, Ended int     // number of requests sent; number of these that were answered before the workload's end
 	Throughput      float64 // as a share of the client's throughput alone
 	Latency         engine.Latencies
 }

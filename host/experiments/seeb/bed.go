@@ -1,6 +1,6 @@
-// SEEB-GPU's setting: four applications with early exits on an RTX 3090, whose tasks are many images each. Open has the
-// values that the publication does not state, each with its reason. Confidences and classes are computed, not measured,
-// and the same for all systems. A sample has a uniform difficulty d and is classified correctly at an exit of accuracy
+// SEEB-GPU's setting: four applications with early exits on an RTX 3090. A task has many images. Open has the values
+// that the publication does not state, each with its reason. Confidences and classes are computed, not measured, and
+// are the same for all systems. A sample has a uniform difficulty d and is classified correctly at an exit of accuracy
 // a if d < a. Its confidence there is
 //
 //	floor + (1 - floor) / (1 + exp(-steep (a - d + noise)))

@@ -38,7 +38,7 @@ type Span struct {
 type Spans struct {
 	engine.NopObserver
 	Tasks         []Span // by task
-	Images, Right int    // number of images answered, and of those with the right class
+	Images, Right int    // number of images answered; number of these with the right class
 }
 
 // Ended implements engine.Observer.

@@ -143,9 +143,8 @@ func (l *lab) xsched(system string, high float64) (*Outcome, error) {
 	return l.run(fmt.Sprint("xsched ", system, high), "l4", Run{System: system, Models: Table1(), Load: Load{Name: "pressure", Work: l.work(0.6), High: high}})
 }
 
-// pair runs ResNet-50 beside one other network at the same rate, with at most two batches at a time. The two are of
-// different networks (figure 1). The rates beside YOLOv8n, VGG-19 and RoBERTa are as 3 : 2 : 1. With YOLOv8n they make
-// a load of 0.9.
+// pair runs ResNet-50 beside one other network at the same rate, with at most one batch of each network at a time
+// (figure 1). The rates beside YOLOv8n, VGG-19 and RoBERTa are as 3 : 2 : 1. With YOLOv8n they make a load of 0.9.
 func (l *lab) pair(network string) (*Outcome, error) {
 	b, err := l.bed("l4")
 	if err != nil {
@@ -274,8 +273,8 @@ func (l *lab) all() (out []sched.Finished, err error) {
 	return out, nil
 }
 
-// halves fits a model to the first halves of the runs, whose second halves all returns. Two models are fitted in this
-// way. One is the static linear model, here with the inputs of the adaptive model (averages over time, all models). The
+// halves fits a model to the first half of each run (all returns the second half). Two models are fitted in this way.
+// One is the static linear model, here with the inputs of the adaptive model (averages over time, all models). The
 // other is the adaptive model's equation, which then does not change. It shows which part of the error comes from the
 // equation, and which from learning one batch at a time.
 func halves[M any](fit func([]predict.Sample) (M, error)) func(*lab) (M, error) {

@@ -1,5 +1,5 @@
 // Package bundled runs bundles on a simulated GPU. A launch takes the simulated time of the kernels that host/gpu/cuda
-// would launch. The results are computed by a function (Answers) and are equal to the hardware's, bit for bit.
+// would launch. A function (Answers) computes the results, which are equal to the hardware's bit for bit.
 package bundled
 
 import (

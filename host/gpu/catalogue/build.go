@@ -153,7 +153,7 @@ type op struct {
 	name      string
 	in        []int // tensors; -1: weights only
 	out       int
-	m, n, k   int     // size of the matrix product; m = 0: the op is none
+	m, n, k   int     // size of the matrix product; m = 0: the op is not one
 	macs      float64 // number of MACs if the op is not a matrix product
 	weights   int64
 	elements  int64  // number of elements written, if memory-bound

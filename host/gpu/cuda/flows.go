@@ -35,7 +35,7 @@ type flow struct {
 	reqs   []*sample
 	seg    int
 	next   int   // next layer to launch
-	begun  int   // tiles of layer next that were launched beside other kernels; not 0 only for layers that can be repeated
+	begun  int   // number of tiles of layer next that were launched beside other kernels; always 0 if the layer cannot be repeated
 	oldest int   // oldest layer that has not ended
 	flying int   // number of launches in flight that contain a part of this flow
 	in     *lane // the lane of those launches
@@ -53,7 +53,7 @@ type flow struct {
 	patience time.Time // start of the time limit: the last progress of this flow or of a launch that it waits for
 	moves    *atomic.Uint64
 	ticket   uint64   // position of its newest kernel in the order of launches, like fly.ticket
-	met      *meeting // the preemption that it causes, if other launches were on the GPU at its arrival
+	met      *meeting // the preemption that this flow causes, if other launches were on the GPU at its arrival
 	fled     *meeting // the preemption for which it is stopped
 }
 
@@ -115,8 +115,8 @@ func (l *launcher) begin(w *device.Work, came time.Time) error {
 	if f.rt {
 		l.putAside(f)
 		if l.cfg.Mode.Ahead {
-			// The kernel is launched at once, before the others are told to leave. In the launcher's next round it
-			// would come too late: they would have left before.
+			// The kernel is launched at once, before the others are told to leave. In the launcher's next round, the
+			// others would already have left.
 			err := l.push(f)
 			l.dispel()
 			if err != nil && slices.Contains(l.flows, f) {

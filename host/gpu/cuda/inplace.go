@@ -40,11 +40,11 @@ func InPlaceKind(kernel int) (kind string, inPlace bool) {
 }
 
 // InPlace returns a network of several rounds on an image of side x side pixels. A round has three kernels. The first
-// computes one tensor from the other, the second adds to it in place, and the third scales it in place. A launch that
-// is stopped in the second or third must resume at the first kernel of its round. If it resumes elsewhere, it works on
-// a half-finished tensor. Its input is lost after the next round, which overwrites it. Every element of the last tensor
-// affects the exit. The exit reduces sixteen pixels to one repeatedly; a single block that reads all of them would run
-// longer than the rounds and take most of the kills.
+// computes one of two tensors from the other, the second adds to the result in place, and the third scales it in place.
+// A launch that is stopped in the second or third must resume at the first kernel of its round. If it resumes
+// elsewhere, it works on a half-finished tensor. The next round overwrites the input of that round. Every element of
+// the last tensor affects the exit. The exit reduces sixteen pixels to one repeatedly; a single block that reads all of
+// them would run longer than the rounds and take most of the kills.
 func InPlace(seed uint64, side int) *Drawn {
 	row, size := 2*inPlaceChannels*side, 2*inPlaceChannels*side*side
 	b := &bundle.Bundle{}

@@ -121,8 +121,8 @@ func (d *Device) Profile(network string, batch, n int, u device.Units) (out []Ti
 	return out, err
 }
 
-// Pace is Profile for a batch of one on the whole GPU, without the host's time. One time is that of paceLaunches
-// launches, divided by their number. All of them are queued before the first begins.
+// Pace is Profile for a batch of one on the whole GPU, without the host's time. A time is the mean of paceLaunches
+// launches, which are all queued before the first begins.
 func (d *Device) Pace(network string, n int) (out []Timed, err error) {
 	err = d.ask(func(l *launcher) error {
 		return l.timed(network, 1, device.Units{}, true, timing(&out, n))
@@ -179,7 +179,7 @@ func (d *Device) Learn(network string, batch int) error {
 	})
 }
 
-const learnRuns = 3 // launches per time, of which the shortest counts
+const learnRuns = 3 // number of launches of which the shortest time is taken
 
 // learn measures and returns the profiles that Learn keeps. Blocks that share an SM are assumed to share its time.
 func (l *launcher) learn(network string, batch int, estimates []sched.Version) (out []sched.Version, err error) {
@@ -218,7 +218,7 @@ func times(n int, run func() (int64, error)) (all []int64, err error) {
 
 const (
 	paceLaunches = 4       // launches of a kernel in a row
-	paceNs       = 200_000 // duration of a kernel before them, in which they are queued; queueing takes less
+	paceNs       = 200_000 // ns: duration of a kernel that runs while the launches are queued; queueing takes less time
 )
 
 // timer times a kernel, or a part of it, with run.

@@ -29,7 +29,7 @@ type network struct {
 	at      []int  // by layer: offset of its weights in blob; its bias follows
 	weights driver.Ptr
 	slots   driver.Ptr
-	free    []int  // free slots; the last is taken first
+	free    []int  // free slots; the last one is used first
 	pages   []page // for inputs being copied
 
 	profiles map[int][]sched.Version // by batch: the profiles of the kernels, for padding

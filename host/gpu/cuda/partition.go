@@ -15,7 +15,7 @@ type partitions struct {
 	each       int // SMs of a unit
 	last       int // SMs of the last one
 	total      int // SMs of the GPU
-	alike      int // number of SMs that a probe cannot distinguish (a pair of CUs counts as one)
+	alike      int // number of SMs that a probe cannot distinguish; where CUs are reported in pairs, a pair counts as one SM
 	neighbours bool
 	lib        *driver.Lib
 	way        way

@@ -15,7 +15,7 @@ import (
 // Where is the result of probing a partition.
 type Where struct {
 	Units device.Units
-	Want  int   // number of SMs that the partition should have; if the GPU reports only pairs of CUs, of those
+	Want  int   // number of SMs that the partition should have; number of pairs of CUs if the GPU reports only pairs
 	SMs   []int // SMs on which its blocks ran, sorted
 }
 
@@ -197,7 +197,7 @@ func (l *launcher) where(s driver.Stream, blocks, spin int) (all []ran, err erro
 	return all, nil
 }
 
-// costs launches layers that compute nothing. A launch needs at least one block, and this one leaves at once because
+// costs launches layers that compute nothing. A launch needs at least one block; here the block leaves at once because
 // its epoch differs.
 func (l *launcher) costs(n int) (c Costs, err error) {
 	c.N = n

@@ -41,7 +41,7 @@ const (
 type Clock struct {
 	Step time.Duration // least observed step of the GPU's timer
 	// Late is the largest error of a span, which can only be too long: the width of the widest anchor plus two steps.
-	// Two, since the timer rounds down both in the anchor and in the block.
+	// There are two steps because the timer rounds down both in the anchor and in the block.
 	Late time.Duration
 	// Impossible counts impossible spans. A block began or left before the flag or the launch, or after the host saw
 	// it, or the clocks drifted too far apart.

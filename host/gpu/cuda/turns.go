@@ -99,8 +99,8 @@ func (l *launcher) putAside(rt *flow) {
 	}
 }
 
-// dispel tells launches to leave for a priority launch that goes ahead of them. If the first kernel of the priority
-// launch could be launched, it was queued before. That call takes longer than the other launches take to leave.
+// dispel tells launches to leave for a priority launch with Mode.Ahead. The first kernel of the priority launch is
+// queued before, if possible, since queueing it takes longer than the other launches need to leave.
 func (l *launcher) dispel() {
 	all := l.inWay
 	l.inWay = l.inWay[:0]

@@ -22,8 +22,8 @@ type proxy struct {
 // uses 84 to 96 registers. The single-layer kernel takes 80.
 var limits = []int{0, 80, 64}
 
-// proxy returns a variant of which enough blocks fit on an SM. If several have enough, it is the one with the most
-// registers. Enough are as many as the launch has, or as many as fit of the single-layer kernel, if these are fewer.
+// proxy returns the variant with the most registers per thread of which enough blocks fit on the SMs. Enough is the
+// launch's number of blocks, but no more than would fit of the single-layer kernel.
 func (l *launcher) proxy(blocks, sms int) *proxy {
 	want := min(l.resident, (blocks+sms-1)/max(1, sms))
 	for i := range l.proxies { // most registers first

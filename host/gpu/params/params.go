@@ -1,6 +1,6 @@
-// Package params holds the parameters of GPUs, one file each. Every value has a source: a publication; "measured", on
-// that GPU by stated means; "assumed"; or "fitted", derived from a published result, so that reproducing this result
-// proves nothing. A value published for one GPU is only assumed for others. Values were assumed once, in these files,
+// Package params holds the parameters of GPUs, one file per GPU. Every value has a source: a publication; "measured"
+// (on that GPU, in a stated way); "assumed"; or "fitted" (derived from a published result, so reproducing this result
+// proves nothing). A value published for one GPU is only assumed for others. Values were assumed once, in these files,
 // before any comparison with a publication. The comparisons report which results stay the same when an assumed value is
 // halved or doubled.
 package params

@@ -30,7 +30,7 @@ type Part struct {
 	Slow         float64 // factor on the time of its blocks; 0: 1
 }
 
-// UpTo returns the index after the part's last block, and whether that is the end of the kernel.
+// UpTo returns the index after the part's last block, and whether the part ends with the kernel's last block.
 func (p *Part) UpTo() (block int, last bool) {
 	all := p.kernel().Blocks
 	if p.Blocks == 0 || p.From+p.Blocks >= all {
@@ -290,7 +290,7 @@ type Eviction struct {
 
 // Evict removes all items that were launched so far from the stream. Items in the host queue are dropped here and
 // appended to buf. Kernels in the device queue leave when they are fetched. The running kernel is killed or awaited.
-// The last event is Evicted. Items launched later wait behind them.
+// The last event is Evicted. Items that are launched later wait for these items.
 func (g *GPU) Evict(s int, how Eviction, buf []Event) []Event {
 	g.known = false
 	st := &g.streams[s]

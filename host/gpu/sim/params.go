@@ -36,7 +36,7 @@ type Params struct {
 	Hardware   int   // number of hardware queues that streams share; 0: each stream has its own
 
 	ResetNs   int64   // time to clear a host queue
-	ReclaimNs int64   // time to free the memory of one kernel in a host queue, if the host waits for that
+	ReclaimNs int64   // time to free the memory of one kernel in a host queue, if the host waits until it is freed
 	EvictNs   int64   // time to remove the first kernel from a device queue
 	EvictEach int64   // time to remove each further kernel
 	KillNs    int64   // time to stop running blocks; 0: the GPU cannot stop them

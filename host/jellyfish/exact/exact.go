@@ -102,8 +102,8 @@ func newSolver(p *jellyfish.Problem) *solver {
 				}
 			}
 			k.room = min(k.room, k.load)
-			// The smaller batch is dominated if a larger batch serves as many clients. A larger one is dominated if a
-			// smaller one has as much room for at least as many clients.
+			// A batch is dominated by a larger batch that serves as many clients, and by a smaller batch that has as
+			// much room for at least as many clients.
 			if len(k.who) == 0 || len(s.kinds) > from && len(s.kinds[len(s.kinds)-1].who) == len(k.who) {
 				continue
 			}
@@ -143,9 +143,9 @@ func (s *solver) branch(at, from int) {
 	}
 }
 
-// above returns an upper bound, where the first n workers are as chosen, and the others have kinds from index from on.
-// Consider the workers in descending order of accuracy: the load of the first few cannot exceed their room, and not the
-// weight of the clients that suit one of them. The result is negative if not all clients can be mapped.
+// above returns an upper bound if the first n workers are as chosen and the others have kinds from index from on.
+// Consider the workers in descending order of accuracy: the load of the first few exceeds neither their room nor the
+// weight of the clients that one of them can serve. The result is negative if not all clients can be mapped.
 func (s *solver) above(n, from int) float64 {
 	value, load, room := 0.0, 0, 0
 	var fits uint64

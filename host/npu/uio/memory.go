@@ -26,15 +26,15 @@ type memory struct {
 	bytes    []byte
 	file     *os.File
 	clean    func(*syncArgs) error // for cached memory: the ioctl SLUICE_DMA_SYNC
-	drain    func(*syncArgs) error // for write-combined memory behind an outer cache: the same ioctl
+	drain    func(*syncArgs) error // for write-combined memory if there is an outer cache: the same ioctl
 }
 
-// outer: there is a cache outside the cores, the PL310 of a Zynq-7000. Stores to write-combined memory may wait in
-// its store buffer, which only the kernel's barrier drains, not a DSB of this process.
+// outer: there is a cache outside the cores, the PL310 of a Zynq-7000. Stores to write-combined memory may wait in its
+// store buffer. A DSB of this process does not drain that buffer; the kernel's barrier does.
 var outer = runtime.GOARCH == "arm"
 
-// openMemory maps the memory called o.Memory: that of this project's kernel module (boards/kernel/sluice_dma.c). If the module
-// has none and there is no outer cache, it maps that of u-dma-buf.
+// openMemory maps the memory called o.Memory. It looks for it in this project's kernel module
+// (boards/kernel/sluice_dma.c) and then, if there is no outer cache, in u-dma-buf.
 func openMemory(o Opts) (*memory, error) {
 	ours := filepath.Join(o.Sys, "class", "misc", o.Memory)
 	if _, err := os.Stat(ours); err == nil {

@@ -20,14 +20,15 @@
 // # Interrupts
 //
 // The line is level-triggered, and UIO turns it into edges: its handler counts one and masks the line, and a write
-// unmasks it. WaitIRQ does not trust the count. After each it checks whether the NPU has raised a cause; if not
-// (stale or spurious), it unmasks and waits on. So a stale count is no hang. If the line never rises, WaitIRQ returns
-// npu.ErrNoIRQ, which says so if the NPU has ended all the same.
+// unmasks it. WaitIRQ does not trust the count. After each interrupt it checks whether the NPU has raised a cause; if
+// not (stale or spurious), it unmasks and waits on. So a stale count is not taken for a hang. If the line never rises,
+// WaitIRQ returns npu.ErrNoIRQ, which says so if the NPU has ended all the same.
 //
 // # Errors of the register bus
 //
-// An AXI error on a store arrives as an imprecise abort and kills the process at another instruction. So accesses
-// that the register map refuses never reach the bus. They return the *npu.BusError that the hardware would give.
+// An AXI error on a store arrives as an imprecise abort and kills the process at another instruction. So accesses that
+// the register map refuses never reach the bus. They return the *npu.BusError that corresponds to the hardware's
+// answer.
 package uio
 
 import (
@@ -357,7 +358,8 @@ func (b *Bus) WriteReg(off, v uint32) error {
 	if b.closed {
 		return npu.ErrClosed
 	}
-	// Some accesses are refused only while a start is running. If its end has not been seen, STATUS says whether it is.
+	// Some accesses are refused only while a start is running. If the end of the start has not been seen, STATUS says
+	// whether it is still running.
 	busy := b.running && abi.Refused(off, true, v, true) && b.read(abi.RegStatus)&abi.RegStatusBusyMask != 0
 	if abi.Refused(off, true, v, busy) {
 		return &npu.BusError{Write: true, Off: off, Val: v, Resp: npu.RespSLVERR}

@@ -41,7 +41,7 @@ const (
 	share = 0.5     // load: sum of the tasks' times alone under plain, as a share of the run's time
 	slack = 2       // a deadline is this multiple of a task's time alone, plus the collection window
 	base  = 8       // batch at which threshold and units are varied
-	runs  = 3       // runs of each profile, of which the median counts
+	runs  = 3       // runs of each profile; the profile is their median
 	slots = 2048
 	most  = 512 // largest number of images in a task
 )

@@ -591,8 +591,8 @@ func (b *bench) latency(ctx context.Context) error {
 // least is the smallest number of runs of a long measurement.
 const least = 3
 
-// latency times a network on units at a batch: whole launches, and each kernel alone. It returns how much of the part's
-// time a launch took.
+// latency times whole launches of a network on units at a batch size, and each kernel alone. It returns how much of the
+// part's time a launch took.
 func (r *rig) latency(ctx context.Context, net *bundle.Bundle, n, batch, things int) (float64, error) {
 	u := device.UnitRange(0, n)
 	key := fmt.Sprintf("%s units=%d batch=%d", net.Network.Name, n, batch)
@@ -872,7 +872,7 @@ func (b *bench) slowdown(ctx context.Context) error {
 	})
 }
 
-// run records three times of one of several launches: the measured one, the predicted one, and the time alone.
+// run records, for one of several launches, its measured time, its predicted time, and its time alone.
 func (b *bench) run(key string, took, learnt, alone int64) {
 	b.add(Slowdown, key+" took", "ns", took)
 	b.add(Slowdown, key+" learnt", "ns", learnt)

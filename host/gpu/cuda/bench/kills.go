@@ -18,9 +18,9 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda"
 )
 
-// How launches are stopped. killed: inside a kernel. drained: between two kernels. This is a control without kills, so
+// How launches are stopped. killed: inside a kernel. drained: between two kernels. drained is a control without kills:
 // its errors have another cause. reset-ahead: inside a kernel, by a priority launch that does not wait until it has
-// left. killed-in-place: inside a kernel of the network whose kernels work in place (cuda.InPlace). This one is
+// left. killed-in-place: inside a kernel of the network whose kernels work in place (cuda.InPlace). killed-in-place is
 // repeated with two deliberate faults, which must give wrong results: a boolean in place of the epoch, and groups that
 // are one kernel too short.
 const (
@@ -57,7 +57,7 @@ func (b *bench) kills(ctx context.Context) error {
 	for _, how := range []string{killed, drained, ahead} {
 		cfg, stop := cuda.Config{}, (*restorer).abort
 		switch how {
-		case drained: // only one kernel is in the stream at a time, so that most launches stop between two kernels
+		case drained: // the stream holds one kernel at a time, so that most launches stop between two kernels
 			cfg = cuda.Config{Drain: true, Capacity: 1}
 		case ahead:
 			m, err := gpu.ModeOf(ahead)

@@ -127,8 +127,8 @@ func within(ended []time.Time, from, to time.Time) (n int64) {
 	return n
 }
 
-// beside runs the priority network in one way for its share of runs. It records the times, and the best-effort launches
-// that ended in that time.
+// beside runs the priority network in one way for its share of runs. It records the run times, and the number of
+// best-effort launches that ended during the runs.
 func (r *rig) beside(ctx context.Context, w *way, be, rt *bundle.Bundle, batch int, share Config) error {
 	var began, over time.Time
 	n := 0

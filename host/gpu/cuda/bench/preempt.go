@@ -87,7 +87,7 @@ func (r *rig) meetings(ctx context.Context, be, rt *bundle.Bundle, batch int, wi
 			}
 			seen = len(c.Preemptions)
 		}
-		if broken != nil { // the error of behind is the cause of the other one
+		if broken != nil { // the error of behind is the cause of err
 			err = broken
 		}
 		if err != nil {
@@ -125,8 +125,8 @@ var fromFlag = []span{
 	{"seen completion", func(p *cuda.Preemption) time.Duration { return p.Whole }},
 }
 
-// are selects the preemptions for which all given spans meet a condition. So the quantiles of all these spans come from
-// the same preemptions.
+// are separates the preemptions in which all given spans meet a condition from the others, so that the quantiles of all
+// spans come from the same preemptions.
 func are(expected func(time.Duration) bool, all []cuda.Preemption, spans ...span) (are, not []cuda.Preemption) {
 	for i := range all {
 		if slices.ContainsFunc(spans, func(s span) bool { return !expected(s.of(&all[i])) }) {

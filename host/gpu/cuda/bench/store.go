@@ -204,8 +204,8 @@ func read(from string, in io.Reader, journal bool) (*Raw, error) {
 	return r, nil
 }
 
-// torn is a reader that ends without an error where compressed data is cut off, or before an incomplete last line. is
-// records that something is missing.
+// torn is a reader for a file that may be cut off. It ends without an error where compressed data or the last line is
+// incomplete, and then sets the field is.
 type torn struct {
 	io.Reader
 	is bool

@@ -7,7 +7,7 @@ import (
 	"unsafe"
 )
 
-// ErrHeld is the error for a reset that would destroy the work of other users of the GPU in this process.
+// ErrHeld is returned for a reset that would destroy the work of other users of the GPU in this process.
 var ErrHeld = errors.New("held by others of this process")
 
 // holds counts the users of a GPU. A process has one primary context per GPU (HIP: the GPU itself), so a reset affects

@@ -58,7 +58,8 @@ const maxWidth = 1<<16 - 1
 // Of makes the plan of a graph, whose invariants must hold. Weights may be absent.
 func Of(g *graph.Graph) *Plan { return Copying(g, nil) }
 
-// Copying is Of where some inputs of concatenations must not lie in the output: its elements stand for other values.
+// Copying is Of for a graph in which some inputs of concatenations (copied) must not lie in the output, since the
+// output's elements represent other values.
 func Copying(g *graph.Graph, copied map[Edge]bool) *Plan {
 	p := &Plan{
 		Views: make([]View, len(g.Tensors)), Width: make([]int, len(g.Tensors)),
@@ -181,7 +182,7 @@ type run struct {
 	extent
 }
 
-// siblings merges what is possible of convolutions of the same kind.
+// siblings merges as many convolutions of the same kind as possible.
 func (p *Plan) siblings(g *graph.Graph, nodes []int, extents map[graph.TensorID]*extent) {
 	of := func(root graph.TensorID) *extent {
 		if extents[root] == nil {
@@ -281,7 +282,7 @@ func (p *Plan) Pix(t graph.TensorID) int {
 }
 
 // Layer returns the nodes that form one layer with node n, in the order of their output channels. The layer takes the
-// place of the first of these nodes, since all have the same input; stands reports whether this is n.
+// place of the first of these nodes, since all have the same input; stands reports whether n is the first.
 func (p *Plan) Layer(n int) (nodes []int, stands bool) {
 	if i := p.merged[n]; i >= 0 {
 		return p.Merged[i], slices.Min(p.Merged[i]) == n

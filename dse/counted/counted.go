@@ -108,7 +108,7 @@ func (l *Layer) Random() bool { return strings.HasPrefix(l.Network, "random ") }
 // Summary is the error of the law over layers.
 type Summary struct {
 	Mean   float64 `json:"mean"`  // of |law - counter| / counter
-	Worst  float64 `json:"worst"` // largest share among those off by more than 100 cycles
+	Worst  float64 `json:"worst"` // largest relative error among layers with an error of more than 100 cycles
 	N      int     `json:"n"`
 	Beyond int     `json:"beyond"` // number of errors above 3 % and 100 cycles
 }
@@ -129,7 +129,8 @@ func Summarise(all []Layer) Summary {
 	return s
 }
 
-// Worst returns the layer with the largest share among those with an error above WorstCycles; nil if there is none.
+// Worst returns the layer with the largest relative error among the layers with an error above WorstCycles; nil if
+// there is none.
 func Worst(all []Layer) (worst *Layer) {
 	for i := range all {
 		if l := &all[i]; l.off(0) && (worst == nil || math.Abs(l.Share()) > math.Abs(worst.Share())) {

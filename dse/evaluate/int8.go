@@ -16,9 +16,9 @@ import (
 // Int8 is the loss of a network's layers in int8.
 type Int8 struct {
 	Layers []LayerLoss `json:"layers"`
-	Bound  *float64    `json:"disagreement_bound,omitempty"` // for which int16 layers were chosen
-	Apart  *float64    `json:"disagreement,omitempty"`       // reached on the calibration images
-	Share  float64     `json:"macs_in_int8"`                 // of all
+	Bound  *float64    `json:"disagreement_bound,omitempty"` // limit for which layers were chosen to be int16
+	Apart  *float64    `json:"disagreement,omitempty"`       // disagreement on the calibration images
+	Share  float64     `json:"macs_in_int8"`                 // share of all MACs
 }
 
 // LayerLoss is the root mean square error of a layer's output, as a share of the output's own root mean square: for the
@@ -161,10 +161,10 @@ func Layers(n *quant.Int8, count int, image func(i int) ([]float32, error)) (*In
 
 func square(x float64) float64 { return x * x }
 
-// Mixed returns the network in int8 with some layers in int16: as many as needed so that at most the share bound of the
-// images gets another class than from the float network, at every exit that is a classifier. It chooses first the first
-// layer and the exits' own, then those with the largest loss alone. apart is the share with another class; it exceeds
-// bound if int16 everywhere is not enough.
+// Mixed returns the network in int8 with some layers in int16: as many as needed so that, at every exit that is a
+// classifier, at most the share bound of the images gets another class than from the float network. It chooses the
+// first layer and the exits' layers first, then the layers with the largest loss alone. apart is the share with another
+// class; it exceeds bound if int16 everywhere is not enough.
 func Mixed(s *quant.Seen, g *graph.Graph, bound float64, count int, image func(i int) ([]float32, error)) (n *quant.Int8, apart float64, err error) {
 	some := false
 	for e := range g.Exits {

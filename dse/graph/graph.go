@@ -30,8 +30,9 @@ type Scale struct {
 	Zero int
 }
 
-// Nearest is the code nearest to a value, without bounds, ties to even. The quotient is a float32, as ONNX's QuantizeLinear has it:
-// pixels of (p / 255 - 0.5) / 0.5 in steps of 2 / 255 all lie at halves, and only then go where the file's own runtime puts them.
+// Nearest is the code nearest to a value, without bounds, ties to even. The quotient is a float32, as ONNX's
+// QuantizeLinear has it: pixels of (p / 255 - 0.5) / 0.5 in steps of 2 / 255 all lie at halves, and only a float32
+// rounds them as the file's own runtime does.
 func (s Scale) Nearest(x float64) float64 {
 	return math.RoundToEven(float64(float32(x/s.Step))) + float64(s.Zero)
 }

@@ -25,7 +25,7 @@ const (
 
 // array is a file of items of one size.
 type array struct {
-	dims  []int // the first counts items
+	dims  []int // sizes; the first one is the number of items
 	width int   // bytes of an element
 	kind  byte  // u, f, i
 	item  int   // elements of one item

@@ -184,8 +184,8 @@ func (l *lowering) node(n int) error {
 
 func (l *lowering) named(x *Layer) string { return alias.Name(l.Graph, x.Nodes) }
 
-// dense adds a convolution that is not grouped. Convolutions merged with it are added in place of the first one. If
-// their numbers do not allow one layer, each run of compatible neighbours is one.
+// dense adds a convolution that is not grouped. Convolutions that are merged with it are added at the place of the
+// first one. If their numbers do not allow a single layer, each run of compatible neighbours becomes a layer.
 func (l *lowering) dense(x Layer, win graph.Window) error {
 	nodes, stands := x.Nodes, true
 	if !l.o.Apart {

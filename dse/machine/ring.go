@@ -157,7 +157,7 @@ func (x *fetcher) advance(m *machine, was, issued int) {
 // ring is weight_ring.
 type ring struct {
 	written, fetched, taken, kept int
-	read, out                     bool // a word in the RAM's output register; in the ring's
+	read, out                     bool // there is a word in the RAM's output register; in the ring's output register
 }
 
 // step is one clock edge, after the feeder's. It returns the number of words released.

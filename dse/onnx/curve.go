@@ -111,8 +111,8 @@ func (c *call) pow() error {
 	return c.emit(layer{kind: mul, in: []int{x, x}}, v, t.h, t.w, t.c, true)
 }
 
-// times is the product of two maps, one of which may have a single pixel that multiplies all pixels of the other. It is
-// also their quotient, which must be a function of one map.
+// times is the product of two maps, one of which may have a single pixel that multiplies all pixels of the other. It
+// also handles a quotient of two maps, which must be a function of one map.
 func (c *call) times(k kind) error {
 	if err := c.plain(2, 2); err != nil {
 		return err

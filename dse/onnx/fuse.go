@@ -26,7 +26,7 @@ const (
 	pick    // channels of a map, in any order
 	mul     // a product of two maps; the second may be 1 x 1 x C
 	curve   // a function of each element
-	div     // of two maps; must become a function of one map
+	div     // quotient of two maps; it must become a function of one map
 	reshape // a map of other sizes with the same elements in memory order
 )
 
@@ -650,9 +650,10 @@ func (f *fused) foldAdd(l *layer) {
 }
 
 // sum merges two convolutions of the same tensor whose results are added, if the result is no larger than one of them.
-// Such are the training-time branches of RepVGG and MobileOne, including a normalisation of the tensor itself. Separate
-// branches are each rounded to 16 bits (MobileOne-S0 with random weights: 8.5 % error, merged 2.9 %). A branch with much
-// smaller weights would lose precision and is not merged (RepVGG-A0 beside normalisations of gain 100: 0.4 %, merged 3.4 %).
+// Examples are the training-time branches of RepVGG and MobileOne, including a normalisation of the tensor itself.
+// Separate branches are each rounded to 16 bits (MobileOne-S0 with random weights: 8.5 % error, merged 2.9 %). A branch
+// with much smaller weights would lose precision and is not merged (RepVGG-A0 beside normalisations of gain 100: 0.4 %,
+// merged 3.4 %).
 func (f *fused) sum(l *layer) bool {
 	p, q := f.only(l.in[0]), f.only(l.in[1])
 	if p == nil || q == nil || p == q || !p.plain() || !q.plain() || p.in[0] != q.in[0] || p.residual >= 0 && q.residual >= 0 {

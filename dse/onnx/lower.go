@@ -310,7 +310,7 @@ func (c *call) pixels(i int, v value) (value, error) {
 	return v, nil
 }
 
-// pixelMaps is maps for operators without a window, which cannot include the padding of a Pad.
+// pixelMaps is maps for operators without a window. These cannot include the padding of a Pad.
 func (c *call) pixelMaps(i int) (value, error) {
 	if _, err := c.value(i); err != nil {
 		return value{}, err
@@ -318,7 +318,7 @@ func (c *call) pixelMaps(i int) (value, error) {
 	return c.maps(i)
 }
 
-// maps is value for operators over N x C x H x W.
+// maps returns input i of an operator over N x C x H x W, as value does.
 func (c *call) maps(i int) (value, error) {
 	v, err := c.padded(i)
 	if err == nil && v.rank != 4 {

@@ -90,7 +90,7 @@ type Options struct {
 	MaxBytes   int64             // limit for the file, and for the data outside it; the limit for weights is a quarter of it; 1 GiB if 0
 	External   fs.FS             // folder of data outside the file; nil: such data is an error
 
-	gates  int             // with Gates: how many functions at most
+	gates  int             // with Gates: maximum number of such functions
 	apart  map[string]bool // tensors that must not be merged with equal ones
 	survey bool            // the values of weights do not matter
 }

@@ -185,7 +185,8 @@ func (c *call) quantizeMap() error {
 	return nil
 }
 
-// quantised reports whether all readers of the node's input quantise it (coded), and whether with the same scale (alike).
+// quantised reports whether all readers of the node's input quantise it (coded), and whether all of them use the scale
+// s (alike).
 func (c *call) quantised(s graph.Scale) (coded, alike bool) {
 	coded = !slices.Contains(c.exits, c.input(0))
 	alike = coded

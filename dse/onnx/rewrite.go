@@ -115,7 +115,7 @@ func narrow(m *onnxpb.ModelProto) (narrowed bool, err error) {
 	return narrowed, nil
 }
 
-// Rewrite returns a model for other programs that shall run the same network as Import: with printable names, floats
+// Rewrite returns a model with which other programs run the same network as Import reads: with printable names, floats
 // instead of doubles, and the input size of o.InputSide. It returns nil if nothing changes. Data outside the file stay
 // there.
 func Rewrite(r io.Reader, o Options) ([]byte, error) {

@@ -290,7 +290,7 @@ func (c *call) transpose() error {
 	if perm[0] != 0 {
 		return fmt.Errorf("attribute \"perm\": %w: %v moves the batch", ErrAttribute, perm)
 	}
-	if v.pad != nil { // which goes by the map's own axes
+	if v.pad != nil { // the padding refers to the map's own axes
 		v.order = order{v.order[perm[1]-1], v.order[perm[2]-1], v.order[perm[3]-1]}
 		c.view(v, 4)
 		return nil

@@ -65,7 +65,8 @@ func (e *UnsupportedError) Error() string {
 	return b.String()
 }
 
-// otherForm says of an operator of a quantised file what file is read in its place; "" of others.
+// otherForm returns, for an operator of a quantised file, the form of file that is read instead; "" for other
+// operators.
 func otherForm(op string) string {
 	name, contrib := strings.CutPrefix(op, "com.microsoft.")
 	switch {

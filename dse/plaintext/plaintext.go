@@ -99,9 +99,9 @@ func (t *reader) Read(p []byte) (int, error) {
 			p[n], t.line, t.within = '\n', t.line+1, false
 			n++
 			continue
-		case c == 0x1a && t.ends(): // which DOS programs write behind a text
+		case c == 0x1a && t.ends(): // DOS programs write this at the end of a text
 			continue
-		case string(c) == mark && !t.within: // of a file that was joined to another
+		case string(c) == mark && !t.within: // the mark of a file that was appended to another file
 			continue
 		default:
 			t.within = true

@@ -111,7 +111,7 @@ func newSpread(g *graph.Graph, n int) *spread {
 	if p := g.Producers()[x]; p >= 0 && g.Nodes[p].Op == graph.Mul && g.Nodes[p].Inputs[0] == g.Nodes[p].Inputs[1] {
 		x, square = g.Nodes[p].Inputs[0], true
 	}
-	products, of := productsOf(g, y), 0 // those that take what the function is of
+	products, of := productsOf(g, y), 0 // of: number of products that multiply the function's input
 	for _, i := range products {
 		if in := g.Nodes[i].Inputs; slices.Contains(in, x) {
 			of++

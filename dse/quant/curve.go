@@ -15,7 +15,7 @@ type spread struct {
 	lo, hi float64
 	signed [2]histogram // of the magnitudes of negative inputs, and of positive ones
 	gate   bool         // the result multiplies the function's own input, as in x * sigmoid(x)
-	norm   bool         // the result multiplies the map whose norm the input is
+	norm   bool         // the input is the norm of a map, and the result multiplies that map
 }
 
 // weight is the weight of the error at point x.
@@ -266,7 +266,7 @@ func (t *fitter) segment(lo, step, i int) (slope, offset, off float64, on bool) 
 	}
 	seen := t.before[b].minus(t.before[a])
 	few := seen
-	for k := 0; k < 5 && b-a < 3; k++ { // points of little weight, if there are too few for a line
+	for k := 0; k < 5 && b-a < 3; k++ { // add points of little weight, if there are too few points for a line
 		x := from + float64(k)/4*(to-from)
 		few = few.plus(1e-6*t.weight, x, t.value(x))
 	}

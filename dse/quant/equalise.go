@@ -324,7 +324,8 @@ func (e *equaliser) gains() map[int]int {
 	return gains
 }
 
-// room returns how far a class may be scaled by what its channels hold; ok is false if they hold nothing.
+// room returns how far the values in a class's channels allow the class to be scaled; ok is false if there are no such
+// values.
 func (e *equaliser) room(class int, most []float64, siblings []map[int]float64) (gain float64, ok bool) {
 	gain = math.Inf(1)
 	made := e.made[class]

@@ -105,7 +105,7 @@ type Layer8 struct {
 	Scales []Scaling
 	// Sum is for an Add, and for a Conv with a residual: t first saturates at 16 bits.
 	Sum    *Sum
-	Curve  *abi.Curve // takes 16 bits of fraction Mid, gives the output's code with its zero point
+	Curve  *abi.Curve // input: 16 bits with fraction Mid; result: the output's code, including the zero point
 	Mid    int
 	Lo, Hi int16 // of the output's code
 }
@@ -368,7 +368,7 @@ func (s *Seen) build(n *Int8, i int) error {
 	node, l := &s.g.Nodes[i], &n.Layers[i]
 	in, out := n.Maps[node.Inputs[0]], n.Maps[node.Output]
 	l.Lo, l.Hi = out.Code(float64(node.ClampLo)), out.Code(float64(node.ClampHi))
-	step, mid := out.Step, out.Wide // of what the curve or the zero point comes behind
+	step, mid := out.Step, out.Wide // step of the value before the curve or the zero point; whether it has 16 bits
 	if node.Function != nil {
 		front := s.front[i]
 		lo, hi := out.holds()
@@ -529,7 +529,7 @@ func halvable(q []int16) bool {
 	return !slices.ContainsFunc(q, func(v int16) bool { return max(v, -v) > math.MaxInt8/2 })
 }
 
-// between tells a bias that is no code of the sum, beyond what float32 leaves of one.
+// between reports whether a bias is not a multiple of the sum's step, except for float32's rounding errors.
 func between(bias float64) bool {
 	return math.Abs(bias-math.RoundToEven(bias)) > 1e-3+1e-6*math.Abs(bias)
 }

@@ -104,7 +104,7 @@ func QuantiseFrom(g *graph.Graph, n int, image func(i int) ([]float32, error), o
 	return nearer(g, n, image, once, again)
 }
 
-// quantise is QuantiseFrom for what calibration saw.
+// quantise is QuantiseFrom with the values that calibration saw.
 func quantise(g *graph.Graph, n int, image func(i int) ([]float32, error), o Options, channels [][]float64, front []*spread) (*Network, error) {
 	g = equalise(g, channels)
 	o.parts = map[string]part{}
@@ -296,7 +296,7 @@ func (s *solver) sum(n int) int {
 	return s.of(s.g.Nodes[n].Output)
 }
 
-// lowerSum is lower for sum.
+// lowerSum reduces the fraction of a node's sums (sum), as lower does for a tensor.
 func (s *solver) lowerSum(n, f int) (bool, error) {
 	node := &s.g.Nodes[n]
 	if node.Function == nil {

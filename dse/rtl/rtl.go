@@ -61,7 +61,7 @@ const (
 	KeptStart   = 2           // gemm_seq's StTile and StRun after the barrier, if the input is on chip
 	KeptEnd     = 3           // replaces Write for a last word that stays on chip only
 	PoolEnd     = 5           // last tap of a pool (pool_seq) to its last word
-	BurstCycles = 1           // of a burst, besides the DRAM's latency and its beats
+	BurstCycles = 1           // cycles of a burst, besides the DRAM's latency and the burst's beats
 	FetchStates = 3           // layer_fetch: StRequest, StStatic, StOffer
 	OfferNext   = 1           // StOffer with all units ready to StRequest
 	OfferRows   = 2           // an offer to act_loader's barrier, without LayerStart: StIdle and StPad, and another StPad per padding row

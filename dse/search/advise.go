@@ -85,8 +85,8 @@ func Advise(b *boards.Board, d configs.Design, g cost.Geom, batch int, o mapping
 	return ""
 }
 
-// Larger says what of T_P and T_C makes a layer at least 2 % faster by the law where there is twice as much of it: "T_P x
-// T_C", one of the two, or "".
+// Larger returns which of T_P and T_C makes a layer at least 2 % faster by the law if it is doubled: "T_P x T_C"
+// (both), "T_P", "T_C" or "".
 func Larger(d configs.Design, g cost.Geom, batch int) string {
 	_, now, err := mapping.Choose(d, g, batch, mapping.RTL())
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 // layer holds everything about one geometry that does not depend on the mapping.
 type layer struct {
 	g     cost.Geom
-	sizes [4][]size           // tiles to try by what limits them (limited), largest first, once they are needed
+	sizes [4][]size           // tiles to try, largest first, by the kind of limit (limited); filled when first needed
 	pools map[poolEntry]int64 // cycles of a pool by the law, stored when first needed
 }
 

@@ -47,7 +47,7 @@ type PaperRank struct {
 	Rank        int              `json:"rank"` // 1: no design of the space is better
 	Of          int              `json:"of"`
 	Value       float64          `json:"value"`
-	TR          int              `json:"TR"` // what the law computes at the published <T_P, T_C>
+	TR          int              `json:"TR"` // T_R by the law at the published <T_P, T_C>
 	DSPPercent  float64          `json:"dsp_percent"`
 	BRAMPercent float64          `json:"bram_percent"`
 	Reproduced  bool             `json:"reproduced"`

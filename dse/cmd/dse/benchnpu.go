@@ -79,8 +79,8 @@ type npuRow struct {
 	Published []published `json:"published,omitempty"` // the paper's ways of batching, estimated
 }
 
-// published estimates a way of batching that the paper describes, as in dse ablate: by the law of the hardware on the
-// same array with the largest tiles that fit, or by the paper's law on the design that it prints for the board.
+// published is the estimate for one of the paper's ways of batching, as in dse ablate. It uses the hardware's law on
+// the same array with the largest tiles that fit, or the paper's law on the design that the paper prints for the board.
 type published struct {
 	Law    string  `json:"law"`
 	Scheme string  `json:"scheme"`

@@ -200,7 +200,7 @@ func (c *compareCmd) side(w *search.Workload, to *compareDesign) ([]compareLayer
 	if c.Backbone {
 		called += " without exits"
 	}
-	band, err := counted.Of(d, called, recipe.Own(c.Network) || to.Mapping == "basic") // counted were starts that dse compile makes
+	band, err := counted.Of(d, called, recipe.Own(c.Network) || to.Mapping == "basic") // the counted starts are those that dse compile makes
 	to.Band = &band
 	return out, err
 }

@@ -118,7 +118,7 @@ func following(d configs.Design, b boards.Board, file, dir string) []string {
 	switch {
 	case !d.Int8():
 		return append(build, fmt.Sprintf("hw/syn/synth.sh %s --family %s", config, b.Family), compile, "bin/dse check "+files.Quoted(filepath.Clean(dir)))
-	default: // synth.sh takes int8 with other sources (hw/INT8.md), dse check does not
+	default: // synth.sh synthesises int8 from other sources (hw/INT8.md); dse check cannot
 		return append(build, compile)
 	}
 }

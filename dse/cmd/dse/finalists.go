@@ -31,8 +31,8 @@ type finalist struct {
 	Counted float64 `json:"gops_counted,omitempty"` // on the RTL (simulated)
 }
 
-// finalists returns these designs in the order of the machine, at every batch size that counts. With count, the order is
-// that of the RTL's cycles.
+// finalists computes the cycles of designs with the machine, for every batch size with a weight, and sorts the designs
+// by them. With count, it sorts them by the RTL's cycles.
 func finalists(ctx context.Context, w *search.Workload, points []search.Point, weights search.Weights, o mapping.Options, count *counter) ([]finalist, error) {
 	var out []finalist
 	sum := 0.0

@@ -49,9 +49,9 @@ type netlistOf struct {
 	tables         []*timing.Table
 }
 
-// synthesised is what is known of a netlist.
+// synthesised is the result for a netlist.
 type synthesised struct {
-	Run    syn.Run      `json:"synthesised"` // without what it cost
+	Run    syn.Run      `json:"synthesised"` // without CPU time and memory of the synthesis
 	Timing []timing.Row `json:"estimated"`   // by table
 }
 
@@ -107,7 +107,7 @@ func (c *synthCmd) Run(e *cli.Env) error {
 	return nil
 }
 
-// netlists lists what is asked.
+// netlists returns the netlists that the flags ask for.
 func (c *synthCmd) netlists() (all []*netlistOf, err error) {
 	for _, config := range c.Config {
 		d, err := configs.Load(config)

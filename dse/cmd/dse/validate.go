@@ -329,7 +329,7 @@ func (c *validateCmd) counting(ctx context.Context, shards *shard.Run, d configs
 	return all, errors.Join(err, drv.Close())
 }
 
-// startsOf counts the segments of a network for whose indices mine is true.
+// startsOf counts the segments i of a network for which mine(i) is true.
 func (c *validateCmd) startsOf(ctx context.Context, drv *npu.Driver, d configs.Design, b *bundle.Bundle, name string, batches []int, mine func(at int) bool) (all []started, err error) {
 	if err := drv.Load(ctx, b); err != nil {
 		return nil, err
@@ -627,7 +627,7 @@ func (t *timer) layer(b *bundle.Bundle, network string, l int, batches []int) er
 		if t.longest > 0 && cycles > t.longest {
 			continue
 		}
-		key := g // the time depends on this; of offsets only on the part that affects beats
+		key := g // the time depends on the geometry, except on the part of its offsets that does not affect beats
 		key.InOffset, key.OutOffset, key.ResOffset = key.InOffset%64, key.OutOffset%64, key.ResOffset%64
 		if id += fmt.Sprint(key, entry, batch); t.seen[id] {
 			continue

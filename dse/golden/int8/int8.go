@@ -40,7 +40,7 @@ func (p *posted) of(sum int64, channel int, res int16) int16 {
 	return p.code(t)
 }
 
-// end computes a layer's codes. It counts values that saturate before a residual or curve, and those beyond codes,
+// end computes a layer's codes. It counts values that saturate before a residual or curve, and values beyond the codes,
 // unless the network itself clamps there.
 type end struct {
 	l           *quant.Layer8

@@ -227,7 +227,7 @@ func read(r io.Reader, root string) (*netlist, error) {
 				}
 			}
 		}
-		if len(c.out) > 0 && !c.logic() { // a memory has the name of its own
+		if len(c.out) > 0 && !c.logic() { // a memory's output has the memory's name
 			n.names[c.out[0]] = append(n.names[c.out[0]], name)
 		}
 	}

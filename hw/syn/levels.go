@@ -9,10 +9,11 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// LevelBits is the flip-flops of level in a top: the two levels before the array have operands, swaps, weights with their
-// loads, and tokens, once in the array and once in each of its groups; of npu_top the drain's and the turn of a window too.
+// LevelBits returns the number of flip-flops of module level in a top. The two levels before the array hold operands,
+// swaps, weights with their loads, and tokens: once for the array, and once for each of its groups. npu_top also has
+// the drain's, and the turn of a window.
 func LevelBits(d configs.Design, family, top string) int {
-	row := bits.Len(uint(d.TR-1)) + 1 // of a token: enable, bank, row of a half
+	row := bits.Len(uint(d.TR-1)) + 1 // bits of a token: enable, bank, row of a half
 	copied, chains, group, words := 2*d.TP*17+d.WLoad*d.TP*16+4*row+8, d.TC, 16, d.CMax/d.Drain
 	loads := func(from, to int) int { return (to-1)/d.WLoad - from/d.WLoad + 1 }
 	if !d.Stack {
@@ -35,34 +36,34 @@ func LevelBits(d configs.Design, family, top string) int {
 	return n + drainLevels(d, words) + bits.Len(uint(d.NB()-1)) + 1
 }
 
-// drainLevels is those of the drain: its control has a token and a count, and each block of lanes a token, the choice of PEs,
-// its queues' pointers, and in post or requant what is the layer's.
+// drainLevels returns the drain's flip-flops of module level. The control has a token and a count. Each block of lanes
+// has a token, the choice of PEs, the pointers of its queues, and the layer's parameters in post or requant.
 func drainLevels(d configs.Design, words int) int {
 	const block = 4
 	queue := func(words int) int { return 2 * (bits.Len(uint(words-1)) + 1) }
 	count, word := bits.Len(uint(d.Drain)), bits.Len(uint(2*words-1))
 	stages, layer := 3, 192
 	if d.Post {
-		stages, layer = 6, 307 // the first bounds are constants
+		stages, layer = 6, 307 // the bounds before the curve are constants
 	}
 	n := 0
 	if d.Int8() {
 		stages, layer = 26, 97
 		if d.Post {
-			stages, layer = 31, 97+100 // and more of post is
+			stages, layer = 31, 97+100 // at least: post has more
 		}
 		n += 2*(d.TC/4) + queue(32) // the order of the sums, and the pool
 	}
 	end, layers := queue(stages+1), 1
 	if d.Depthwise {
-		layers++ // whose sums are that unit's
+		layers++ // whether the words are sums of the depthwise unit
 	}
 	blocks := (d.Drain + block - 1) / block
 	return n + 2 + count + end + blocks*(d.TC/d.Drain+word+6+layers+1+queue(8)+1+end+layer)
 }
 
-// CheckLevels returns an error where the netlist (yosys' JSON) has another number of them than the design, as where equal
-// copies were made one.
+// CheckLevels returns an error if the netlist (yosys' JSON) has another number of these flip-flops than the design, for
+// example because equal copies were merged.
 func CheckLevels(d configs.Design, family, top string, netlist []byte) error {
 	if !ExpectFor(d, top).Known {
 		return nil

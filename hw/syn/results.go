@@ -125,15 +125,15 @@ type Overhead struct {
 	Config       string  `json:"config"`
 	Family       string  `json:"family"`
 	Top          string  `json:"top"`
-	Plain        int     `json:"lut_plain"` // LUTs with neither
+	Plain        int     `json:"lut_plain"` // LUTs of the design without both
 	Fluid        int     `json:"lut_fluid"`
 	Stack        int     `json:"lut_stack"`
 	Both         int     `json:"lut_both"`
 	FluidLUTs    int     `json:"fluid"` // LUTs saved by leaving sample groups out of the full design
 	StackLUTs    int     `json:"stack"`
-	FluidOfPlain float64 `json:"fluid_of_plain"` // shares of the LUTs with neither
+	FluidOfPlain float64 `json:"fluid_of_plain"` // fluid and stack as shares of lut_plain
 	StackOfPlain float64 `json:"stack_of_plain"`
-	FluidOfPart  float64 `json:"fluid_of_part"` // shares of the device's LUTs; 0 without a board
+	FluidOfPart  float64 `json:"fluid_of_part"` // fluid and stack as shares of the device's LUTs; 0 without a board
 	StackOfPart  float64 `json:"stack_of_part"`
 	Mixed        bool    `json:"mixed_rtl"` // the four runs have different RTL, so the mechanism is not the only difference
 }

@@ -387,13 +387,14 @@ func (r Run) Check() error {
 	return errors.Join(errs...)
 }
 
-// Register counts one pipeline register of a kind of DSP or memory: Have of the Of cells that could use it have it.
+// Register counts the use of one kind of pipeline register in DSPs or memories: Of cells could use it, and Have of them
+// do.
 type Register struct {
 	Cell     string         `json:"cell"`
-	Register string         `json:"register"` // AREG, BREG, CREG, MREG, PREG; OUT: a memory's, by port
+	Register string         `json:"register"` // AREG, BREG, CREG, MREG, PREG; OUT: the output register of a memory's port
 	Have     int            `json:"have"`
 	Of       int            `json:"of"`
-	Without  map[string]int `json:"without,omitempty"` // by what is at their output; * is any index
+	Without  map[string]int `json:"without,omitempty"` // number of cells without the register, by the name of their output; * is any index
 }
 
 // exception is a register that cells lack.
@@ -402,19 +403,19 @@ type exception struct {
 	most               func(d configs.Design) int
 }
 
-// without are the registers that int16's designs lack, and where: of any cell, or any register, where it is empty; in at
-// most so many cells of a register (nil: any number).
+// without lists the registers that int16's designs may lack. An empty cell or register means any. most limits the
+// number of cells without the register; nil: no limit.
 var without = []exception{
-	{"", "CREG", "gen_lane[*].rest", func(d configs.Design) int { return 2 * d.TC }}, // of the chains' heads; a link over C is none
+	{"", "CREG", "gen_lane[*].rest", func(d configs.Design) int { return 2 * d.TC }}, // the heads of the chains; a link from P to C has no register
 	{"", "OUT", "u_drain.gen_block[*].gen_lane[*].", nil},
 	{"", "OUT", "u_pool.u_table.", nil},
 	{"", "OUT", "u_res.u_beats.", nil},
 	{"", "OUT", "u_fbcb.", nil},
-	{"DSP48E2", "", `u_pool.$mul$`, configs.Design.PoolDSPs}, // yosys 0.23 infers the multiplier alone and leaves its registers outside
+	{"DSP48E2", "", `u_pool.$mul$`, configs.Design.PoolDSPs}, // yosys 0.23 infers only the multiplier and leaves its registers outside
 }
 
-// CheckRegisters returns an error for each register that a DSP or memory lacks, but for the named exceptions. Int8's
-// designs and single modules other than the array are not held to it.
+// CheckRegisters returns an error for each register that a DSP or memory lacks, except those in without. It does not
+// check int8's designs, nor single modules other than the array.
 func (r Run) CheckRegisters() error {
 	if r.Design.Int8() || !ExpectFor(r.Design, r.Top).Known {
 		return nil

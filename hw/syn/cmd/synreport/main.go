@@ -117,7 +117,7 @@ func report(r syn.Run, dir, store string, stdout, stderr io.Writer) error {
 	return err
 }
 
-// index is what tells equal places apart: an index, or the number that yosys gives a cell.
+// index matches the part of a name in which equal places differ: an index, or yosys' number of a cell.
 var index = regexp.MustCompile(`\[\d+\]|\$\d+$`)
 
 // registers counts the pipeline registers of a netlist's DSPs and memories.

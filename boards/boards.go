@@ -125,7 +125,7 @@ type DDR struct {
 type processor struct {
 	axi        string
 	addrBits   int
-	burst      int                  // longest burst that it does not split
+	burst      int                  // longest burst that the port does not split
 	lines, spi int                  // number of consecutive fabric interrupts, and the SPI of the first
 	clock      [2]float64           // range in MHz of MMCM and clock tree, slowest grade
 	memory     map[string]int       // ports to the DRAM, with the controller port that each uses

@@ -362,7 +362,8 @@ func (r *rewriting) difference(p, q part) {
 	}
 }
 
-// layerNorm is (x - mean) / sqrt(variance + epsilon), scaled and shifted, as the same nodes that exporters write for it.
+// layerNorm adds (x - mean) / sqrt(variance + epsilon), scaled and shifted, as the layers that exporters write in its
+// place.
 func (c *call) layerNorm() error {
 	if err := c.inputs(2, 3); err != nil {
 		return err

@@ -329,7 +329,8 @@ func (im *importer) addsChannel(input string, n *onnxpb.NodeProto) bool {
 	return false
 }
 
-// integersOf returns a constant of integers, before constants are read; nil if it is not one.
+// integersOf returns the values of an integer constant, for use before constants are read; nil if the name is not such
+// a constant.
 func (im *importer) integersOf(name string) (ints []int64) {
 	for _, t := range im.graph.GetInitializer() {
 		if t.GetName() == name {

@@ -351,7 +351,8 @@ func (e *equaliser) room(class int, most []float64, siblings []map[int]float64) 
 	return gain, ok
 }
 
-// through reports whether a channel of a node is made of its class alone. A gain then does not change the node's weights.
+// through reports whether a channel of a node is computed only from channels of its own class. A gain then does not
+// change the node's weights.
 func (e *equaliser) through(n, c, class int) bool {
 	node := &e.g.Nodes[n]
 	in := node.Inputs[0]

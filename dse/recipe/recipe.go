@@ -40,7 +40,7 @@ type Import struct {
 	Gates     bool      `from:"network" help:"Functions x * g(x), as SiLU and GELU, are a curve of g and a product, not one curve: two layers more, a quarter of the error."`
 }
 
-// Called is the name of a network that these flags change, as counted starts have it.
+// Called returns the name under which counted starts store a network that these flags change.
 func (i Import) Called(network string) string {
 	switch s := i.InputSide; {
 	case s == onnx.Side{}:

@@ -183,7 +183,8 @@ var parts = []part{
 			func(_ string, d configs.Design) float64 { return float64(d.TP*log2(d.NB())) * flag(d.Fluid) },
 		},
 		ff: []calc{one},
-		// of each bank its word, addresses, enables and which part of its memory was read; the windows of both groups
+		// each bank's word, addresses, enables, and the number of the memory part that was read; the windows of both
+		// groups
 		regs: func(family string, d configs.Design) float64 {
 			parts := len(Memory{Name: activations, Words: d.ABufWords, Width: bankBits}.parts(family))
 			if Folds(family, d) {

@@ -26,7 +26,7 @@ const (
 	Cheapest   Objective = "cheapest"     // the lowest Options.Cost of designs at which that limit holds
 )
 
-// Objectives lists them.
+// Objectives lists all objectives.
 var Objectives = []Objective{GOPS, Latency, Throughput, GOPSPerDSP, Goodput, Rate, Cheapest}
 
 // Simulated reports whether a design's value requires a simulation of serving.
@@ -43,7 +43,7 @@ const (
 	CostEnergy Cost = "energy" // pJ per sample, from Options.Energy
 )
 
-// Costs lists them.
+// Costs lists all kinds of cost.
 var Costs = []Cost{CostDSP, CostLUT, CostBRAM, CostEnergy}
 
 // uramBRAM is the number of 36 Kibit blocks that hold as much as a URAM.

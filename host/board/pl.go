@@ -62,7 +62,7 @@ const (
 	afiWrite = 0x14       // offset from the read channel's register to the write channel's
 )
 
-// pl reads the surroundings of a board's PL. The first failed peek ends it.
+// pl reads the surroundings of a board's PL. After the first read that fails, it reads nothing more.
 type pl struct {
 	peeker
 	board boards.Board

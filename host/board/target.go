@@ -38,7 +38,7 @@ func (t *Target) Open(ctx context.Context, b *bundle.Bundle, o npu.Opts) (*npu.D
 	return d, bus, nil
 }
 
-// Find finds the NPU, with at least so many bytes of memory.
+// Find finds the NPU, with at least the given number of bytes of memory.
 func (t *Target) Find(ctx context.Context, bytes int64, o npu.Opts) (*npu.Driver, *uio.Bus, error) {
 	switch {
 	case !(t.ClockMHz > 0 && t.ClockMHz < 10_000):

@@ -23,7 +23,7 @@ type besideDoc struct {
 	Figures []bothTimes `json:"figures"` // by name
 }
 
-// bothTimes is a figure in both documents; null: it is not in that one.
+// bothTimes is a figure in both documents; null: that document does not have it.
 type bothTimes struct {
 	Name   string `json:"name"`
 	Values [2]any `json:"values"`

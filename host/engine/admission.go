@@ -22,7 +22,7 @@ type admission struct {
 	on       bool
 	st       *sched.State
 	preempts bool // the policy preempts for requests of higher levels
-	// look is the earliest time at which a waiting request can be too late. The queue is not searched before.
+	// look is the earliest time at which a waiting request can be too late. The queue is not searched before that time.
 	look Time
 	// batch is the largest batch that the policy has launched.
 	batch int

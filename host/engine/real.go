@@ -237,8 +237,9 @@ func (s *Server) Now() Time {
 	return time.Since(s.start).Nanoseconds()
 }
 
-// inside reports whether the server is waiting for the caller: it has read nothing since turn, and Run is among the caller's
-// callers. If this server makes no progress for so long, a callback of another server that calls it is rejected too.
+// inside reports whether the server is waiting for the caller: it has read nothing since turn, and Run is among the
+// caller's callers. If this server makes no progress during that time, it also rejects calls from callbacks of other
+// servers.
 func (s *Server) inside(turn uint64) bool {
 	if !s.busy.Load() || s.turns.Load() != turn {
 		return false

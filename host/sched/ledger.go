@@ -177,7 +177,7 @@ func (l *ledger) look(s *State) {
 	}
 }
 
-// shrink updates the batches from which requests have left: their remaining deadlines count.
+// shrink updates the sizes and earliest deadlines of the batches from which requests have left.
 func (l *ledger) shrink(now Time, s *State) {
 	for d := range s.Devices {
 		for _, v := range s.Devices[d].Launches {

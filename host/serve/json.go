@@ -253,7 +253,7 @@ func (r *reader) shape(to *[]int64) error {
 // options are parameters, with the types that gRPC has.
 type options map[string]any
 
-// options reads parameters up to a total length. It ignores those that are null.
+// options reads parameters up to a total length. It ignores parameters that are null.
 func (r *reader) options(to *options) error {
 	if k := r.d.PeekKind(); k != '{' && k != 'n' && k != 0 {
 		v, err := r.value()

@@ -402,7 +402,8 @@ func (m *Model) raw(body []byte) *restRequest {
 	return &restRequest{Request{Inputs: []Tensor{{Name: m.inputName(), Datatype: "FP32", Shape: m.dims(), Data: body}}}, true}
 }
 
-// decode reads an inference request: JSON, then the tensors that it declares as binary. length is the header's value.
+// decode reads an inference request: JSON, then the tensors that it declares as binary. length is the value of the
+// header that states the length of the JSON.
 func decode(body []byte, length string) (*restRequest, error) {
 	head, tail := body, []byte(nil)
 	if length != "" {

@@ -374,7 +374,7 @@ func (r Run) Check() error {
 		if r.Family == "xc7" {
 			packed += e.Other
 		}
-		if r.PackedDSP != packed { // the others of UltraScale+ are a multiplier alone
+		if r.PackedDSP != packed { // on UltraScale+ the other DSPs contain only a multiplier
 			errs = append(errs, fmt.Errorf("%d DSPs hold the register of their output, expected %d (the array's %d): adders went to LUTs", r.PackedDSP, packed, e.Array))
 		}
 	}

@@ -21,8 +21,8 @@ type Segment struct {
 	Bytes   int64   `json:"slot_bytes"`
 }
 
-// Segments runs one input through all segments of a bundle, with one start per segment, and compares all bytes of its
-// slot after each. On an error it returns the segments before.
+// Segments runs one input through all segments of a bundle, with one start per segment, and compares all bytes of the
+// input's slot after each start. On an error it returns the results of the earlier segments.
 func Segments(ctx context.Context, dev *Shadow, b *bundle.Bundle, input []int16, cov *Coverage, progress func(int)) ([]Segment, error) {
 	if err := dev.Load(ctx, b); err != nil {
 		return nil, err

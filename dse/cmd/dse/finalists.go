@@ -159,7 +159,7 @@ func (c *counter) cycles(ctx context.Context, d configs.Design, weights search.W
 	return n, nil
 }
 
-// printFinalists prints them.
+// printFinalists prints the finalists.
 func printFinalists(to io.Writer, all []finalist) {
 	if len(all) == 0 {
 		return

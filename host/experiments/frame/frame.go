@@ -397,9 +397,9 @@ func (f family) extreme() (low []float64) {
 }
 
 // ends is the interval of the lowest mean. Its lower end is the least of the samples' lower ends. One of the samples is
-// the lowest, so this end has the full confidence. Its upper end is the least of the samples' upper ends. All of these
-// must hold at once, so each uses only its part of the tail (Bonferroni). For the highest mean, the two ends are
-// exchanged.
+// the lowest, so this end has the full confidence. Its upper end is the least of the samples' upper ends. All these
+// upper ends must be right at the same time, so each gets only a part of the tail (Bonferroni). For the highest mean,
+// the two ends are exchanged.
 func (f family) ends(c *Claim) (from, to float64) {
 	if len(f.all) < 2 {
 		_, from, to = c.ends(f.extreme(), tail)

@@ -30,7 +30,7 @@ func clientColumns() []string { return []string{"name", "rate", "slo_ms", "link"
 // Own makes clients with links that are given by name. Each client's random link is different.
 type Own struct{ seed uint64 }
 
-// NewOwn makes one.
+// NewOwn makes an Own from a seed.
 func NewOwn(seed uint64) *Own { return &Own{seed} }
 
 // Link returns the k-th client's link: steps, wifi, lte, a file or a capture (LinkOf).

@@ -16,11 +16,11 @@ import (
 type Preemption struct {
 	// In this type, arrival is the call of Begin. Spans that start there include the wait for the launcher's thread.
 
-	// Away is from arrival until the host knew that no other launch was on the GPU. For killed launches, the host knows
-	// it once their Control is copied and read. For awaited launches, it knows it from their events.
+	// Away is the time from arrival until the host knew that no other launch was on the GPU. For killed launches, the
+	// host knows it once their Control is copied and read. For awaited launches, it knows it from their events.
 	Away time.Duration
-	// First is from arrival to the first priority block by the GPU's clock, for killed and awaited launches. Only
-	// Timed devices have it.
+	// First is the time from arrival to the first priority block by the GPU's clock, for killed and awaited launches.
+	// Only Timed devices have it.
 	First time.Duration
 	// Gone and Began start at the driver call that writes the flag. Gone ends with the last block of the other
 	// launches. Began ends with the first priority block. Both ends are times of the GPU's clock. Only Timed devices

@@ -306,8 +306,8 @@ func (s *solver) bound(target float64, steps int) float64 {
 	return least
 }
 
-// dearest returns the largest value minus prices of a kind with its clients, and these clients. It is 0 if no kind has
-// a positive one.
+// dearest returns the largest value of a kind less the prices of the clients that it takes, and these clients. The
+// value is 0 if no kind has a positive one.
 func (s *solver) dearest(price []float64) (most float64, best set) {
 	var v []float64
 	var with []set

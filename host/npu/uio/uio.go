@@ -224,7 +224,7 @@ func Hold(o Opts) (*Claim, error) {
 	return &Claim{f, d.Bytes}, nil
 }
 
-// Close unlocks it.
+// Close unlocks the NPU.
 func (c *Claim) Close() error { return c.file.Close() }
 
 // Busy reports whether a start is running, without touching anything else. The PL must be configured.

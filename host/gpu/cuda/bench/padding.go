@@ -174,7 +174,8 @@ func (r *rig) beside(ctx context.Context, w *way, be, rt *bundle.Bundle, batch i
 
 // padding returns the figures of padding. The cost is the time beside padding work, divided by the time beside work
 // that is put aside. In both, the priority network interrupts best-effort work. The gain is the number of best-effort
-// launches, divided by their number alone. It can be wrong by one launch, so there is no figure for few launches.
+// launches, divided by the number in the same time without the priority network. It can be wrong by one launch, so
+// there is no figure for few launches.
 func (r *Raw) padding() (out []Row) {
 	of := func(key string) []float64 { return floats(r.find(Padding, key)) }
 	why := ""

@@ -85,8 +85,8 @@ func row(part, key, unit string, v []float64) Row {
 	return r
 }
 
-// ratio computes a figure from the values v, divided by the median of the runs of. Its interval covers the error of both medians.
-// Its p99 has no interval.
+// ratio computes a figure from the values v, divided by the median of the values of. Its interval covers the error of
+// both medians. Its p99 has no interval.
 func ratio(part, key string, v, of []float64) Row {
 	base := row("", "", "", of).Median
 	shares := make([]float64, len(v))

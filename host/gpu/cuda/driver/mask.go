@@ -90,8 +90,8 @@ type Mask [4]uint32
 // Disable sets a bit.
 func (m *Mask) Disable(bit int) { m[bit/32] |= 1 << (bit % 32) }
 
-// SetMask writes a mask of so many bits into a stream. It first checks that the old value is zero, as in every new
-// stream. If it is not zero, the offset is wrong.
+// SetMask writes a mask with the given number of bits into a stream. It first checks that the old value is zero, as in
+// every new stream. If it is not zero, the offset is wrong.
 func (l *Lib) SetMask(s Stream, offset, bits int, m Mask) error {
 	if runtime.GOARCH != "amd64" || runtime.GOOS != "linux" {
 		return fmt.Errorf("%w: the offsets are of x86-64 Linux, this is %s %s", ErrOffset, runtime.GOOS, runtime.GOARCH)

@@ -122,7 +122,7 @@ const (
 	Window   = 16 // elements of a pool's window that a thread reads between two polls
 	MaxBatch = 32
 	MaxRoles = 8         // layers in one launch
-	MaxDepth = 125 << 10 // up to so many products per output the sum is exact
+	MaxDepth = 125 << 10 // number of products per output up to which the sum is exact
 
 	SharedBytes = 2*Depth*(Pixels+Channels) + 4*Threads*wide // shared memory of a block
 )

@@ -128,7 +128,7 @@ func TestConcat(t *testing.T) {
 }
 
 // Convolutions of one tensor become one layer, whose output is one range of channels in the pixels of the
-// concatenation. If shifts or clamps differ, adjacent ones with equal values are merged.
+// concatenation. If shifts or clamps differ, adjacent convolutions with equal values are merged.
 func TestSiblings(t *testing.T) {
 	d := design(t, "run") // C_MAX = 512
 	for _, c := range []struct {

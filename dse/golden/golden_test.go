@@ -238,7 +238,8 @@ func TestOverflowIsReported(t *testing.T) {
 	}
 }
 
-// The smallest legal sum is no overflow; one less is. So are products that only their bias brings back into range.
+// The smallest legal sum is not an overflow, but one less is. Products that leave the range are an overflow even if the
+// bias brings the sum back into it.
 func TestOverflowBegins(t *testing.T) {
 	for _, c := range []struct {
 		weight int16

@@ -13,8 +13,8 @@ import (
 	"github.com/sluice-npu/sluice/dse/onnx/onnxpb"
 )
 
-// A file of a few kilobytes cannot ask for gigabytes: what all of its tensors need together is refused
-// before any of it is set aside, by Import or by whoever runs what Import made.
+// A file of a few kilobytes cannot make this program allocate gigabytes: Import rejects it by the total size of its
+// tensors, before it allocates any of them.
 func TestBudget(t *testing.T) {
 	head := func(b *builder, last string) *builder {
 		return b.op("GlobalAveragePool", "pool", in(last)).op("Flatten", "flat", in("pool")).outputs("flat")
@@ -71,8 +71,8 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// A survey names all that is missing at once, goes on behind an operator that keeps shapes, and says where
-// it could not.
+// A survey names everything that is missing at once, continues after an operator that keeps shapes, and says where it
+// could not continue.
 func TestSurvey(t *testing.T) {
 	// A survey draws some of a tensor's numbers, and repeats them for the others.
 	want := (&constant{name: "w", elems: surveyed}).draw(Options{}, kernel, 4)
@@ -103,7 +103,7 @@ func TestSurvey(t *testing.T) {
 	if s := ask(good().op("Exp", "power", in("c")).op("Relu", "out", in("power")).outputs("out")); len(s.Needs) != 1 || !strings.Contains(s.Needs[0].Why, "grows faster than a line") {
 		t.Errorf("a power: %+v", s)
 	}
-	// of the words in quotes, a reason loses those that are the file's own
+	// a reason quotes no names of the file
 	edge := good().op("Pad", "edge\"d", in("c"), intsAttr("pads", 0, 0, 1, 1, 0, 0, 1, 1), stringAttr("mode", "edge")).op("GlobalAveragePool", "out", in("edge\"d")).outputs("out")
 	if s := ask(edge); len(s.Needs) != 1 || s.Needs[0].Why != `attribute "mode": wrong or unsupported attribute: "edge", only "constant" is supported` {
 		t.Errorf("a Pad by its edge: %+v", s.Needs)
@@ -116,7 +116,7 @@ func TestSurvey(t *testing.T) {
 	if s := ask(turned); s.Whole || len(s.Needs) != 2 || s.Needs[0].Op != "Sin" || s.Needs[1].Op != "Transpose" {
 		t.Errorf("behind an operator that changes shapes: %+v", s)
 	}
-	// what is no number is a value's fault, no operator's, in small tensors and in large ones
+	// NaN and infinity are errors of a value, not of an operator, in small and in large tensors
 	for _, c := range []struct {
 		tensor string
 		value  float64
@@ -135,7 +135,7 @@ func TestSurvey(t *testing.T) {
 			t.Errorf("%v in %s: %v", c.value, c.tensor, err)
 		}
 	}
-	// numbers of a type that nothing reads are none of its business
+	// numbers of a type that nothing reads do not matter
 	coded := good().tensor(&onnxpb.TensorProto{Name: proto.String("codes"), DataType: proto.Int32(17), Dims: []int64{2}, RawData: []byte{1, 2}}).
 		weight("scale").op("DequantizeLinear", "d", in("codes", "scale")).op("Add", "sum", in("c", "d")).op("GlobalAveragePool", "out", in("sum")).outputs("out")
 	if s := ask(coded); s.Whole || len(s.Needs) != 1 || s.Needs[0].Op != "DequantizeLinear" {

@@ -19,8 +19,8 @@ import (
 
 var ops = flag.String("onnx.ops", "testdata/ops", "folder of models and what onnxruntime makes of them, as testdata/cases.py writes it")
 
-// TestOperators compares the imported and fused network, executed in float32, with onnxruntime's
-// logits, which testdata/cases.py has stored. What only designs with post run is refused for others.
+// TestOperators compares the imported and fused network, executed in float32, with onnxruntime's logits, which
+// testdata/cases.py has stored. Operators that only designs with post can run are refused for other designs.
 func TestOperators(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(*ops, "*.onnx"))
 	if err != nil || len(files) < 30 {
@@ -56,7 +56,7 @@ func TestOperators(t *testing.T) {
 						t.Fatal(err)
 					}
 					out := tensors[e.Tensor]
-					if strings.Contains(file, "ends_") { // of which the file's own answer is stored
+					if strings.Contains(file, "ends_") { // the stored answers of these cases include the output's activation
 						if out = finishedAs(g, &e, out); !o.Post && e.Activation == "" {
 							t.Errorf("exit %+v: expected an activation that is left to the host", e)
 						}
@@ -103,7 +103,7 @@ func TestGates(t *testing.T) {
 	}
 }
 
-// As many functions are gates, the first ones, as a bundle has layers for and maps may have elements.
+// The first functions become gates: as many as the layers of a bundle and the elements of all maps allow.
 func TestGatesFit(t *testing.T) {
 	for _, c := range []struct{ functions, side, gates int }{{90, 4, 72}, {30, 4, 30}, {2, 7000, 0}} {
 		b := build(1, 1, int64(c.side), int64(c.side)).weight("w", 1, 1, 1, 1)
@@ -140,7 +140,7 @@ func readFloats(t *testing.T, path string) []float32 {
 	return values
 }
 
-// The host is told what an output makes of its logits; elsewhere a Sigmoid is refused.
+// The graph says which function an output applies to its logits. At other places a Sigmoid is refused.
 func TestActivation(t *testing.T) {
 	g, err := ImportFile("testdata/ops/sigmoid.onnx", Options{})
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/onnx/onnxpb"
 )
 
-// apart takes the two channels of the good network's input apart; join says which are put together.
+// apart separates the two channels of the good network's input; join says which channels are combined again.
 func apart(join ...string) *builder {
 	b := good()
 	b.m.Graph.Node[0].Input[0] = "together"
@@ -144,7 +144,7 @@ func TestViewsRefuse(t *testing.T) {
 	}
 }
 
-// Before opset 13 Softmax normalises over the named axis and all behind it together.
+// Before opset 13, Softmax normalises over the named axis and all axes after it together.
 func TestSoftmaxOfAMap(t *testing.T) {
 	for opset, want := range map[int64]error{11: ErrUnsupported, 13: nil} {
 		b := good().op("Softmax", "y", in("r"), intAttr("axis", 1)).outputs("y")
@@ -165,13 +165,13 @@ func TestManyOfOneChannel(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, n := range g.Nodes {
-		if len(n.Weights) > 8000 { // 4000 x 2, what it takes to copy
+		if len(n.Weights) > 8000 { // 4000 x 2 elements to copy
 			t.Errorf("%s has %d weights, expected at most 8000", n.Name, len(n.Weights))
 		}
 	}
 }
 
-// Maps that are joined again and again lie in one place: every Concat reads the one before.
+// Maps that are concatenated repeatedly lie in one place: every Concat reads the previous one.
 func TestDenseIsNested(t *testing.T) {
 	g, err := ImportFile("testdata/ops/dense.onnx", Options{})
 	if err != nil {
@@ -183,13 +183,13 @@ func TestDenseIsNested(t *testing.T) {
 			inputs = append(inputs, len(n.Inputs))
 		}
 	}
-	// two that begin like another but do not go on like it stay what they are
+	// two concatenations that begin like another one but continue differently do not change
 	if diff := cmp.Diff([]int{2, 2, 2, 2, 2, 3, 3}, inputs); diff != "" {
 		t.Errorf("inputs of the concatenations: %s", diff)
 	}
 }
 
-// A mean over more elements than the hardware sums at once is taken in two steps.
+// A mean over more elements than the hardware can sum at once is computed in two steps.
 func TestGlobalInTwoSteps(t *testing.T) {
 	for _, op := range []string{"GlobalAveragePool", "GlobalMaxPool"} {
 		b := build(1, 2, 300, 96).op(op, "mean", in("x")).outputs("mean")

@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/onnx/onnxpb"
 )
 
-// What of a model is supported, and what is missing: here a pool, and an operator that Sluice does not know.
+// A survey says which operators of a model are not supported: here a pool, and an operator that Sluice does not know.
 func ExampleSurveyOf() {
 	dim := func(n int64) *onnxpb.TensorShapeProto_Dimension {
 		return &onnxpb.TensorShapeProto_Dimension{Value: &onnxpb.TensorShapeProto_Dimension_DimValue{DimValue: n}}

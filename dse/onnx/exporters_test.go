@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/onnx/onnxpb"
 )
 
-// What exporters write beside what they mean: it changes nothing, or is refused by what is wrong with it.
+// Superfluous nodes and attributes that exporters write either change nothing, or are refused with the right reason.
 func TestExporters(t *testing.T) {
 	truth := func(kind int32, v ...byte) *onnxpb.TensorProto {
 		return &onnxpb.TensorProto{Name: proto.String("training"), DataType: &kind, RawData: v}

@@ -9,8 +9,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/graph"
 )
 
-// FuzzImport: whatever the bytes, Import gives an error or a graph that passes its Check and, where
-// it is small, runs.
+// FuzzImport: for any bytes, Import returns an error, or a graph that passes its Check and, if it is small, runs.
 func FuzzImport(f *testing.F) {
 	files, err := filepath.Glob("testdata/ops/*.onnx")
 	if err != nil {

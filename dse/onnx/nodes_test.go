@@ -18,7 +18,7 @@ import (
 
 var nodes = flag.String("onnx.nodes", "", "folder of onnx' own node tests, as testdata/nodes.py writes it")
 
-// finishedAs returns what a file makes of an exit's logits.
+// finishedAs returns the file's output for an exit's logits.
 func finishedAs(g *graph.Graph, e *graph.Exit, logits []float32) []float32 {
 	out := make([]float32, len(logits))
 	sigmoid := func(v float32) float32 { return float32(1 / (1 + math.Exp(-float64(v)))) }
@@ -113,7 +113,7 @@ func fileOrder(t *testing.T, path string, g *graph.Graph) []graph.Exit {
 	return exits
 }
 
-// What is accepted of onnx' own node tests is right, and what is refused names a reason.
+// Import computes onnx' own node tests correctly, or refuses them with a reason.
 func TestNodes(t *testing.T) {
 	if *nodes == "" {
 		t.Skip("no -onnx.nodes: the files come with the Python package onnx")

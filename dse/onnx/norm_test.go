@@ -15,7 +15,8 @@ import (
 	"github.com/sluice-npu/sluice/dse/onnx/onnxpb"
 )
 
-// What no exit needs says nothing of the input, and a convolution says more than what is taken over an axis.
+// Nodes that no exit needs do not determine the input's layout, and a convolution takes precedence over a reduction
+// along an axis.
 func TestInputOfChannelsFirst(t *testing.T) {
 	conv := func(b *builder) *builder { return b.weight("w", 2, 3, 1, 1).op("Conv", "y", in("x", "w")) }
 	for _, c := range []struct {
@@ -41,7 +42,7 @@ func TestInputOfChannelsFirst(t *testing.T) {
 	}
 }
 
-// However a norm over channels is written, the network is that of the operator.
+// All ways to write a norm over channels yield the same network as the operator.
 func TestNormForms(t *testing.T) {
 	start := func(dims ...int64) *builder {
 		b := build(dims...).float("k2", 2).float("k1", 1).float("k0", 0).float("half", 0.5).float("minus", -0.5).float("eps", 1e-5)
@@ -182,7 +183,7 @@ func TestNormForms(t *testing.T) {
 	}
 }
 
-// An input of N x H x W x C is known by what is taken over its last axis, too.
+// An input of N x H x W x C is also recognised by a reduction along its last axis.
 func TestNormOfAnInputChannelsLast(t *testing.T) {
 	for name, axes := range map[string][]int64{"last": {-1}, "third": {3}, "rows": {2}} {
 		b := build(1, 4, 5, 3).ints("axes", axes...).float("eps", 1e-5).op("ReduceMean", "m", in("x"), intsAttr("axes", axes...)).
@@ -197,7 +198,7 @@ func TestNormOfAnInputChannelsLast(t *testing.T) {
 	}
 }
 
-// A product less another of the same factor is no norm where what they are of is one pixel.
+// A difference of two products with a common factor is not a norm if the maps have one pixel.
 func TestNormFormsOfOnePixel(t *testing.T) {
 	for name, in := range map[string][4]string{
 		"a pixel, then a mean": {"g", "r", "m", "r"}, "a mean, then a pixel": {"m", "r", "g", "r"},
@@ -239,7 +240,7 @@ func TestNormFormsOfOnePixel(t *testing.T) {
 	}
 }
 
-// What an operator is made of has names that a file's tensors may have, too.
+// A file's tensors may have the names of the parts into which an operator is split.
 func TestNamesOfParts(t *testing.T) {
 	for of, parts := range map[string][]string{"LayerNormalization": {"mean", "epsilon", "normal", "deviation"}, "Div": {"reciprocal"}} {
 		for _, part := range parts {
@@ -266,7 +267,8 @@ func TestNamesOfParts(t *testing.T) {
 	}
 }
 
-// No file can give many layers one hash by their signs, nor by what layers without weights differ in; and names stay short.
+// No file can give many layers the same hash, neither by the signs of weights nor by the attributes of layers without
+// weights. Names stay short.
 func TestManyAlike(t *testing.T) {
 	f := fused{seed: maphash.MakeSeed()}
 	hashes := map[uint64]bool{}
@@ -327,7 +329,7 @@ func TestEqualLayers(t *testing.T) {
 			t.Errorf("%s: %v, %d nodes, expected %d", c.name, err, len(g.Nodes), c.nodes)
 			continue
 		}
-		for _, n := range g.Nodes { // what is taken away from the input is part of each convolution that reads it
+		for _, n := range g.Nodes { // the value that is subtracted from the input is part of each convolution that reads the input
 			if n.Op == graph.Conv && n.Inputs[0] == g.Input && (n.Groups != 1 || n.Bias[0] == 0 || math.IsNaN(float64(n.Bias[0]))) {
 				t.Errorf("%s: %+v", c.name, n)
 			}

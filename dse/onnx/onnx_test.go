@@ -448,7 +448,7 @@ func TestLoadExits(t *testing.T) {
 	}
 }
 
-// An exit is as sure as the file of exits says, where that has a meaning.
+// An exit uses the confidence measure of the file of exits, if that is valid for the exit.
 func TestConfidence(t *testing.T) {
 	head := func(classes int64, activation string) *builder {
 		b := build(1, 3, 4, 4).op("GlobalAveragePool", "g", in("x")).op("Flatten", "f", in("g")).weight("n", 3, classes).op("MatMul", "e", in("f", "n"))
@@ -505,7 +505,7 @@ func TestConfidence(t *testing.T) {
 	}
 }
 
-// TestElementTypes gives the same weights in every way ONNX knows.
+// TestElementTypes: the same weights in each of ONNX' encodings give the same network.
 func TestElementTypes(t *testing.T) {
 	values := []float32{0.5, -2, 0, 1.0 / 1024, 65504, -0.25}
 	halves := []uint16{0x3800, 0xC000, 0, 0x1400, 0x7BFF, 0xB400}
@@ -549,8 +549,8 @@ func TestElementTypes(t *testing.T) {
 	}
 }
 
-// TestDivisor: a window that hangs over the padding (ceil_mode) is divided by what lies on pixels
-// and padding, as PyTorch does (its issue 183528 has these numbers).
+// TestDivisor: a window that extends beyond the padding (ceil_mode) is divided by the number of its elements on pixels
+// and padding, as in PyTorch (its issue 183528 has these numbers).
 func TestDivisor(t *testing.T) {
 	g, err := build(1, 1, 4, 4).
 		op("AveragePool", "a", in("x"), intsAttr("kernel_shape", 3, 3), intsAttr("strides", 2, 2), intsAttr("pads", 1, 1, 1, 1),
@@ -575,7 +575,7 @@ func TestDivisor(t *testing.T) {
 	}
 }
 
-// TestFold: normalisation goes into the convolution exactly, rounded once.
+// TestFold: a normalisation is folded into the convolution exactly, with a single rounding.
 func TestFold(t *testing.T) {
 	one := func(name string, v ...float32) *onnxpb.TensorProto {
 		return &onnxpb.TensorProto{Name: &name, DataType: proto.Int32(typeFloat), Dims: []int64{int64(len(v))}, FloatData: v}
@@ -607,7 +607,7 @@ func TestFold(t *testing.T) {
 	}
 }
 
-// TestFusion looks at what became of the operators that must leave no node behind.
+// TestFusion checks the operators that must leave no node of their own.
 func TestFusion(t *testing.T) {
 	cases := []struct {
 		file string
@@ -640,7 +640,7 @@ func TestFusion(t *testing.T) {
 	}
 }
 
-// TestSumKeepsBits: branches whose weights are far apart stay layers of their own.
+// TestSumKeepsBits: branches with weights of very different sizes remain separate layers.
 func TestSumKeepsBits(t *testing.T) {
 	for gain, nodes := range map[float32]int{4: 2, 100: 3} { // and the head
 		b := build(1, 3, 4, 4).weight("w", 3, 3, 3, 3).op("Conv", "c", in("x", "w"), intsAttr("pads", 1, 1, 1, 1)).
@@ -657,7 +657,7 @@ func TestSumKeepsBits(t *testing.T) {
 	}
 }
 
-// TestExitInside: an exit that the network goes on from keeps its values.
+// TestExitInside: an exit from which the network continues keeps its values.
 func TestExitInside(t *testing.T) {
 	g, err := build(1, 4).weight("a", 4, 3).weight("b", 3, 2).
 		op("MatMul", "e1", in("x", "a")).op("Relu", "r", in("e1")).op("MatMul", "e2", in("r", "b")).
@@ -712,7 +712,7 @@ func TestPositions(t *testing.T) {
 	}
 }
 
-// TestSeeded: weights that a model lacks depend on the seed and the tensor's name, and on nothing else.
+// TestSeeded: weights that are missing in a model depend only on the seed and the tensor's name.
 func TestSeeded(t *testing.T) {
 	absent := func(name string, dims ...int64) *onnxpb.TensorProto {
 		return &onnxpb.TensorProto{Name: &name, DataType: proto.Int32(typeFloat), Dims: dims}
@@ -824,7 +824,7 @@ func TestInputSide(t *testing.T) {
 		if x := g.Tensors[g.Input]; x.H != 6 || x.W != 9 || x.C != 2 || g.ChannelsLast != (name == "channels last") {
 			t.Errorf("%s: %+v", name, x)
 		}
-		again, err := Rewrite(bytes.NewReader(b.bytes(t)), o) // what others run has that size itself
+		again, err := Rewrite(bytes.NewReader(b.bytes(t)), o) // the model for other programs has that size itself
 		if err != nil {
 			t.Fatal(err)
 		}

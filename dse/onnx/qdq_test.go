@@ -23,7 +23,7 @@ func (b *builder) codes(name string, kind int32, dims []int64, codes ...int32) *
 	return b.tensor(&onnxpb.TensorProto{Name: &name, DataType: &kind, Dims: dims, Int32Data: codes})
 }
 
-// quantised is a convolution of x whose weights, input and output have codes; more comes behind y.
+// quantised returns a convolution of x whose weights, input and output have codes; more is appended after y.
 func quantised() *builder {
 	return build(1, 1, 4, 4).
 		real("sx", 0.5).codes("zx", typeUint8, nil, 100).real("sy", 0.25).codes("zy", typeUint8, nil, 128).
@@ -35,8 +35,8 @@ func quantised() *builder {
 		op("QuantizeLinear", "cq", in("c", "sy", "zy")).op("DequantizeLinear", "y", in("cq", "sy", "zy"))
 }
 
-// A quantised file's scales are those of maps, its steps those of weights; between two scales nothing is folded, within one
-// everything is.
+// A quantised file gives maps their scales and weights their steps. Nothing is folded across two scales; within one
+// scale everything is.
 func TestQuantisedFiles(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -97,7 +97,7 @@ func TestQuantisedHere(t *testing.T) {
 	}
 }
 
-// Brevitas clips such codes before they are read, and a survey, which has no numbers, takes them too.
+// Brevitas clips such codes before they are read. A survey, which has no numbers, accepts them too.
 func TestQuantisedHereAndClipped(t *testing.T) {
 	load := func(kind int32) *builder {
 		w := &onnxpb.TensorProto{Name: proto.String("w"), DataType: proto.Int32(typeFloat), Dims: []int64{65, 1, 1, 1}, FloatData: make([]float32, 65)}
@@ -155,7 +155,7 @@ func TestQuantisedWrongly(t *testing.T) {
 	}
 }
 
-// Channels that are taken out of a convolution bring the steps of their weights, whatever factor stands behind.
+// Channels that are selected from a convolution keep the steps of their weights, for any factor after them.
 func TestQuantisedChannels(t *testing.T) {
 	for _, factor := range []float32{1, -2} {
 		b := quantised().tensor(&onnxpb.TensorProto{Name: proto.String("k"), DataType: proto.Int32(typeFloat), Dims: []int64{1, 2, 1, 1}, FloatData: []float32{factor, factor}})
@@ -170,7 +170,7 @@ func TestQuantisedChannels(t *testing.T) {
 	}
 }
 
-// A rounding inside of what would be one function of a map stays: x * Sigmoid(x) as onnxruntime's quantiser writes it.
+// A rounding inside a function of a map stays: x * Sigmoid(x) as onnxruntime's quantiser writes it.
 func TestQuantisedFunction(t *testing.T) {
 	b := quantised().real("ss", 1./256).codes("zs", typeUint8, nil, 0)
 	b.op("Sigmoid", "s", in("y")).op("QuantizeLinear", "sq", in("s", "ss", "zs")).op("DequantizeLinear", "sd", in("sq", "ss", "zs"))
@@ -191,7 +191,8 @@ func TestQuantisedFunction(t *testing.T) {
 	}
 }
 
-// What a file rounds behind a map that is woven of phases is each phase's rounding: no layer more, and no scale of their own.
+// If a file rounds a map that is interleaved from phases, each phase is rounded instead, with the same scale and
+// without an additional layer.
 func TestQuantisedPhases(t *testing.T) {
 	for _, c := range []struct {
 		kind       string
@@ -222,8 +223,8 @@ func TestQuantisedPhases(t *testing.T) {
 	}
 }
 
-// Readers that quantise one map by themselves: by one scale, it is rounded once; by two, each of them rounds what the
-// map is made of.
+// If several readers quantise a map with the same scale, it is rounded once. If they use two scales, each of them
+// rounds the map's sources.
 func TestQuantisedTwice(t *testing.T) {
 	b := quantised().real("sz", 0.125).codes("w1", typeInt8, []int64{1, 2, 1, 1}, 3, 4).op("DequantizeLinear", "w1d", in("w1", "sz"))
 	coded := func(map_, as, step string) string {
@@ -255,7 +256,7 @@ func TestQuantisedTwice(t *testing.T) {
 	}
 }
 
-// A map that is only moved keeps its scale, however the pixels are woven.
+// A map whose elements are only moved keeps its scale, for any interleaving of pixels.
 func TestQuantisedMoves(t *testing.T) {
 	b := quantised().tensor(&onnxpb.TensorProto{Name: proto.String("twice"), DataType: proto.Int32(typeFloat), Dims: []int64{4}, FloatData: []float32{1, 1, 2, 2}})
 	b.op("Resize", "r", in("y", "", "twice"), stringAttr("coordinate_transformation_mode", "asymmetric"), stringAttr("nearest_mode", "floor"))
@@ -274,8 +275,8 @@ func TestQuantisedMoves(t *testing.T) {
 	}
 }
 
-// Weights keep the steps of their codes through what moves them, through signs and through one factor of all inputs; where
-// the file has codes and no one step remains for a channel, it is 0.
+// Weights keep the steps of their codes if they are moved, negated, or multiplied by one factor for all inputs. If a
+// file has codes but no single step remains for a channel, the step is 0.
 func TestQuantisedWeights(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -311,7 +312,7 @@ func TestQuantisedWeights(t *testing.T) {
 	}
 }
 
-// Bytes are codes, and what makes floats of them is one factor of all weights.
+// Bytes are codes, and their conversion to floats is one factor of all weights.
 func TestQuantisedBytes(t *testing.T) {
 	b := build(1, 2, 4, 4).real("sx", 0.25).codes("zx", typeUint8, nil, 100).codes("w", typeInt8, []int64{1, 2, 1, 1}, 3, -4).real("sw", 0.5)
 	b.m.Graph.Input[0].Type.GetTensorType().ElemType = proto.Int32(typeUint8)
@@ -324,7 +325,7 @@ func TestQuantisedBytes(t *testing.T) {
 	}
 }
 
-// A zero point that is left out is the code 0 of what the codes are; a Softmax or Sigmoid, its rounding too, is the host's.
+// A missing zero point is code 0 of the codes' type. A Softmax or Sigmoid and its rounding are left to the host.
 func TestQuantisedRight(t *testing.T) {
 	for _, activation := range []string{"Softmax", "Sigmoid", "HardSigmoid"} {
 		b := quantised().codes("z0", typeInt8, nil, 0)
@@ -356,8 +357,8 @@ func TestQuantisedBefore(t *testing.T) {
 	}
 }
 
-// A maximum over zeros that a Pad adds needs no pixels for them only where the codes before have none below zero, or what
-// is coded has not.
+// A maximum over a Pad's zeros needs no pixels for them only if the codes before it, or the values before the codes,
+// are never negative.
 func TestQuantisedNotNegative(t *testing.T) {
 	for _, c := range []struct {
 		name   string

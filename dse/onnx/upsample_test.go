@@ -7,7 +7,8 @@ import (
 	"github.com/sluice-npu/sluice/dse/onnx/onnxpb"
 )
 
-// What is not computed as the file says is refused: other functions, factors that are no whole numbers, other pixels.
+// Resizes that cannot be computed exactly are refused: other functions, factors that are not whole numbers, other
+// pixels.
 func TestRefusesOtherwise(t *testing.T) {
 	for _, c := range []struct {
 		kind       string

@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A fixed batch may stand in a Reshape as it is, as 0 or as -1.
+// A Reshape may contain a fixed batch as its number, as 0 or as -1.
 func TestReshapeOfAFixedBatch(t *testing.T) {
 	for _, first := range []int64{2, 0, -1} {
 		b := build(2, 3, 4, 4).op("Relu", "r", in("x")).ints("s", first, 48).op("Reshape", "z", in("r", "s")).weight("n", 48, 5).op("MatMul", "e", in("z", "n")).outputs("e")
@@ -36,7 +36,7 @@ func TestActivationOfAMadeMap(t *testing.T) {
 	}
 }
 
-// The sizes of a view, or of what a Pad has yet to make, are known without a map.
+// The sizes of a view, or of a pending Pad's result, are known before there is a map.
 func TestShapeOfAView(t *testing.T) {
 	b := build(1, 6, 4, 5).op("Relu", "r", in("x")).
 		ints("five", 1, 2, 3, 4, 5).op("Reshape", "v", in("x", "five")).

@@ -22,8 +22,8 @@ func normal(deviation float64) *spread {
 	return s
 }
 
-// Every function keeps its bound on the calibrated range, which is stated, and comes close to the lines that it approaches
-// on all that 16 bits hold. Bounds of SiLU and of Sigmoid are missed where what is in front of them is not stretched.
+// Every curve is within its stated bound on the calibrated range, and close to the function's asymptotes for all 16-bit
+// inputs. The bounds of SiLU and Sigmoid do not hold if their inputs are not stretched.
 func TestCurve(t *testing.T) {
 	silu := &graph.Function{Name: "Mul", Of: []*graph.Function{graph.X(), {Name: "Sigmoid"}}}
 	for _, c := range []struct {
@@ -34,7 +34,7 @@ func TestCurve(t *testing.T) {
 	}{
 		{&graph.Function{Name: "Sigmoid"}, 2, 0.0018, [2]bool{true, true}},
 		{&graph.Function{Name: "Tanh"}, 1, 0.005, [2]bool{true, true}},
-		{&graph.Function{Name: "Tanh"}, 300, 0.01, [2]bool{true, true}}, // narrow against what stands in front of it
+		{&graph.Function{Name: "Tanh"}, 300, 0.01, [2]bool{true, true}}, // the function is narrow, compared with the range of its input
 		{&graph.Function{Name: "Sigmoid"}, 300, 0.01, [2]bool{true, true}},
 		{silu, 0.25, 0.0006, [2]bool{}},
 		{silu, 1, 0.004, [2]bool{}},
@@ -114,7 +114,7 @@ func TestGatesAreNearer(t *testing.T) {
 		beside(t, g, n, images, func(float, integer float64) { off[gates] += (integer - float) * (integer - float) })
 	}
 	t.Logf("square error of one curve %.3g, of a gate and a product %.3g", off[false], off[true])
-	if !(off[true] < off[false]/18) { // a 14th where errors of the gate do not weigh as what they multiply
+	if !(off[true] < off[false]/18) { // a 14th if errors of the gate are not weighted by the other factor
 		t.Errorf("square errors of %v with the gate and %v with one curve, expected an 18th", off[true], off[false])
 	}
 }
@@ -144,13 +144,13 @@ func TestOutlierBeforeFunction(t *testing.T) {
 	}
 }
 
-// What saturates in front of a function is counted where the result is another one for it, and not where the function is
-// flat, even if it ends at the limit of 16 bits.
+// Saturation before a function is counted if it changes the result. It is not counted where the function is flat, even
+// if the function ends at the limit of 16 bits.
 func TestSaturatedFunction(t *testing.T) {
 	for _, c := range []struct {
 		function string
 		weights  float64
-		most     float64 // of the images, a hundredth of which calibrate
+		most     float64 // factor of the measured images; calibration's images have a factor of 0.01
 		want     bool
 	}{
 		{"Sigmoid", 3, 1, true},
@@ -211,7 +211,7 @@ func TestSaturatedFunction(t *testing.T) {
 	}
 }
 
-// A function in front of which nothing is known is refused, and what calibration states of it is in the answer.
+// A function without a calibrated input is refused, and the answer says what calibration knows about it.
 func TestFunctionsAreStated(t *testing.T) {
 	g, images := (*graph.Graph)(nil), [][]float32(nil)
 	b := newNet(5, 4, 4, 3)

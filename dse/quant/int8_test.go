@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/graph"
 )
 
-// Factors are nearest, in 17 bits; those beyond take every number to an end, as they are.
+// Factors are the nearest of 17 bits. Factors beyond 17 bits saturate every number, as the exact factors do.
 func TestScaling(t *testing.T) {
 	for _, f := range []float64{1e-9, 0.01, 1, 1.99999, 100, 131071, 131071.7, 1e6, 1 << 31, 1e40} {
 		s := scaling(f)
@@ -25,7 +25,7 @@ func TestScaling(t *testing.T) {
 			for b := int64(-255); b <= 255; b++ {
 				exact := float64(a)*c[0] + float64(b)*c[1]
 				if math.Abs(exact) < 1e-5*max(c[0], c[1]) && max(c[0], c[1]) > 1<<17 && exact != float64(b) {
-					continue // they cancel, which 17 bits of a factor show only so far
+					continue // the two numbers cancel, and 17 bits of a factor limit the precision of the rest
 				}
 				if got, want := sat(float64(s.Of(a, b))), sat(exact); math.Abs(got-want) > 1 {
 					t.Fatalf("%v: %d and %d are %v, expected %v", c, a, b, got, want)
@@ -48,7 +48,7 @@ func inInt8(t *testing.T, g *graph.Graph, wide []bool, images ...[]float32) *Int
 	return n
 }
 
-// A clamp between two codes is rounded as QuantizeLinear rounds what it leaves, of two codes to the even.
+// A clamp between two codes is rounded as QuantizeLinear rounds the clamped value: ties to even.
 func TestInt8Clamp(t *testing.T) {
 	b := newPlan(1, 1, 1)
 	x := b.conv(0, 1, 1, false, graph.None, all(1), all(0))
@@ -60,7 +60,7 @@ func TestInt8Clamp(t *testing.T) {
 	}
 }
 
-// A step grows where a bias fits 32 bits neither with the file's step nor with what the zero point adds.
+// A step grows if the bias, with the zero point's contribution, does not fit 32 bits at the file's step.
 func TestInt8StepGrows(t *testing.T) {
 	for _, c := range []struct {
 		name                string
@@ -106,13 +106,13 @@ func TestInt8StepGrows(t *testing.T) {
 	}
 }
 
-// Codes that leave room are of finer steps where the bias lies between those of the file: coarse ones would round it to whole codes
-// of the output.
+// If weights leave room in their codes, and the bias is not a multiple of the file's step, finer steps are used: coarse
+// ones would round the bias to whole codes of the output.
 func TestInt8NarrowWeights(t *testing.T) {
 	for _, c := range []struct {
 		bias   float64
 		code   int16
-		coarse int // times that the file's step is the one taken
+		coarse int // the step as a multiple of the file's step
 	}{{0.3, 64, 64}, {1.5, 1, 1}} {
 		b := newPlan(1, 1, 1)
 		x := b.conv(0, 1, 1, false, graph.None, all(0), all(0))

@@ -145,7 +145,7 @@ func randomNet(t testing.TB, seed uint64) (*graph.Graph, [][]float32) {
 		case 8:
 			b.exit(at)
 			at = b.conv(at, c, 3, 1, relu)
-		case 9: // a function, also behind a residual, which its producer may scale otherwise
+		case 9: // a function, also after a residual that its producer may scale differently
 			f := functions[b.rng.IntN(len(functions))]
 			inner := b.conv(at, c, 1, 1, relu)
 			at = b.conv(inner, c, 3, 1, func(n *graph.Node) { n.Residual, n.Function = at, f })
@@ -178,7 +178,7 @@ var functions = []*graph.Function{
 
 func relu(n *graph.Node) { n.ClampLo, n.ClampHi = 0, float32(math.Inf(1)) }
 
-// beside gives each value of the first exit in floats and as the integers stand for it, image by image.
+// beside returns the values of the first exit by image: in floats, and as represented by the integers.
 func beside(t *testing.T, g *graph.Graph, n *Network, images [][]float32, each func(float, integer float64)) {
 	t.Helper()
 	want, got := g.Exits[0].Tensor, n.Graph.Exits[0].Tensor

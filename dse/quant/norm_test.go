@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-npu/sluice/dse/graph"
 )
 
-// A norm over channels keeps every pixel's channels near the float network's where variances lie far apart, as they do in
-// photographs: by another norm of its output. Where they do not, one is enough.
+// If variances differ much, as in photographs, a second norm of the first one's output keeps every pixel's channels
+// close to the float network's. Otherwise one norm is enough.
 func TestNorm(t *testing.T) {
 	const channels = 16
 	root := func(epsilon float64) *graph.Function {
@@ -26,8 +26,8 @@ func TestNorm(t *testing.T) {
 		faint         float32 // of half the pixels
 		width         float32 // of the others
 		twice         bool
-		most, plainer float64 // share of the largest value, and where pixels are ten times plainer than all of calibration's
-		says          bool    // for which pixels it holds, as that is not down to a tenth
+		most, plainer float64 // error as a share of the largest value; the same for pixels with a tenth of the smallest calibrated deviation
+		says          bool    // the validity range is stated, since it does not extend to a tenth
 		more          bool    // maps that the norm multiplies
 		sum           bool    // of squares, in place of the mean
 	}{
@@ -95,7 +95,7 @@ func TestNorm(t *testing.T) {
 			if off, largest := furthest(t, g, n, drawn(c.faint/10)); !(off < c.plainer*largest) {
 				t.Errorf("plainer pixels: %v of the largest value off, expected %v at most", off/largest, c.plainer)
 			}
-			for _, between := range []float32{0.05, 0.1, 0.3} { // what calibration saw
+			for _, between := range []float32{0.05, 0.1, 0.3} { // the smallest calibrated deviation
 				if off, largest := furthest(t, g, n, drawn(between)); c.twice && c.faint < between && !(off < max(2*c.most, 0.006)*largest) {
 					t.Errorf("pixels of %v: %v of the largest value off, expected %v at most", between, off/largest, max(2*c.most, 0.006))
 				}
@@ -107,7 +107,7 @@ func TestNorm(t *testing.T) {
 	}
 }
 
-// Black images between the others change neither the form of a network nor what is measured of it, whatever their order.
+// Black images among the others change neither the form of a network nor its measured loss, in any order.
 func TestNormBesideBlackImages(t *testing.T) {
 	b := newNet(7, 12, 12, 3)
 	x := b.conv(0, 16, 1, 1, func(n *graph.Node) { n.Bias = make([]float32, 16) })
@@ -155,7 +155,7 @@ func list(images [][]float32) Images {
 	return Images{Count: len(images), Image: func(i int) ([]float32, error) { return images[i], nil }}
 }
 
-// furthest is how far a network in integers is off its floats at most, and the largest of these.
+// furthest returns the largest error of an integer network, and the largest float value.
 func furthest(t *testing.T, g *graph.Graph, n *Network, images [][]float32) (off, largest float64) {
 	beside(t, g, n, images, func(float, integer float64) {
 		largest, off = max(largest, math.Abs(float)), max(off, math.Abs(integer-float))
@@ -163,7 +163,7 @@ func furthest(t *testing.T, g *graph.Graph, n *Network, images [][]float32) (off
 	return off, largest
 }
 
-// What is a norm: 1 / Sqrt of a mean and nothing else.
+// Only 1 / Sqrt of a mean is a norm.
 func TestNormIsNothingElse(t *testing.T) {
 	abs := []*graph.Function{{Name: "Abs"}}
 	line := []*graph.Function{{Name: "Line", Alpha: 1, Beta: 0.01, Of: abs}}
@@ -199,7 +199,7 @@ func TestNormIsNothingElse(t *testing.T) {
 	}
 }
 
-// What is lost is measured against the network that was imported, where another is computed for it.
+// The loss is measured against the imported network, even if another one is computed in its place.
 func TestMeasureOfImported(t *testing.T) {
 	b := newNet(7, 12, 12, 3)
 	b.g.Exits = append(b.g.Exits, graph.Exit{Name: "map", Tensor: b.conv(0, 4, 1, 1, nil)})

@@ -232,7 +232,7 @@ func TestPrecision(t *testing.T) {
 	}
 }
 
-// scaledBy is a chain of ten layers of which each multiplies by about so much.
+// scaledBy returns a chain of ten layers, each of which multiplies by about the given factor.
 func scaledBy(by float64) *graph.Graph {
 	b := newPlan(6, 6, 3)
 	x, bias := graph.TensorID(0), 1.0
@@ -243,7 +243,7 @@ func scaledBy(by float64) *graph.Graph {
 	return b.head(x)
 }
 
-// besideBias is a layer of 3 x 3 over so many channels whose bias is 5.
+// besideBias returns a 3 x 3 layer over the given number of channels, with a bias of 5.
 func besideBias(channels int, weight float64) *graph.Graph {
 	b := newPlan(6, 6, 3)
 	x := b.conv(0, 1, channels, false, graph.None, all(1), all(0.1))
@@ -296,8 +296,8 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
-// What is lost is measured on calibration's images and on others, as many together as usual: few of one kind, or a form that was
-// chosen by some of them, leave no image out, and copies of calibration's images are none that it did not see.
+// The loss is measured on calibration images and on others, always on the usual number of images: also if there are few
+// of one kind, or if some images chose the network's form. Copies of calibration images do not count as unseen.
 func TestBeside(t *testing.T) {
 	numbers := func(from, count int) Images {
 		return Images{Count: count, Image: func(i int) ([]float32, error) { return []float32{float32(from + i)}, nil }}
@@ -337,8 +337,8 @@ func TestBeside(t *testing.T) {
 	}
 }
 
-// A clamp at a number moves with its branch, whether values reach it or not: branches of unlike ranges, each with a
-// clamp, are joined as well as such without one.
+// A clamp at a number is scaled with its branch, whether values reach it or not: branches of different ranges are
+// joined equally well with and without clamps.
 func TestPrecisionOfClampedBranches(t *testing.T) {
 	for _, ratio := range []float64{1e-2, 1e-4} {
 		for name, clamps := range map[string][2]float64{
@@ -370,7 +370,8 @@ func TestPrecisionOfClampedBranches(t *testing.T) {
 	}
 }
 
-// A sum of residuals whose channels have unlike ranges keeps them behind a clamp that the small ones do not reach.
+// A sum of residuals with channels of different ranges keeps their precision after a clamp that the small channels do
+// not reach.
 func TestPrecisionOfClampedSums(t *testing.T) {
 	const ratio = 1e-4
 	for name, c := range map[string][2]float64{
@@ -400,7 +401,7 @@ func TestPrecisionOfClampedSums(t *testing.T) {
 		})
 		b.g.Exits = append(b.g.Exits, graph.Exit{Name: "map", Tensor: out})
 		_, off := apart(t, b.done(t), Options{})
-		if !(off < 0.002) { // 0.3 to 0.5 where they move with the clamp
+		if !(off < 0.002) { // 0.3 to 0.5 if they are scaled with the clamp
 			t.Errorf("%s: %.4f of the largest value off", name, off)
 		}
 	}

@@ -477,7 +477,7 @@ func TestOptions(t *testing.T) {
 	if _, err := QuantiseRanges(g, []float64{1}, Options{}); !errors.Is(err, ErrCalibration) {
 		t.Errorf("one range gives %v", err)
 	}
-	for n := range g.Nodes { // in front of which ranges say nothing
+	for n := range g.Nodes { // the ranges before it are unknown
 		g.Nodes[n].Function = nil
 	}
 	ranges := make([]float64, len(g.Tensors))

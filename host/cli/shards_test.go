@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-npu/sluice/host/shard"
 )
 
-// sumCommands is a program whose command has four units, and fails at one of them.
+// sumCommands is a program with a command of four units, one of which fails.
 type sumCommands struct {
 	Sum   sumCmd   `cmd:""`
 	Count sumCmd   `cmd:"" arch:"any"`
@@ -87,7 +87,7 @@ func TestArch(t *testing.T) {
 	}
 }
 
-// A file is its content, alone and in a list; one whose name the list cannot have is refused, not taken by its name.
+// A file is replaced by its content's hash, alone and in a list. A file whose name cannot be in a list is refused.
 func TestInputs(t *testing.T) {
 	dir := t.TempDir()
 	for name, want := range map[string]string{"a.yaml": "input:", "a b.yaml": "input:", "c,d/e=f/a.yaml": "input:", "a,b.yaml": "", "a=b.yaml": "", ".sha256": ""} {

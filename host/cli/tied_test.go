@@ -41,8 +41,8 @@ func tiedCommand(ctx context.Context, role string, stdout *os.File) *exec.Cmd {
 	return cmd
 }
 
-// What a command has started ends with the command's context, and with the process that runs it, which is killed: nobody
-// writes to its output any more.
+// The processes that a command has started end when the command's context ends, and when the process that runs the
+// command is killed: then nothing writes to its output any more.
 func TestTied(t *testing.T) {
 	for name, run := range map[string]func(*exec.Cmd) error{"program": Tied, "outer": (*exec.Cmd).Run} {
 		t.Run(name, func(t *testing.T) {

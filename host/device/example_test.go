@@ -10,12 +10,12 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// pipe is a device of its own: one segment of 10 us for a batch of up to two, which overlap, each
-// slowing the others down by their number. From here to End is all that a device needs.
+// pipe is a device with one segment of 10 us for a batch of up to two. Launches overlap, and n launches are n times
+// slower. A device needs no more than the code from here to End.
 type pipe struct {
 	now   device.Time
 	works []*device.Work
-	left  []float64 // ns, by piece of work, were it alone
+	left  []float64 // ns by piece of work, if it ran alone
 }
 
 func (*pipe) Info() device.Info {

@@ -116,7 +116,7 @@ func Example_float() {
 	// 3 on time
 }
 
-// loading is serial behind a load of what is not there yet.
+// loading is serial after a load of a network that is not loaded yet.
 type loading struct {
 	sched.Serial
 	loads bool

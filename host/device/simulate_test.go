@@ -38,7 +38,7 @@ func TestSimulate(t *testing.T) {
 	begin(0, &device.Work{ID: 3, Kind: device.Load, Expect: 3000}, false)
 	begin(1000, &device.Work{ID: 4, Launch: device.Launch{Requests: []device.RequestID{7, 8}, Theta: []float32{0.5, 2}}}, false)
 	begin(1000, &device.Work{ID: 5, Kind: device.Reset}, false)
-	take(1001, 5, device.Done) // not in no time: the engine counts on an event
+	take(1001, 5, device.Done) // the time must not be zero: the engine waits for an event
 	take(3000, 3, device.Done)
 	ev := take(11_000, 4, device.Passed)
 	if r := ev.Report.Results; len(r) != 2 || r[0].Taken != 0 || r[1].Taken != 0 || r[1].Request != 8 {
@@ -58,7 +58,7 @@ func TestSimulate(t *testing.T) {
 	}
 }
 
-// jammed never ends its third launch, nor anything behind it, until it is reset.
+// jammed never ends its third launch, nor later launches, until it is reset.
 type jammed struct {
 	works []*device.Work
 	due   device.Time

@@ -89,7 +89,7 @@ func TestAdmissionKnowsWhoIsPreempted(t *testing.T) {
 	const ms = 1_000_000
 	tab := goodputTable(t)
 	one := []int64{0, 1 * ms}         // a launch is before its first exit, at 5 ms
-	two := []int64{0, 1 * ms, 6 * ms} // one of level 1 is at its first segment, until 10 ms, the one of level 0 is halted
+	two := []int64{0, 1 * ms, 6 * ms} // a launch of level 1 runs its first segment until 10 ms; a launch of level 0 is halted
 	for _, c := range []struct {
 		name   string
 		policy sched.Policy

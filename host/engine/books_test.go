@@ -166,8 +166,8 @@ func expect(t *testing.T, res *engine.Result, err error, want tally) {
 	}
 }
 
-// Two launches are rejected in one answer, and the first rejection loses the device. What the policy meanwhile
-// launches elsewhere is not affected by the second one.
+// Two launches are rejected in one answer, and the first rejection loses the device. The second rejection does not
+// affect what the policy meanwhile launches elsewhere.
 func TestTwoRefusedAtOnce(t *testing.T) {
 	cfg := multis(t, nil, &multi{name: "a", refuse: 2}, &multi{name: "b"})
 	cfg.Source = &items{list: []sched.Item{{At: 5, Task: &sched.Task{ID: 1, Network: enginetest.Network, Samples: 2}}}}
@@ -542,7 +542,7 @@ func (o ordered) Begin(ctx context.Context, now device.Time, w *device.Work) (bo
 	if w.Kind == device.Copy && w.Request == o.stuck {
 		o.copies[len(o.copies)-1].left = 1e15
 	}
-	if w.Kind == device.Reset { // it does not wait for copies, which it ends
+	if w.Kind == device.Reset { // it ends copies instead of waiting for them
 		o.copies = o.copies[len(o.copies)-1:]
 	}
 	return done, err
@@ -571,9 +571,9 @@ func (all) Decide(_ sched.Time, s *sched.State, _ *sched.Event, buf []sched.Acti
 	return buf
 }
 
-// If copies run in order, the time limit of each starts with its turn: twenty of 700 ns with a limit of 1000 ns are
-// no hang. One that hangs is noticed 1000 ns after its turn began. Those behind it, which may never end either, are
-// all given up 1000 ns later.
+// If copies run in order, the time limit of each starts with its turn: twenty of 700 ns with a limit of 1000 ns are no
+// hang. One that hangs is noticed 1000 ns after its turn began. Later copies, which may never end either, are all given
+// up 1000 ns later.
 func TestCopiesInOrderWaitTheirTurn(t *testing.T) {
 	for _, stuck := range []device.RequestID{0, 3} {
 		o := ordered{newChip("chip", 1, false), stuck}

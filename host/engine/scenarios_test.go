@@ -35,7 +35,7 @@ func TestScenarios(t *testing.T) {
 //	fail, hang, unresettable  numbers of the device's runs and resets that fail or hang, or all
 //	reset, resets          the time of a reset, and the number of tries
 //	watchdog               (times, least) of the table, or (fixed)
-//	queue                  tasks are refused when as many requests wait
+//	queue                  tasks are refused if this many requests wait
 func scenario(t *testing.T, d *datadriven.TestData) string {
 	number := func(key string, value int64) int64 {
 		d.MaybeScanArgs(t, key, &value)

@@ -232,8 +232,8 @@ func (h hangs) Fault(f *engine.Fault) {
 	}
 }
 
-// lagging is a device whose work has ended long before the books look again, which it tells only when it is asked to (Post),
-// and then after a while: its goroutine does not get to run. The clock is its own.
+// lagging is a device whose work ends long before the engine looks again. It reports this only if Post is called, and
+// then with a delay, as if its goroutine did not get to run. It has its own clock.
 type lagging struct {
 	mu    sync.Mutex
 	now   engine.Time
@@ -693,7 +693,7 @@ func TestPolicyFailsAtArrival(t *testing.T) {
 	}
 }
 
-// absurd asks for what there is not.
+// absurd is a policy that asks for impossible actions.
 type absurd struct{}
 
 func (absurd) Name() string { return "absurd" }

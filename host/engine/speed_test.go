@@ -90,7 +90,7 @@ func BenchmarkEngine(b *testing.B) {
 				}
 			}
 			b.ReportMetric(float64(b.N)*n/b.Elapsed().Seconds(), "requests/s")
-			// What a core does when nobody else wants it.
+			// The speed of a processor core that nothing else uses.
 			b.ReportMetric(float64(b.N)*n/(cpuTime(b)-before), "requests/cpu-s")
 		})
 	}

@@ -35,7 +35,7 @@ import (
 
 var updateStored = flag.Bool("update.stored", false, "write testdata/stored anew")
 
-// storedTables are those of the stored file, and a long linear one (a boundary behind every layer).
+// storedTables are the tables of the stored file, and a long linear one (with a boundary after every layer).
 func storedTables(t testing.TB) map[string]*sched.Table {
 	t.Helper()
 	f, err := os.Open("testdata/stored/tables.csv")
@@ -69,10 +69,10 @@ func storedTables(t testing.TB) map[string]*sched.Table {
 	return out
 }
 
-// hangText is how hangs were told, and how they are.
+// hangText matches the text of a hang, in its stored and in its present form.
 var hangText = regexp.MustCompile(`^(run \d+): (context deadline exceeded|the device hangs)$`)
 
-// storedText is a run in words: every record, step and span, then the counts.
+// storedText returns a run as text: every record, step and span, then the counts.
 func storedText(t testing.TB, res *engine.Result) string {
 	t.Helper()
 	var b strings.Builder
@@ -219,7 +219,7 @@ func storedTrouble(t testing.TB, tabs map[string]*sched.Table, name string, devi
 	return cfg
 }
 
-// storedWhole are the runs whose whole text is kept, to see where a difference begins.
+// storedWhole lists the runs whose whole text is stored, to find where a difference begins.
 func storedWhole(name string) string {
 	for _, p := range []string{"serial", "fluid", "fluid+", "lazy"} {
 		if name == p+" faults, cancels, two networks, one device" {

@@ -47,7 +47,7 @@ func TestTicketCancelsStarveNobody(t *testing.T) {
 		tickets[0].Cancel()
 		time.Sleep(50 * time.Millisecond)
 		p.cost.Store(int64(10 * time.Millisecond))
-		for _, k := range tickets { // all of them while the books are at the first
+		for _, k := range tickets { // all cancels come while the engine handles the first one
 			k.Cancel()
 		}
 		time.Sleep(200 * time.Millisecond)
@@ -56,7 +56,7 @@ func TestTicketCancelsStarveNobody(t *testing.T) {
 		if _, err := end(); !errors.Is(err, context.Canceled) {
 			t.Errorf("Run: %v", err)
 		}
-		if d := time.Since(began); d > 5*time.Second+20*time.Millisecond { // what the device is given, and two decisions
+		if d := time.Since(began); d > 5*time.Second+20*time.Millisecond { // the orders to the device, and two decisions
 			t.Errorf("Run ended %v after its context", d)
 		}
 		for _, k := range tickets {
@@ -85,7 +85,7 @@ func TestAnotherClockTakesInAllThatIsDue(t *testing.T) {
 	})
 }
 
-// A callback that changes the networks of its own server is refused as one that submits is.
+// A callback that changes the networks of its own server is rejected, like one that submits.
 func TestChangesFromACallbackAreRefused(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	var s *engine.Server

@@ -42,24 +42,25 @@ func figures(text string) (out [][3]string) {
 
 var (
 	figureMark = regexp.MustCompile(`<!-- figures ([a-z]+): (.*?) -->`)
-	// those with a decimal point, an interval, in per cent or alone in brackets, with the verdict behind; a file's number, a version, a seed
-	// and a size are none
+	// figure matches numbers with a decimal point, an interval or a per cent sign, or alone in brackets, and a verdict
+	// after them. Numbers of files, versions, seeds and sizes are not figures.
 	figure   = regexp.MustCompile(`(?:^|[ (+])(-?[0-9]+(?:\.([0-9]+))?)(?: ± ([0-9]+(?:\.([0-9]+))?))?(\)| %)?(?: \((holds|fails|undecided)\))?`)
-	sequence = regexp.MustCompile(`([0-9])((?: to |, | and )[0-9.]+ %)`) // the per cent of the last of several
+	sequence = regexp.MustCompile(`([0-9])((?: to |, | and )[0-9.]+ %)`) // the per cent sign of the last number in a list
 	span     = regexp.MustCompile("`[^`]*`")
 	item     = regexp.MustCompile(`^(-?)(?:(lowest|highest)!)?([^!@]+)(?:@([^!]+))?(?:!(published|without|off|below))?$`)
 )
 
-// value is the stored value for an item of a mark.
+// value is a stored value to which an item of a mark refers.
 type value struct {
 	id, unit, verdict string
 	x                 float64
 	half              *float64
 }
 
-// values are those of an item: what is stored of a claim (of each, where a * is any part of its name), what is published of it (!published),
-// what it was with a change (@KEY) and in the same runs without it (@KEY!without); of several the lowest or the highest (lowest!);
-// - turns the sign. !below is the share by which it is below the published, !off what a change takes off in relation to the same runs without it.
+// values returns the values of an item. CLAIM is the stored value of a claim; a * in it matches any part of a name.
+// CLAIM!published is the published value, CLAIM@KEY the value with a change, and CLAIM@KEY!without the value of the same
+// runs without the change. lowest!CLAIM and highest!CLAIM select one of several values; a minus before an item changes
+// the sign. !below is the share by which the value is below the published one, !off the relative reduction by a change.
 func (p *printed) values(t *testing.T, text string, tried []frame.Tried) (out []value) {
 	m := item.FindStringSubmatch(text)
 	if m == nil {
@@ -115,8 +116,9 @@ func (p *printed) values(t *testing.T, text string, tried []frame.Tried) (out []
 	return out
 }
 
-// Every figure of a marked text is, in the order of its mark, what is stored of the claim, with its interval and verdict where they stand behind it, to
-// the last digit that both have; _ is one that is no claim's. In per cent a share is a hundred of it, and a multiple what it is more than one.
+// The figures of a marked text are, in the order of the mark, the stored values of the claims, with interval and
+// verdict if they are shown, to the last digit that both have. _ marks a figure that belongs to no claim. In per cent,
+// a share is shown times a hundred, and a multiple as its excess over one.
 func TestFigures(t *testing.T) {
 	all := map[string]printed{}
 	for _, p := range publications(t) {

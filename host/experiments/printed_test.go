@@ -348,7 +348,7 @@ func figure5(number string) (ids []string) {
 func TestHeadline(t *testing.T) {
 	text, root := read(t, "RESULTS.md"), read(t, "../../README.md")
 	aside := regexp.MustCompile("\\([^)]*\\)|`[^`]*`")
-	named := regexp.MustCompile(`<[^>]*>|[A-Za-z]+[0-9]+|[0-9]+ seeds|seeds [0-9]+( and [0-9]+)?|x [0-9]+`) // numbers that are none of a result
+	named := regexp.MustCompile(`<[^>]*>|[A-Za-z]+[0-9]+|[0-9]+ seeds|seeds [0-9]+( and [0-9]+)?|x [0-9]+`) // numbers that are not results
 	number := regexp.MustCompile(`(-?[0-9]+(?:\.([0-9]+))?)(?:\s*±\s*([0-9]+(?:\.([0-9]+))?))?`)
 	total, undecided, tried := 0, 0, 0
 	for _, p := range publications(t) {

@@ -8,7 +8,8 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// Clients send when they are due, those in a closed loop after their last task too, until the end and up to the most.
+// Clients send at their due times, and in a closed loop after the end of their last task, until End and at most Most
+// tasks.
 func TestClients(t *testing.T) {
 	c := &load.Clients{
 		Due: []load.Due{{At: 0, Client: 1}, {At: 3, Client: 0}}, Closed: func(client int) bool { return client == 1 }, End: 10, Most: 4,
@@ -50,7 +51,7 @@ func TestClients(t *testing.T) {
 		t.Error("a third is due")
 	}
 	ended(4, open)
-	second := ended(0, first, "1 3 1 1 1 1 8 1") // what took no time is followed a ns later
+	second := ended(0, first, "1 3 1 1 1 1 8 1") // a task that took no time is followed 1 ns later
 	ended(10, second)
 	third := ended(9, second, "9 4 1 1 9 9 16 1")
 	ended(9, third) // four are the most

@@ -194,7 +194,7 @@ func TestRefusedStart(t *testing.T) {
 		}
 		serves(t, d, n, false)
 	}
-	// A network that is given back to the hardware by a launch is one too.
+	// A launch of a network that is not active writes the network's bases and FBCB first; these writes are checked too.
 	d.active = nil
 	f.refuse = only(abi.RegWeightBaseLo)
 	refusedRun(t, d, n, abi.RegWeightBaseLo, "bases and FBCB of two-exits")

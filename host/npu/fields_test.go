@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-npu/sluice/host/device"
 )
 
-// FuzzLoad: a bundle that the driver takes does not lead it out of its memory, whatever its fields.
+// FuzzLoad: for any fields of an accepted bundle, the driver stays within its memory.
 func FuzzLoad(f *testing.F) {
 	rng := rand.New(rand.NewPCG(12, 1))
 	for range 3000 {

@@ -8,12 +8,12 @@ import (
 	"io"
 )
 
-// Register traffic as text, one access a line:
+// Register traffic as text, one access per line:
 //
 //	w 040 00000001        a write, answered OKAY
-//	w 060 00000000 SLVERR a write, answered so
+//	w 060 00000000 SLVERR a write, answered SLVERR
 //	r 044 00000002        a read and its value
-//	r ffc SLVERR          a read, answered so
+//	r ffc SLVERR          a read, answered SLVERR
 //	irq 1234              waited, the interrupt came after so many cycles
 //	irq 1000 none         waited, it did not come
 //	reset                 a hard reset

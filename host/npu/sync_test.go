@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// cachedBus is a bus whose memory is not coherent: the CPU sees its caches, the NPU the DRAM, and only
-// Sync moves a stretch from one to the other. drop leaves out the Sync of that number (from 1).
+// cachedBus is a bus whose memory is not coherent: the CPU sees its caches, the NPU sees the DRAM, and only Sync copies
+// a range from one to the other. drop is the number (from 1) of a Sync that is left out.
 type cachedBus struct {
 	*fakeBus
 	cache []byte
@@ -22,7 +22,7 @@ type cachedBus struct {
 
 func newCachedBus(f *fakeBus) *cachedBus {
 	c := &cachedBus{fakeBus: f, cache: make([]byte, len(f.mem))}
-	// What is in neither is not by chance the same in both.
+	// Cache and DRAM begin with different random bytes, so that they are not equal by chance.
 	rng := rand.New(rand.NewPCG(1, 2))
 	for i := range c.cache {
 		c.cache[i], f.mem[i] = byte(rng.Uint32()), byte(rng.Uint32())
@@ -47,8 +47,7 @@ func (c *cachedBus) Sync(off, n int64, dir Direction) error {
 	return nil
 }
 
-// serveCached serves two requests over a bus that is not coherent, and tells whether all of it came out as
-// the network says.
+// serveCached serves two requests over a bus that is not coherent, and reports whether all results are right.
 func serveCached(t *testing.T, drop int) (syncs []string, right bool) {
 	t.Helper()
 	design := testDesign(t)
@@ -57,7 +56,7 @@ func serveCached(t *testing.T, drop int) (syncs []string, right bool) {
 	c := newCachedBus(f)
 	c.drop = drop
 	f.run = func(f *fakeBus) uint32 {
-		// What the hardware does not find, it cannot run: descriptors and weights first.
+		// The hardware needs descriptors and weights in the DRAM.
 		at := func(lo uint32, size int) []byte { return f.mem[f.addr(lo)-f.base:][:size] }
 		for l := range n.b.Layers {
 			want, err := n.b.Layers[l].Encode()

@@ -22,7 +22,7 @@ func question(shards int) Question {
 	return q
 }
 
-// fold runs 7 and 4 units and returns their sum, as a command does; ok is false for a shard.
+// fold runs two stages of 7 and 4 units, as a command does, and returns the sum of the units; ok is false for a shard.
 func fold(t *testing.T, r *Run) (sum int, ok bool) {
 	t.Helper()
 	for stage, n := range map[string]int{"a": 7} {
@@ -66,7 +66,8 @@ func do(t *testing.T, dir, text string) bool {
 	return !done
 }
 
-// Any split of the shards over processes, in any order, gives what one process gives; what is there is not done again.
+// Any division of the shards among processes, in any order, yields the result of one process. Existing results are not
+// computed again.
 func TestMerge(t *testing.T) {
 	want, _ := fold(t, nil)
 	for _, parts := range [][]string{{"1/1"}, {"1-3/3"}, {"3/3", "1-2/3"}, {"5-20/20", "1-4/20"}} {
@@ -97,7 +98,7 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// Merge refuses by name what is not a result of this question; a truncated one is run again.
+// Merge names and refuses files that are not results of this question. The shard of a truncated result is run again.
 func TestRefused(t *testing.T) {
 	names := func(dir string) []string {
 		all, err := list(dir)
@@ -245,7 +246,7 @@ func other(t *testing.T, dir string, change func(*Result)) string {
 	}
 	old := len(r.Units)
 	change(r)
-	if string(r.Units[0].Result) != "7" || old != len(r.Units) { // else a duplicate
+	if string(r.Units[0].Result) != "7" || old != len(r.Units) { // otherwise it is a duplicate
 		if err := os.Remove(filepath.Join(dir, all[0])); err != nil {
 			t.Fatal(err)
 		}
@@ -351,7 +352,7 @@ func TestInput(t *testing.T) {
 	}
 }
 
-// Whatever comes in place of a result is read or refused, and what is read is written the same.
+// Any bytes in place of a result are read or refused. A result that was read is written with the same bytes.
 func FuzzDecode(f *testing.F) {
 	q := question(3)
 	for _, r := range []Result{{Question: q, Shard: 2}, {Question: q, Shard: 1, Made: map[string]string{"sim": "one"}, Units: []Unit{{Key{"a", 0}, []byte("[1]")}}}} {
@@ -380,7 +381,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// What comes in place of an input's list is read or refused, and nothing that it names is outside the input's folder.
+// Any bytes in place of an input's list are read or refused, and the list names no file outside the input's folder.
 func FuzzParts(f *testing.F) {
 	f.Add("a", strings.Repeat("0", 64)+"  a\n"+strings.Repeat("1", 64)+"  weights/b\n")
 	f.Add("a", "")
@@ -405,7 +406,7 @@ func FuzzParts(f *testing.F) {
 	})
 }
 
-// What comes in place of a question is read or refused; its inputs are in the folder.
+// Any bytes in place of a question are read or refused, and its inputs are in the folder.
 func FuzzQuestion(f *testing.F) {
 	text, err := json.Marshal(question(3))
 	if err != nil {

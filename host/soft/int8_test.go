@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// A bundle of int8 gives the exits that the network in int8 has, and takes no input beyond 8 bits.
+// An int8 bundle has the exits of the int8 network, and refuses inputs beyond 8 bits.
 func TestInt8(t *testing.T) {
 	d, err := configs.Load("run-int8")
 	if err != nil {

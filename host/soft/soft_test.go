@@ -63,7 +63,7 @@ func launch(b *bundle.Bundle, first, last int, theta float32, ids ...device.Requ
 	return l
 }
 
-// Full and memoised devices, whole launches and segment by segment, give what golden gives.
+// Devices with and without memo, in whole launches and segment by segment, give golden's results.
 func TestResultsAreGolden(t *testing.T) {
 	memo := &soft.Memo{}
 	full, b, in := open(t, soft.Options{})
@@ -164,7 +164,7 @@ func TestTimesAndCounts(t *testing.T) {
 	if want := at(0, 0, 3) + at(1, last, 2); rep.Ns != want || rep.Results[1].Taken != 0 || len(rep.Results[1].Exits) != 1 {
 		t.Errorf("one leaves: %d ns, want %d; %+v", rep.Ns, want, rep.Results[1])
 	}
-	// All leave: nothing runs behind.
+	// All requests leave, so no later segment runs.
 	rep, err = dev.Run(ctx, launch(b, 0, last, 0, 1, 2))
 	if err != nil || rep.Ns != at(0, 0, 2) || rep.Stats.Starts != 1 {
 		t.Errorf("all leave: %d ns, %d starts, %v", rep.Ns, rep.Stats.Starts, err)

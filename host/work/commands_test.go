@@ -30,12 +30,12 @@ func built(t *testing.T) string {
 	return bin
 }
 
-// asks is a command of 64 shards, and what of its document tells how it was searched, not what was found (the README of
-// host/shard).
+// asks is a command of 64 shards. process matches the parts of its document that depend on how it was searched, not on
+// what was found (README of host/shard).
 type asks struct {
 	name    string
 	args    []string
-	out     string // the document, in what --out names
+	out     string // name of the document in the folder of --out
 	process *regexp.Regexp
 }
 
@@ -64,7 +64,7 @@ func say(t *testing.T, cmd *exec.Cmd) string {
 	return out.String()
 }
 
-// same checks that a folder merges to what one process says, to the byte.
+// same checks that a folder merges to the document of one process, byte for byte.
 func (a *asks) same(t *testing.T, bin, dir string) {
 	t.Helper()
 	var texts [2][]byte
@@ -135,8 +135,8 @@ func truncate(t *testing.T, dir string) int {
 	return i
 }
 
-// Both commands' shards on two workers: a worker is killed, the hub is killed; while it is away a result in its folder is
-// truncated; when it is back a message is lost, and a result that it is given is truncated.
+// The shards of both commands on two workers. A worker is killed, then the hub. While the hub is away, a result in its
+// folder is truncated. When it is back, a message is lost, and a result arrives truncated.
 func TestCommands(t *testing.T) {
 	bin := built(t)
 	for _, a := range []asks{

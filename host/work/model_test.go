@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// model is a hub with many workers, in time that is only counted. The hub, its store and every worker do one thing at a time.
+// model simulates a hub with many workers. The hub, its store and every worker do one thing at a time.
 type model struct {
 	workers, shards int
 	seconds         float64 // median of a shard
@@ -18,14 +18,15 @@ type model struct {
 	copies          bool    // a worker without a shard copies the one that has run longest
 }
 
-// A shard costs 7.0 ms of CPU time (measured, BenchmarkShards), of which its profile gives these to hub and server, in seconds.
+// A shard costs 7.0 ms of CPU time (measured, BenchmarkShards). These are the shares of hub and server by its profile,
+// in seconds.
 const (
 	hubSeconds   = 0.0012
 	storeSeconds = 0.0043
 )
 
-// What workers are: a shard's time varies by this (the logarithm's standard deviation), and so many in a hundred take so many
-// times as long, as on a machine that others use.
+// Properties of workers: spread is the standard deviation of the logarithm of a shard's time. One in slowOf workers
+// takes slowness times as long, as on a machine that others use.
 const (
 	spread   = 0.3
 	slowOf   = 100
@@ -45,8 +46,8 @@ func (e events) Swap(i, j int)      { e[i], e[j] = e[j], e[i] }
 func (e *events) Push(x any)        { *e = append(*e, x.(event)) }
 func (e *events) Pop() any          { last := len(*e) - 1; x := (*e)[last]; *e = (*e)[:last]; return x }
 
-// run returns the time until all results are there, by the time of workers that never wait and are never slow; and how busy the
-// hub and its store were.
+// run returns the time until all results have come, divided by the time of workers that never wait and are never slow,
+// and how busy the hub and its store were.
 func (m *model) run() (by, hub, store float64) {
 	r := rand.New(rand.NewPCG(1, uint64(m.workers)))
 	length := make([]float64, m.shards)
@@ -107,7 +108,7 @@ func (m *model) run() (by, hub, store float64) {
 	return end * float64(m.workers) / sum, float64(m.shards) * m.hub / end, float64(m.shards) * m.store / end
 }
 
-// The README's table of what many workers would take is what the model says.
+// The README's table for many workers has the model's figures.
 func TestModel(t *testing.T) {
 	readme, err := os.ReadFile("README.md")
 	if err != nil {

@@ -173,8 +173,9 @@ func running(t *testing.T, dir string) map[int]int {
 	return out
 }
 
-// Both commands' shards in two array jobs: a process is killed, and the script does its shard again; a task is killed, and the
-// node is lost. A result is truncated. The jobs are submitted again, and the folders merge to what one process says.
+// Both commands' shards in two array jobs: a process is killed, and the script does its shard again; a task is killed,
+// and the node is lost. A result is truncated. The jobs are submitted again, and the folders merge to the document of
+// one process.
 func TestSlurmItself(t *testing.T) {
 	if *slurm == "" {
 		t.Skip("nightly runs it: make slurm")

@@ -161,7 +161,7 @@ func have(t *testing.T, dir string, n int) {
 	}
 }
 
-// whole checks that a folder merges to what one process finds.
+// whole checks that a folder merges to the result of one process.
 func whole(t *testing.T, dir string) {
 	t.Helper()
 	r, err := shard.Merge(dir, asked())
@@ -338,7 +338,7 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// A second hub of a question is refused, and takes it over when the first has gone.
+// A second hub of a question is refused, and takes over the question when the first one has ended.
 func TestHubs(t *testing.T) {
 	nc, in := served(t)
 	q := asked()
@@ -376,7 +376,7 @@ func TestHubs(t *testing.T) {
 	}
 }
 
-// A result that the queue does not give in time is neither refused nor deleted, and is collected later.
+// A result that the queue does not return in time is neither refused nor deleted, and is collected later.
 func TestLate(t *testing.T) {
 	_, in := served(t)
 	dir, q, ctx := t.TempDir(), asked(), t.Context()
@@ -484,7 +484,7 @@ func TestFails(t *testing.T) {
 	}
 }
 
-// Workers that find out only at a shard that they lack a tool cost it none of its tries.
+// If a worker finds out only during a shard that it lacks a tool, this does not count as one of the shard's attempts.
 func TestUnable(t *testing.T) {
 	nc, _ := served(t)
 	dir, q := t.TempDir(), asked()
@@ -562,7 +562,8 @@ func TestPrepared(t *testing.T) {
 	}
 }
 
-// A worker hangs and says all the time that it works: another one takes a copy of its shard, and the first is stopped.
+// A worker hangs but keeps reporting that it works: another worker gets a copy of its shard, and the first one is
+// stopped.
 func TestSlow(t *testing.T) {
 	nc, _ := served(t)
 	dir, q := t.TempDir(), asked()
@@ -641,7 +642,7 @@ func TestSlow(t *testing.T) {
 	}
 }
 
-// A worker that is started anew, of another version perhaps, is asked anew whether it can do a question.
+// A worker that is started again, perhaps in another version, is asked again whether it can do a question.
 func TestAnew(t *testing.T) {
 	_, in := served(t)
 	dir := t.TempDir()
@@ -677,7 +678,7 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// Inputs come to the workers as they are; one that was altered on the way is left.
+// Workers get the inputs unchanged. An input that was altered on the way is not used.
 func TestInputs(t *testing.T) {
 	nc, in := served(t)
 	dir, q, ctx := t.TempDir(), asked(), t.Context()
@@ -709,7 +710,7 @@ func TestInputs(t *testing.T) {
 	}
 }
 
-// Whatever comes as a message is read or dropped: a hub's question, a worker's report, a subject.
+// Any bytes of a message are read or dropped: a hub's question, a worker's report, a subject.
 func FuzzMessages(f *testing.F) {
 	c := campaign{Question: asked(), Needs: Needs{Tools: []string{"board"}}}
 	m, err := c.metadata()

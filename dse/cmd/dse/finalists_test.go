@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/search"
 )
 
-// The law's order of the finalists is that of their counted cycles, from which it is at most 1.1 % off.
+// The law orders the finalists as their counted cycles do, and is at most 1.1 % off.
 func TestCountedFinalists(t *testing.T) {
 	text, err := os.ReadFile("../../counted/finalists.json")
 	if err != nil {

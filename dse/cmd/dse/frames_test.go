@@ -59,7 +59,7 @@ func TestFrames(t *testing.T) {
 	} else if !slices.Equal(lines[from:to], want) {
 		t.Errorf("%s: the table has\n%s\nexpected\n%s", readme, strings.Join(lines[from:to], "\n"), strings.Join(want, "\n"))
 	}
-	for _, r := range rows { // those that are not counted again here
+	for _, r := range rows { // the rows that are not counted again here
 		frames, off := float64(r.Batch)*r.ClockMHz*1e6/float64(r.Machine), float64(r.Machine)/float64(r.Law)-1
 		if math.Abs(r.Frames/frames-1) > 1e-9 || off < -0.01 || off > 0.07 {
 			t.Errorf("%s on %s, batch %d: %g frames/s, expected %g of its cycles; these are %+.1f %% beside the law's, expected -1 to 7 %%", r.Network, r.Config, r.Batch, r.Frames, frames, 100*off)

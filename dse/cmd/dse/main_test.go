@@ -106,8 +106,8 @@ func TestCompile(t *testing.T) {
 	}
 }
 
-// A bundle of int8 is for the configuration of that type. It is evaluated in int16 too, and its exits are compared with
-// the network's.
+// An int8 bundle is for the int8 configuration. It is evaluated in int16 too, and its exits are compared with the
+// network's.
 func TestCompileInt8(t *testing.T) {
 	dir := t.TempDir()
 	out, images := filepath.Join(dir, "tiny.sluice"), filepath.Join(dir, "images")

@@ -10,7 +10,8 @@ import (
 	"github.com/sluice-npu/sluice/host/shard"
 )
 
-// Two shards of synthesis yield the document of one process; what is of another yosys, or of another netlist, is refused.
+// Two shards of synthesis yield the document of one process. Results of another yosys or for another netlist are
+// refused.
 func TestShardsOfSynth(t *testing.T) {
 	t.Chdir("../../..")
 	t.Setenv("SLUICE_SYN", t.TempDir())
@@ -65,7 +66,7 @@ func TestShardsOfSynth(t *testing.T) {
 	}
 }
 
-// What cannot be synthesised is refused before anything is written.
+// A design that cannot be synthesised is refused before anything is written.
 func TestSynthRefuses(t *testing.T) {
 	text, err := os.ReadFile("../../../hw/configs/tiny.yaml")
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-npu/sluice/dse/graph"
 )
 
-// The probabilities beside an answer are those of the measure that the exit has: labels that do not exclude each other do
-// not share one, and an exit that is no classifier has none.
+// The probabilities beside an answer are those of the measure that the exit has: labels that do not exclude each other
+// have separate probabilities, and an exit that is not a classifier has none.
 func TestTop(t *testing.T) {
 	raw := []int16{-2, 3, 1} // of no fraction bits
 	sigmoid := func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }

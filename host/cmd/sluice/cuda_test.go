@@ -29,7 +29,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// Parts that two processes measured are those of the merge; what is of another GPU is refused.
+// The merge has the parts that two processes measured. Results of another GPU are refused.
 func TestShardsOfGPU(t *testing.T) {
 	lib, _ := fake.Rig(t, fake.Build)
 	t.Setenv("SLUICE_CUDA", lib)

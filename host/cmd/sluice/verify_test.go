@@ -235,8 +235,8 @@ func TestFaultsCommand(t *testing.T) {
 	}
 }
 
-// 64 shards of random layers, run in any order, are one process's document byte for byte; merge refuses flags that ask
-// something else.
+// 64 shards of random layers, run in any order, yield the document of one process, byte for byte. merge refuses flags
+// of another question.
 func TestShardsOfVerify(t *testing.T) {
 	dir, shards := t.TempDir(), filepath.Join(t.TempDir(), "shards")
 	call := func(args ...string) (int, string) {
@@ -275,8 +275,8 @@ func TestShardsOfVerify(t *testing.T) {
 	}
 }
 
-// The random layers run through the driver alone, as on a board; here on the Verilated NPU. Merge puts what they and the simulator
-// found side by side.
+// The random layers run through the driver alone, as on a board; here on the Verilated NPU. Merge shows the figures of
+// these layers beside the simulator's.
 func TestVerifyOnBoard(t *testing.T) {
 	dir := t.TempDir()
 	board, simulator := filepath.Join(dir, "board"), filepath.Join(dir, "simulator")

@@ -20,8 +20,8 @@ func TestSurvivors(t *testing.T) {
 	}
 }
 
-// The zoo has everything that nothing larger beats, and nothing else; a threshold makes no network slower
-// or more accurate.
+// The zoo has exactly the networks that no larger network dominates. A threshold makes no network slower or more
+// accurate.
 func TestLevels(t *testing.T) {
 	plain := jellyfish.Synthetic(1)
 	all := with(plain, levels())
@@ -79,7 +79,7 @@ func TestBoards(t *testing.T) {
 	}
 }
 
-// The best network afterwards is the one with the most accuracy in time, and says which it is.
+// The best network is the one with the highest accuracy in time, and the result names it.
 func TestBestOf(t *testing.T) {
 	asked := 0
 	got, err := bestOf(4, func(net int) (map[string]float64, error) {

@@ -36,8 +36,8 @@ func h200(t *testing.T) *params.File {
 	return f
 }
 
-// On the fake each system serves a workload whole: every request of priority has a latency, others are put aside
-// and pad where the system says so, nothing stays open and no rule of the driver's is broken.
+// On the fake, each system serves a complete workload: every priority request has a latency, other launches are put
+// aside or used for padding as the system requires, all resources are freed, and no rule of the driver is violated.
 func TestRun(t *testing.T) {
 	path, h := fake.Rig(t, fake.Build)
 	nvml, err := fake.BuildNVML(fake.Dir())
@@ -59,8 +59,8 @@ func TestRun(t *testing.T) {
 		return rows
 	}
 	rows := run(1, nil)
-	// Whether a request of priority meets another in a thirty-second of a second is the host's threads' doing, so a
-	// system that is to put one aside has a few runs for it.
+	// Whether a priority request meets another launch within 1/32 s depends on the host's threads, so a system that
+	// must put one aside gets several runs.
 	away := func(rows map[string]bench.Row, system string) bool { return rows["A "+system+" away"].N > 0 }
 	holds := func(system string) bool {
 		return !slices.Contains([]string{"rt-only", "seq", "streams", "priority"}, system)
@@ -97,7 +97,7 @@ func TestRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	beside := 0
-	for _, f := range lines { // what is foretold of it is the same quantity in the same unit, or stands beside nothing
+	for _, f := range lines { // its prediction has the same quantity and unit, or there is none
 		if f[0] != bench.DISB || f[5] != "32" || !strings.HasPrefix(f[1], "A ") && !strings.HasSuffix(f[1], " alone") {
 			continue
 		}
@@ -112,7 +112,8 @@ func TestRun(t *testing.T) {
 	if beside < 30 {
 		t.Errorf("%d values stand beside what was foretold", beside)
 	}
-	// A look on either side of each network alone, and of each system on the network of priority.
+	// The clock is read before and after each network alone, and before and after each system with the priority
+	// network.
 	for network, want := range map[string]int{"vgg19": 1 + len(reef.RealSystems()), "resnet152": 1} {
 		key := "disb " + network
 		before, after, clock := rows[key+" before"], rows[key+" after"], rows[key+" sm clock"]
@@ -164,8 +165,8 @@ func TestStandIn(t *testing.T) {
 	}
 }
 
-// slow is a file of predictions without what is not foretold again: a network's latencies, preemptions of it, and at full size workloads and
-// networks alone.
+// slow removes from a file of predictions those that the test does not compute again: a network's latencies and
+// preemptions, and at full size the workloads and the networks alone.
 func slow(was, now []byte) (kept []byte) {
 	again := regexp.MustCompile(`^(preemption,.*|latency,` + disb.Networks[1] + ` .*|disb,([B-E] .*|.* alone),[^,]*,[^,]*,[^,]*,1,.*)\n`)
 	for line := range bytes.Lines(was) {
@@ -176,7 +177,7 @@ func slow(was, now []byte) (kept []byte) {
 	return kept
 }
 
-// What is foretold is what the simulated GPU says today.
+// The stored predictions equal those of today's simulated GPU.
 func TestForetold(t *testing.T) {
 	nets, full := disb.Networks[:1], disb.Quick // the rest takes long
 	if *update || *whole {

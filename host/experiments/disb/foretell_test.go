@@ -1,4 +1,4 @@
-// What writes foretold.csv.
+// The code that writes foretold.csv.
 
 package disb
 
@@ -22,12 +22,12 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// File is what was foretold.
+// File holds the predictions.
 var File = foretold
 
 var foretoldGPUs = []string{"h100", "h200"}
 
-// Networks are those of the zoo whose latencies are foretold, for the configuration that sluice bench gpu takes.
+// Networks are the zoo's networks whose latencies are predicted, for the configuration that sluice bench gpu uses.
 var Networks = []string{"mobilenetv2", "resnet50"}
 
 const networkConfig = "mid"
@@ -46,11 +46,12 @@ func Foretell(ctx context.Context, cfg Config) ([]bench.Series, error) {
 	return cfg.series(ctx, reef.On(cfg.Params, all, nil), nets, "preempted")
 }
 
-// Quick are the workloads that a test foretells again at full size; nightly all are, which takes ten times as long.
+// Quick are the workloads that a test predicts again at full size. The nightly run predicts all, which takes ten times
+// as long.
 var Quick = []string{"A"}
 
-// Prophecy is the file: the medians of all rows, for the parameters of each GPU, with the latencies of some networks. At
-// full size it has those workloads alone that are given; nil: all.
+// Prophecy computes the file: the medians of all rows, for the parameters of each GPU, with the latencies of some
+// networks. At full size it has only the given workloads; nil: all.
 func Prophecy(ctx context.Context, networks, full []string) ([]byte, error) {
 	var b bytes.Buffer
 	w := csv.NewWriter(&b)
@@ -110,7 +111,7 @@ func prophecy(ctx context.Context, w *csv.Writer, gpu string, nets []*bundle.Bun
 			if err := put(0, 0, &r); err != nil {
 				return err
 			}
-			if n == 1<<24 { // copies of one way come one after the other, kernels do not touch the link
+			if n == 1<<24 { // copies in one direction run one after the other, and kernels do not use the link
 				r.Key = fmt.Sprintf("%d %s two beside", n, way.name)
 				if err := put(0, 0, &r); err != nil {
 					return err
@@ -157,7 +158,7 @@ func compiled(name string) (*bundle.Bundle, error) {
 	return (&recipe.Recipe{Network: name, Seed: foretoldSeed}).Make(d)
 }
 
-// Latency is how long a launch takes on so many units of the simulated GPU.
+// Latency returns the time of a launch on a number of units of the simulated GPU.
 func Latency(ctx context.Context, b *bundle.Bundle, f *params.File, units, batch int) (ns int64, err error) {
 	p := f.Params()
 	cfg := gpu.Config{Name: f.Name, Params: p, SyncNs: f.SyncNs(), MaxBatch: batch, Places: 1, Slots: batch}
@@ -169,11 +170,11 @@ func Latency(ctx context.Context, b *bundle.Bundle, f *params.File, units, batch
 	return ns, err
 }
 
-// met is how many preemptions of each kind are simulated.
+// met is the number of preemptions of each kind that are simulated.
 const met = 200
 
-// preemptions are what the simulated GPU says of launches of priority that come at random into best-effort ones, as part
-// preemption of sluice bench gpu has them come. There the order to leave costs no call, and nobody asks for anything.
+// preemptions simulates priority launches that arrive at random during best-effort ones, as in part preemption of
+// sluice bench gpu. In the simulation, the order to leave costs no call, and nothing is polled.
 func preemptions(ctx context.Context, f *params.File, be, rt *bundle.Bundle, put func(*bench.Row) error) error {
 	for _, capacity := range bench.Capacities() {
 		for _, mode := range bench.Preempting() {
@@ -214,7 +215,8 @@ func (*began) Advancing(int64)                 {}
 func (*began) Killed(device.WorkID, int64)     {}
 func (*began) Resumed(device.WorkID, int, int) {}
 
-// preempted is how long after launches of priority their first block ran, and the last one of others was gone.
+// preempted returns how long after the priority launches their first block ran, and the last block of other launches
+// left.
 func preempted(ctx context.Context, f *params.File, be, rt *bundle.Bundle, mode string, capacity int) (first, gone []int64, err error) {
 	const batch = 8 // as the bench fills the GPU with resnet50
 	p := f.Params()

@@ -103,7 +103,7 @@ func TestSettingNames(t *testing.T) {
 	}
 }
 
-// What is published belongs to a setting, a policy and a metric that table2 has.
+// Every published value belongs to a setting, a policy and a metric of table2.
 func TestPublishedValuesAreShown(t *testing.T) {
 	benches, err := Select([]string{"table2"})
 	if err != nil {
@@ -183,7 +183,7 @@ func TestBadCases(t *testing.T) {
 	if _, err := k.Run(context.Background(), m, nil); !errors.Is(err, sched.ErrUnknownPolicy) {
 		t.Error(err)
 	}
-	// A cell that is missing is named where the table is made.
+	// An error about a missing cell names the cell.
 	var entries []bundle.LatencyEntry
 	for b := 1; b <= 2; b++ {
 		entries = append(entries, bundle.LatencyEntry{Network: "x", First: 0, Last: 1, Batch: b, P50: 1})
@@ -306,7 +306,7 @@ func TestClosedLoopAndTrace(t *testing.T) {
 	}
 }
 
-// small is a suite of a few benches that takes moments.
+// small is a short suite of a few benches.
 func small(t *testing.T, models Models, store *Store, workers int) SuiteConfig {
 	t.Helper()
 	benches, err := Select([]string{"table2", "fig9", "table1"})
@@ -424,7 +424,7 @@ func TestSuiteDoesNotDependOnWorkersOrInterruptions(t *testing.T) {
 	}
 }
 
-// What was not written whole, by this program, over this table, is not a result.
+// A line that is incomplete, or from another program or table, is not used as a result.
 func TestStoreTakesNothingPartial(t *testing.T) {
 	m := model(t, ModelKey{Network: "resnet50"})
 	k := Case{Setting: base, Policy: "serial", Seed: 1, N: 50}
@@ -469,7 +469,7 @@ func TestStoreTakesNothingPartial(t *testing.T) {
 		if s.Loaded() != 0 {
 			t.Fatalf("%d of %d bytes are taken for a result", cut, len(whole))
 		}
-		if cut%40 == 0 { // it goes on behind what was cut
+		if cut%40 == 0 { // it continues after the truncated line
 			if err := s.put(&k, m, r); err != nil {
 				t.Fatal(err)
 			}
@@ -549,7 +549,7 @@ func TestAllBenches(t *testing.T) {
 	}
 }
 
-// withImages gives the trained network images.
+// withImages adds images to the trained network.
 type withImages struct{ fakes }
 
 func (w *withImages) Model(ctx context.Context, k ModelKey) (*Model, error) {
@@ -561,7 +561,7 @@ func (w *withImages) Model(ctx context.Context, k ModelKey) (*Model, error) {
 	return m, err
 }
 
-// The bounds of table II's claims, on numbers that are known: the published ones hold.
+// The bounds of table II's claims are tested on known numbers: the published values hold.
 func TestTable2Claims(t *testing.T) {
 	verdicts := func(factor float64) map[string]string {
 		s := &Suite{SuiteConfig: SuiteConfig{Seeds: []uint64{1, 2, 3, 4, 5, 6}, N: 1, Models: &fakes{unit: 277 * ms / 16}}, results: map[Case]*Metrics{}}
@@ -648,7 +648,7 @@ func TestClaimsRun(t *testing.T) {
 	}
 }
 
-// --with gives the settings of one board another bandwidth, and no others.
+// --with changes the bandwidth of one board's settings only.
 func TestWith(t *testing.T) {
 	s := &Suite{SuiteConfig: SuiteConfig{Seeds: []uint64{1}, N: 20, Models: &fakes{}}, results: map[Case]*Metrics{}}
 	if _, err := s.Statements(context.Background(), frame.Config{Only: "table2/resnet50", Workers: 1, With: &frame.Change{Key: "zc706", By: 0.5}}); err != nil {
@@ -669,7 +669,7 @@ func TestWith(t *testing.T) {
 	}
 }
 
-// Only keeps what is asked for, under every mapping, and nothing is left empty.
+// Only keeps the named policies, under every mapping, and leaves no bench empty.
 func TestOnly(t *testing.T) {
 	benches, err := Select([]string{"ablation", "table1", "table2"})
 	if err != nil {
@@ -740,8 +740,8 @@ func TestModelNumbers(t *testing.T) {
 	}
 }
 
-// full is the rate in requests a second of a device that runs nothing but full batches, and what
-// it would be if pools took no time.
+// full returns the rate, in requests a second, of a device that runs only full batches, and the rate if pools took no
+// time.
 func (m *Model) full(rates []float64) (all, noPools float64) {
 	sum, pools, b := 0.0, 0.0, m.Table.MaxBatch()
 	for s := range m.Table.Segments() {

@@ -47,8 +47,8 @@ func toy(n int, seed uint64) []Image {
 	return out
 }
 
-// fluid+theta loses no more accuracy than it may, on images that it has not been tuned on, and under
-// load that is worth something.
+// fluid+theta loses no more accuracy than allowed, on images for which it was not tuned, and is better than fluid+
+// under load.
 func TestThetaStaysWithinItsBudget(t *testing.T) {
 	m := model(t, ModelKey{Network: "x"})
 	m.Theta, m.Images, m.Calibration = 0.8, toy(4000, 1), toy(4000, 2)
@@ -65,7 +65,7 @@ func TestThetaStaysWithinItsBudget(t *testing.T) {
 			return r
 		}
 		plus, theta := run("fluid+"), run("fluid+theta")
-		// The images are other ones, and the loss is a difference of two shares of 4000 of them.
+		// The images are not those of the tuning, and the loss is the difference of two shares of 4000 images.
 		if lost := *plus.Accuracy - *theta.Accuracy; lost > thetaLoss+0.005 || lost < -0.005 {
 			t.Errorf("at %g/s %.2f %% of accuracy are lost", rate, 100*lost)
 		}

@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/params"
 )
 
-// What host/gpu/RESULTS.md shows of the bench is what the bench printed (reef.txt), and that has a line for
-// every statement that is made today; of those that need no run the number is today's too.
+// The lines that host/gpu/RESULTS.md shows are those that the bench printed (reef.txt). reef.txt has a line for every
+// present statement; if a statement needs no run, its number is today's too.
 func TestShown(t *testing.T) {
 	claims, err := frame.Book(book)
 	if err != nil {
@@ -79,7 +79,7 @@ func TestShown(t *testing.T) {
 	}
 }
 
-// What causes suspect: a real-time client that pauses, and a wait for a queue of eight.
+// Two of the switches: real-time clients that pause, and a wait for a device queue of eight.
 func TestSwitches(t *testing.T) {
 	f, err := params.Of("mi50")
 	if err != nil {

@@ -42,7 +42,7 @@ func profiled(t *testing.T, side int) map[string][]sched.Version {
 
 const units = 60 // of the MI50
 
-// refusal is what keeps a best-effort kernel from padding a real-time one.
+// refusal is the reason why a best-effort kernel cannot pad a real-time one.
 type refusal int
 
 const (
@@ -66,25 +66,26 @@ func refused(rt, be *sched.Version) refusal {
 	return padded
 }
 
-// reading is a way to read section 5.2; with waves, needed and blocks it is sched.Pad's, and the publication's own code's (SJTU-IPADS/reef-artifacts,
-// src/reef/server/scheduler.cpp, dynamic_kernel_padding).
+// reading is a way to read section 5.2. With waves, needed and blocks it is the way of sched.Pad and of the
+// publication's own code (SJTU-IPADS/reef-artifacts, src/reef/server/scheduler.cpp, dynamic_kernel_padding).
 type reading struct {
 	// waves: a kernel of more blocks than units keeps as many as it needs in as many waves, and not all.
 	waves bool
-	// needed: of rule 2 the real-time kernel's occupancy is what its waves ask for, and not what a unit could hold.
+	// needed: in rule 2, the real-time kernel's occupancy is the number of blocks per unit that its waves need, not the
+	// number that a unit could hold.
 	needed bool
-	// blocks: as many blocks of a best-effort kernel go along as there is room and time for; the rest go later.
+	// blocks: as many blocks of a best-effort kernel run as padding as there is room and time for; the rest run later.
 	blocks bool
 }
 
-// gain is about how much of a GPU a best-effort network gets beside a real-time one when both are always
-// there, by the kernels' profiles alone: nothing is simulated.
+// gain estimates the share of a GPU that a best-effort network gets beside a real-time one if both always have
+// requests. It uses only the kernels' profiles, without a simulation.
 func (r reading) gain(rts, bes []sched.Version) float64 {
 	const between = 2000 // ns from a kernel to the next
 	var now, done float64
 	head, left := 0, bes[0].Blocks
 	for round := range 40 {
-		if round == 20 { // it has found where it gets stuck, if it does
+		if round == 20 { // by now it has reached the kernel at which it gets stuck, if there is one
 			now, done = 0, 0
 		}
 		for i := range rts {
@@ -120,8 +121,8 @@ func (r reading) gain(rts, bes []sched.Version) float64 {
 	return done / now
 }
 
-// What padding brings here (host/gpu/RESULTS.md, which shows these lines): what refuses kernels in figure 23's
-// pairs, and what each part of the publication's way to select blocks, and its images, bring.
+// The effect of padding (host/gpu/RESULTS.md shows these lines): why kernels of figure 23's pairs cannot pad, and the
+// effect of each part of the publication's way to select blocks, and of its images.
 func TestPaddingRefused(t *testing.T) {
 	raw, err := os.ReadFile("../../gpu/RESULTS.md")
 	if err != nil {
@@ -200,14 +201,14 @@ func published() map[string][]sched.Version {
 	return nets
 }
 
-// pads is about how much of a GPU a best-effort network gets beside a real-time one when both are always there:
-// sched.Pad selects, by the kernels' profiles alone.
+// pads estimates the share of a GPU that a best-effort network gets beside a real-time one if both always have
+// requests. sched.Pad selects the blocks, and only the kernels' profiles are used.
 func pads(rts, bes []sched.Version) (gain float64) {
 	const between = 2000 // ns from a kernel to the next
 	var now, done float64
 	head, from := 0, 0
 	for round := range 40 {
-		if round == 20 { // it has found where it gets stuck, if it does
+		if round == 20 { // by now it has reached the kernel at which it gets stuck, if there is one
 			now, done = 0, 0
 		}
 		for i := range rts {
@@ -225,7 +226,7 @@ func pads(rts, bes []sched.Version) (gain float64) {
 	return done / now
 }
 
-// What padding brings on the publication's own kernels (host/gpu/RESULTS.md shows it).
+// The effect of padding with the publication's own kernels (host/gpu/RESULTS.md shows it).
 func TestPublishedKernels(t *testing.T) {
 	raw, err := os.ReadFile("../../gpu/RESULTS.md")
 	if err != nil {

@@ -17,7 +17,7 @@ func bed(t *testing.T) *reef.Bed {
 	return reef.NewBed(f, "tvm")
 }
 
-// What the systems are for, in the order that their mechanisms give, over 100 ms of DISB C.
+// The systems have the order that their mechanisms imply, over 100 ms of DISB C.
 func TestOrder(t *testing.T) {
 	b := bed(t)
 	w := reef.DISB()[2]
@@ -38,8 +38,9 @@ func TestOrder(t *testing.T) {
 	if got["seq"].Throughput > 1.01 || got["reef"].Throughput < got["seq"].Throughput || got["streams"].Throughput < got["reef"].Throughput {
 		t.Errorf("throughput: seq %.3f, reef %.3f, streams %.3f", got["seq"].Throughput, got["reef"].Throughput, got["streams"].Throughput)
 	}
-	// Of six streams two share a hardware queue twice over: there one device queue of four is emptied behind
-	// another, in 3 + 2 (20 + 3 x 3.7) + 3 us at most; with a queue for each stream in a half of that.
+	// With six streams on four hardware queues, two queues are shared by two streams. There, two device queues of four
+	// kernels are emptied one after the other, in at most 3 + 2 (20 + 3 x 3.7) + 3 us. With a queue for each stream it
+	// takes half of that.
 	if got["reef"].Preemptions == 0 || got["reef"].PreemptP99 > 69 {
 		t.Errorf("reef: %d preemptions, %.1f us", got["reef"].Preemptions, got["reef"].PreemptP99)
 	}

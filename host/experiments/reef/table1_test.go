@@ -16,7 +16,7 @@ import (
 //go:embed testdata/distilbert-kernels.csv
 var distilbert string
 
-// Table 1's counts under other rules than the catalogue's: what the causes of those that fail say.
+// Table 1's counts under other rules than the catalogue's, as stated in the causes of the failing claims.
 func TestTable1(t *testing.T) {
 	f, err := params.Of("mi50")
 	if err != nil {

@@ -35,13 +35,13 @@ func edge(t *testing.T, images float64) *seeb.Edge {
 	return e
 }
 
-// watched is a policy whose every answer is looked at.
+// watched is a policy that checks every answer of another policy.
 type watched struct {
 	sched.Policy
 	t        *testing.T
 	launches int
 	together int // most at a time
-	grouped  int // beside a group of an earlier period
+	grouped  int // number of launches beside a group of an earlier period
 	period   sched.Time
 	began    map[device.LaunchID]sched.Time
 }
@@ -87,8 +87,8 @@ func (w *watched) Decide(now sched.Time, s *sched.State, ev *sched.Event, buf []
 	return buf
 }
 
-// Whatever comes, seeb gives no TPC twice, masks lie within the GPU, and its queues hold no more than they
-// can; every task ends.
+// For any load, seeb assigns no TPC twice, masks are within the GPU, queues do not exceed their limits, and every task
+// ends.
 func TestUnits(t *testing.T) {
 	e := edge(t, 64)
 	grouped := 0
@@ -136,8 +136,8 @@ func TestFit(t *testing.T) {
 	}
 }
 
-// The models of the four networks are near what they were fitted to; what the simulation says of
-// partitions and of more TPCs; and, over half a minute, the order of the systems.
+// The models of the four networks are close to the profiles that they were fitted to. The simulation shows the effects
+// of partitions and of more TPCs and, over half a minute, the order of the systems.
 func TestEdge(t *testing.T) {
 	e := edge(t, 128)
 	for n, f := range e.Fits {
@@ -169,7 +169,7 @@ func TestEdge(t *testing.T) {
 	if got["seeb"].Accuracy <= got["branchynet"].Accuracy || got["seeb"].Violations > 0 {
 		t.Errorf("seeb %+v, branchynet %+v", got["seeb"], got["branchynet"])
 	}
-	// As the publication has its deadlines, the window alone makes most tasks late, and SEEB takes what it can.
+	// With the publication's deadlines, the window alone makes most tasks late, and SEEB serves them as well as it can.
 	written, err := e.Run(context.Background(), "seeb", "pai", 30e9, 1, nil)
 	if err != nil || written.Violations < 0.5 || written.Accuracy >= got["seeb"].Accuracy {
 		t.Errorf("as written: %+v, with the window added: %+v, %v", written, got["seeb"], err)

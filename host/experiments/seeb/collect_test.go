@@ -9,12 +9,12 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// rules are what a system promises of its launches.
+// rules are the properties that a system's launches must have.
 type rules struct {
 	sched.Policy
 	t       *testing.T
 	window  sched.Time // nothing is launched that came after its last end
-	one     bool       // one launch at a time, of those who must end first
+	one     bool       // one launch at a time, with the earliest deadlines first
 	share   bool       // on a part of the units
 	most    int        // requests of a launch
 	batches int
@@ -67,7 +67,8 @@ func (r *rules) Decide(now sched.Time, s *sched.State, ev *sched.Event, buf []sc
 	return buf
 }
 
-// What SEEB is compared with keeps its rules; and every policy here answers the same when asked twice.
+// The systems that SEEB is compared with obey their rules, and every policy here gives the same answer when asked
+// twice.
 func TestCollect(t *testing.T) {
 	e := edge(t, 16)
 	for system, r := range map[string]*rules{

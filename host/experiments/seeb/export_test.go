@@ -11,7 +11,7 @@ import (
 // FitTo is solve.
 var FitTo = solve
 
-// Under runs a load with a policy that is made of a system's.
+// Under runs a load with a policy that is made from a system's policy.
 func (e *Edge) Under(system, name string, ns int64, seed uint64, wrap func(sched.Policy) sched.Policy) error {
 	e.wrap = wrap
 	defer func() { e.wrap = nil; clear(e.runs) }()
@@ -19,7 +19,7 @@ func (e *Edge) Under(system, name string, ns int64, seed uint64, wrap func(sched
 	return err
 }
 
-// Statement is what a bench says of one of its claims, for one seed.
+// Statement returns a bench's statement about one of its claims, for one seed.
 func (e *Edge) Statement(id string, ns int64, seed uint64) (*frame.Statement, error) {
 	claims, err := frame.Book(book)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// host/gpu/seeb.txt is what was printed for the claims of today, and RESULTS.md shows its count.
+// host/gpu/seeb.txt is the output for the present claims, and RESULTS.md shows its count.
 func TestShown(t *testing.T) {
 	claims, err := frame.Book(book)
 	if err != nil {
@@ -39,7 +39,7 @@ func TestShown(t *testing.T) {
 	}
 }
 
-// --with most limits what DeepRT and GSLICE run at once, and nothing of others.
+// --with most limits the batches of DeepRT and GSLICE only.
 func TestMost(t *testing.T) {
 	f, err := params.Of(GPU)
 	if err != nil {
@@ -64,7 +64,8 @@ func TestMost(t *testing.T) {
 	}
 }
 
-// What causes suspect: a largest batch where all that has come is taken, and as many tasks at another rate.
+// Two parameters that can be changed: the largest batch of baselines that take all waiting requests, and the rate for
+// the same number of tasks.
 func TestSwitches(t *testing.T) {
 	for system, want := range map[string]int{"deeprt": 0, "deeprt:1": 1, "gslice": 0, "gslice:4": 4, "batch": 2, "batch:8": 8, "branchynet": 2} {
 		p, err := System(system, nil, DefaultOpen())

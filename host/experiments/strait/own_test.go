@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// Own kernels are served in batches, with the uploads at their head as the inputs; who is urgent, and until
-// when, is what the workload says; a client that waits for its last request has one at a time.
+// A user's kernels are served in batches, and the uploads before them are the inputs. The workload determines
+// priorities and deadlines. A closed-loop client has one request at a time.
 func TestOwn(t *testing.T) {
 	f, err := params.Of("l4")
 	if err != nil {
@@ -81,8 +81,8 @@ func TestOwn(t *testing.T) {
 	}
 }
 
-// The baselines are those of section 5.1: one, three and four batches on a GPU whose streams know
-// priorities; they fill batches for a while, and give up who is late.
+// The baselines are those of section 5.1: one, three and four batches on a GPU whose streams have priorities. They wait
+// for batches to fill, and drop late requests.
 func TestBaselines(t *testing.T) {
 	for system, limit := range map[string]int{"temporal": 1, "static": 3, "reactive": 4} {
 		policy, mode, err := (&Run{System: system}).system()

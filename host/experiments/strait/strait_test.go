@@ -31,8 +31,8 @@ func run(t *testing.T, b *strait.Bed, r strait.Run) *strait.Outcome {
 	return o
 }
 
-// A batch alone takes what its profile says: the profile is the device's, and the predictor is told the
-// device's time.
+// A batch alone takes the time in its profile: the profile comes from the device, and the predictor gets the device's
+// time.
 func TestProfile(t *testing.T) {
 	b := bed(t)
 	o := run(t, b, strait.Run{System: "strait-now", Models: strait.Table1(), Load: strait.Load{Name: "sparse", Work: 0.004, High: 1, Even: true}, Ns: 3e9, Seed: 1})
@@ -65,8 +65,8 @@ func TestProfile(t *testing.T) {
 	}
 }
 
-// With a spread a batch takes more or less than its p95, which is longer than its median, and the same under
-// every system; the profile of a bed without one has neither.
+// With a spread, a batch takes more or less than its p95, which is longer than its median; its time is the same under
+// every system. The profile of a bed without spread has no p95.
 func TestSpread(t *testing.T) {
 	sparse := func(b *strait.Bed, system string) (out []float64) {
 		o := run(t, b, strait.Run{System: system, Models: strait.Table1(), Load: strait.Load{Name: "sparse", Work: 0.004, High: 1, Even: true}, Ns: 3e9, Seed: 1})
@@ -100,8 +100,8 @@ func TestSpread(t *testing.T) {
 	}
 }
 
-// What the systems are for, over a second and a half of table 1 at a load that no system serves whole;
-// and equal seeds give equal runs.
+// The systems have the expected order over 1.5 s of table 1, at a load that no system can serve completely. Equal seeds
+// give equal runs.
 func TestOrder(t *testing.T) {
 	b := bed(t)
 	got := map[string]*strait.Outcome{}
@@ -154,8 +154,8 @@ func TestUnlearnt(t *testing.T) {
 	}
 }
 
-// A trace of half a year is laid over the run like any other: its last arrival is in the last step, though
-// its times are beyond what a float64 tells apart.
+// A trace of half a year is scaled to the run like any other: its last arrival is in the last step, although a float64
+// cannot distinguish its times.
 func TestLongTrace(t *testing.T) {
 	const days = 149
 	f := strait.OfTrace(&load.Trace{Streams: []load.Stream{{Times: []int64{0, days*86400e9 - 1}}}})
@@ -166,7 +166,7 @@ func TestLongTrace(t *testing.T) {
 	}
 }
 
-// What cannot be run is refused.
+// Invalid configurations are refused.
 func TestRefused(t *testing.T) {
 	b := bed(t)
 	ok := strait.Run{System: "strait", Models: strait.Table1()[:1], Load: strait.Load{Work: 0.1, High: 1}, Ns: 1e6}

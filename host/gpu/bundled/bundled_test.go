@@ -17,7 +17,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// alone begins one batch on a device that does nothing else, and is what it shows and how long it takes.
+// alone runs one batch on an otherwise idle device, and returns the results of its exits and its time.
 func alone(t *testing.T, d *bundled.Device, b *bundle.Bundle, first int, theta float32, inputs [][]int16) (results []device.Result, took device.Time) {
 	t.Helper()
 	now := device.Time(1e9)
@@ -60,8 +60,8 @@ func alone(t *testing.T, d *bundled.Device, b *bundle.Bundle, first int, theta f
 	return results, took
 }
 
-// TestBundles: every exit shows what golden computes, a request leaves where it is sure enough, and a launch takes what the
-// table says of it.
+// TestBundles: every exit has golden's result, a request leaves where its confidence reaches its threshold, and a
+// launch takes the table's time.
 func TestBundles(t *testing.T) {
 	f, err := params.Of("mi50")
 	if err != nil {
@@ -129,7 +129,7 @@ type module struct{}
 func (module) NetworkName() string { return "other" }
 func (module) Kind() string        { return "module" }
 
-// TestRefused: what is no bundle, and a network that is not there.
+// TestRefused: artefacts that are not bundles, and a network that is not loaded, are refused.
 func TestRefused(t *testing.T) {
 	f, err := params.Of("mi50")
 	if err != nil {

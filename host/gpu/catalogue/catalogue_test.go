@@ -11,9 +11,9 @@ import (
 
 var machine = catalogue.Machine{MACs: 110, Bandwidth: 1024, SMs: 60}
 
-// Every network in every style is a program that can be taken up again wherever it is stopped, in
-// groups as short as section 6.4 of REEF reports (nine kernels) where the network stands in table 1; but
-// for GPT-2, where each layer's fourteen kernels end in a sum that is written over its input.
+// Every network in every style is a program that can resume wherever it is stopped. For the networks of table 1, groups
+// are as short as section 6.4 of REEF reports (nine kernels), except for GPT-2: there each layer has fourteen kernels,
+// and the last one overwrites the layer's input with a sum.
 func TestPrograms(t *testing.T) {
 	table1 := map[string]bool{"resnet152": true, "vgg19": true, "yolov3": true, "bert-base": true, "gpt2": true}
 	for _, n := range catalogue.Names() {
@@ -43,8 +43,8 @@ func TestPrograms(t *testing.T) {
 	}
 }
 
-// Kernels that cannot be run again alone have the share of table 1, to a kernel and a half, where the
-// network has that many that could work in place.
+// The share of kernels that cannot be repeated alone is that of table 1, within a kernel and a half, if the network has
+// enough kernels that could work in place.
 func TestShares(t *testing.T) {
 	for _, c := range []struct {
 		network, style string
@@ -81,7 +81,7 @@ func repeatable(p *kernel.Program) (n int) {
 	return n
 }
 
-// MACs are those that the networks are known for (in 1e9 at batch 1), to 3 %.
+// MACs equal the published values of the networks (in 1e9 at batch 1) within 3 %.
 func TestMACs(t *testing.T) {
 	for n, want := range map[string]float64{
 		"resnet34": 3.66, "resnet50": 4.09, "resnet152": 11.5, "vgg19": 19.6, "inceptionv3": 5.7, "densenet201": 4.3,

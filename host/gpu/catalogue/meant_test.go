@@ -7,7 +7,8 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/catalogue"
 )
 
-// A name means one's own network first, then the catalogue's; of several that begin so it means none.
+// A name means a network of the user first, then one of the catalogue. The beginning of several names means none of
+// them.
 func TestMeant(t *testing.T) {
 	own := []string{"vgg19", "wide1", "wide2", "resnetmine"}
 	for asked, want := range map[string]string{

@@ -55,10 +55,10 @@ func TestEntries(t *testing.T) {
 	}
 }
 
-// By bytes, from the definition: run the program on numbers, stop inside kernel i with part of its
-// writes done, run again from the entry; the memory must be that of an undisturbed run. And no shorter
-// group satisfies the published condition, byte by byte. (That condition asks for a little more than
-// must be: it minds bytes that the group spoils and then overwrites unread.)
+// This tests the definition byte by byte: run the program on numbers, stop inside kernel i with part of its writes
+// done, and run again from the entry. The memory must be that of an undisturbed run. And no shorter group satisfies the
+// published condition. (That condition is slightly stricter than necessary: it forbids bytes that the group spoils and
+// then overwrites without reading them.)
 func TestAgainstMemory(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const bytes = 8
@@ -114,8 +114,8 @@ func inputsKept(group []kernel.Kernel, bytes int64) bool {
 	return true
 }
 
-// restores: whether the memory after kernel i is right when it was stopped after any of its writes and
-// the program is taken up from kernel e.
+// restores reports whether the memory after kernel i is right if kernel i was stopped after some of its writes and the
+// program resumed at kernel e.
 func restores(ks []kernel.Kernel, start []uint64, i, e int) bool {
 	want := slices.Clone(start)
 	for k := 0; k <= i; k++ {
@@ -138,8 +138,8 @@ func restores(ks []kernel.Kernel, start []uint64, i, e int) bool {
 	return true
 }
 
-// apply runs kernel k; parts, where it is not negative, has a bit for every byte whose write was done
-// before the kernel was killed, and such a write may be half a one.
+// apply runs kernel k. If parts is not negative, the kernel was killed, and parts has a bit for every byte that it
+// wrote before; such a byte may have a wrong value.
 func apply(ks []kernel.Kernel, k int, mem []uint64, parts int) {
 	h := uint64(k)*0x9e3779b97f4a7c15 + 1
 	for _, s := range ks[k].Reads {

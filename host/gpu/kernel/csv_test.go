@@ -13,7 +13,7 @@ import (
 
 const header = "network,name,kind,blocks,threads,registers,shared,issue,block_ns,bytes,reads,writes,exit\n"
 
-// write is what ReadCSV reads.
+// write writes the format that ReadCSV reads.
 func write(programs []*kernel.Program) string {
 	var b strings.Builder
 	b.WriteString(header)

@@ -30,7 +30,7 @@ func TestFiles(t *testing.T) {
 			}
 		}
 	}
-	// What was measured on one GPU, or made of what was, is no source for another.
+	// A value that was measured on one GPU, or derived from such a value, is not a source for another GPU.
 	for _, n := range params.Names() {
 		f, err := params.Of(n)
 		if err != nil {
@@ -76,7 +76,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// A GPU is found by the name that its driver tells, and no other is taken for it.
+// A GPU is found by the name from its driver, and no other GPU is mistaken for it.
 func TestFind(t *testing.T) {
 	for gpu, want := range map[string]string{
 		"NVIDIA H200": "H200", "NVIDIA H200 NVL": "H200", "NVIDIA L4": "L4", "NVIDIA GeForce RTX 3090": "RTX 3090", "Quadro GV100": "GV100",

@@ -25,8 +25,8 @@ import (
 
 const cacheLine = 64
 
-// rig is a board: the RTL's registers as Device memory, its line as UIO tells of it, and a cache
-// between CPU and DRAM that only Sync makes agree with it.
+// rig is a board: the RTL's registers as Device memory, its interrupt line as UIO reports it, and a cache between CPU
+// and DRAM that is coherent only after Sync.
 type rig struct {
 	t    *testing.T
 	rtl  *npu.Cosim
@@ -34,13 +34,14 @@ type rig struct {
 
 	mu     sync.Mutex // the simulator's
 	dram   []byte
-	cache  []byte // what the CPU reads and writes
-	before []byte // the cache as it last was the DRAM's: what differs is dirty
+	cache  []byte // the memory as the CPU sees it
+	before []byte // the cache when it last equalled the DRAM; lines that differ from it are dirty
 	rng    *rand.Rand
 	syncs  []string
-	drop   int // the Sync of that number is left out (from 1)
+	drop   int // number (from 1) of a Sync that is left out
 
-	// quiet is what a write becomes on its way to a build that is quiet, whose refusals nobody hears of.
+	// quiet, if set, makes the build quiet (it refuses accesses silently), and may change a write on its way to the
+	// RTL.
 	quiet func(off, v uint32) uint32
 }
 
@@ -59,7 +60,7 @@ func newRig(t *testing.T, path string, drop int) (*Bus, *rig) {
 		t: t, rtl: rtl, line: os.NewFile(uintptr(fds[1]), "line"), dram: dram, cache: make([]byte, len(dram)), drop: drop,
 		rng: rand.New(rand.NewPCG(1, 2)),
 	}
-	// What is in neither is not by chance the same in both.
+	// Cache and DRAM begin with different random bytes, so that they are not equal by chance.
 	for i := range r.cache {
 		r.cache[i], dram[i] = byte(r.rng.Uint32()), byte(r.rng.Uint32())
 	}
@@ -80,7 +81,7 @@ func newRig(t *testing.T, path string, drop int) (*Bus, *rig) {
 func (r *rig) load(off uint32) uint32 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if off == abi.RegIRQStatus { // the NPU has written by then, or does: what is evicted now goes over its results
+	if off == abi.RegIRQStatus { // the NPU has written results or is writing them: lines that are evicted now overwrite them
 		r.evict()
 	}
 	v, err := r.rtl.ReadReg(off)
@@ -150,8 +151,8 @@ func (r *rig) clean(a *syncArgs) error {
 	return nil
 }
 
-// follow is the kernel: after each unmasking it tells once that the line is high. The RTL's clock goes on only
-// while somebody waits.
+// follow plays the kernel: after each unmasking it reports once that the line is high. The RTL's clock runs only while
+// something waits.
 func (r *rig) follow() {
 	var b [4]byte
 	for {
@@ -187,8 +188,8 @@ func tiny(t *testing.T) (path string, b *bundle.Bundle) {
 	return path, b
 }
 
-// TestRTLRefused: what a quiet build refuses, the driver learns of over a board's bus: a base with a bit too many
-// ends the load, and a START that was refused is not waited for.
+// TestRTLRefused: over a board's bus, the driver notices what a quiet build refuses: a base with an extra bit ends the
+// load, and the driver does not wait for a refused START.
 func TestRTLRefused(t *testing.T) {
 	path, b := tiny(t)
 	bus, r := newRig(t, path, -1)
@@ -241,8 +242,8 @@ func TestRTLRefused(t *testing.T) {
 	}
 }
 
-// serve runs two requests together, and one more, through a driver over the rig, and tells whether all of it
-// came out as golden says.
+// serve runs two requests together, and one more, through a driver on the rig, and reports whether all results are
+// golden's.
 func serve(t *testing.T, path string, b *bundle.Bundle, in [][]int16, want [][]device.ExitResult, drop int) (syncs []string, right bool) {
 	t.Helper()
 	bus, r := newRig(t, path, drop)
@@ -289,8 +290,8 @@ func serve(t *testing.T, path string, b *bundle.Bundle, in [][]int16, want [][]d
 	return r.syncs, true
 }
 
-// TestRTLBehindCaches: with caches between CPU and DRAM, that of the board's module, results of the RTL are
-// golden's, and every single Sync of the driver is needed; write-combined memory needs none.
+// TestRTLBehindCaches: with caches between CPU and DRAM (the module's cached memory), the RTL's results are golden's,
+// and every Sync of the driver is needed. Write-combined memory needs no Sync.
 func TestRTLBehindCaches(t *testing.T) {
 	path, b := tiny(t)
 	rng := rand.New(rand.NewPCG(3, 4))
@@ -320,8 +321,7 @@ func TestRTLBehindCaches(t *testing.T) {
 	t.Logf("%s", strings.Join(syncs, "; "))
 }
 
-// TestUDMABuf: u-dma-buf's memory under our name is taken where our module is not there, and mapped
-// write-combined.
+// TestUDMABuf: if our module is missing, u-dma-buf's memory with our name is used and mapped write-combined.
 func TestUDMABuf(t *testing.T) {
 	defer func(was bool) { outer = was }(outer)
 	outer = false

@@ -16,8 +16,8 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// On the fake every task ends under every system, SEEB's launches run on partitions, nothing stays open and no rule of
-// the driver's is broken; what ran before it is broken off is kept.
+// On the fake, every task ends under every system, SEEB's launches run on partitions, all resources are freed, and no
+// rule of the driver is violated. The runs before an interruption are kept.
 func TestRun(t *testing.T) {
 	path, h := fake.Rig(t, fake.Build)
 	d, err := configs.Load("tiny")

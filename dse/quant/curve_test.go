@@ -119,7 +119,7 @@ func TestGatesAreNearer(t *testing.T) {
 	}
 }
 
-// One value far out costs the others no bits, where the function is flat there or its result is not held that far.
+// An outlier costs the other values no bits if the function is flat there, or if its result is clipped before that.
 func TestOutlierBeforeFunction(t *testing.T) {
 	silu := &graph.Function{Name: "Mul", Of: []*graph.Function{graph.X(), {Name: "Sigmoid"}}}
 	for _, c := range []struct {

@@ -524,7 +524,7 @@ func onSteps(w []float32, step float64, q []int16) bool {
 	return true
 }
 
-// halvable tells codes that have one in half a step too.
+// halvable reports whether the codes still fit 8 bits if the step is halved.
 func halvable(q []int16) bool {
 	return !slices.ContainsFunc(q, func(v int16) bool { return max(v, -v) > math.MaxInt8/2 })
 }

@@ -95,9 +95,9 @@ func (m Images) Drawn(most int, besides []int, seen func(x []float32) bool) (dra
 	return append(drawn, besides[:min(most-len(drawn), len(besides))]...), nil
 }
 
-// Beside returns up to most images: some of calibration and some that it left out, as both tell about later images. It
-// takes at least one of each kind, and half of each if there are enough. The first `unseen` of the result are those left
-// out; seen is false for all of them.
+// Beside returns up to most images: some of calibration and some that it left out, since later images can be like
+// either kind. It takes at least one of each kind, and half of each if there are enough. The first `unseen` of the
+// result are those left out; seen is false for all of them.
 func (m Images) Beside(left Images, most int, besides []int, seen func(x []float32) bool) (both Images, unseen int, err error) {
 	if left.Count > 0 {
 		most = max(most, 2)

@@ -61,7 +61,8 @@ func (eager) Decide(_ sched.Time, s *sched.State, _ *sched.Event, buf []sched.Ac
 	return buf
 }
 
-// A new device in 35 lines: it is begun, says when something is due, and changes its mind when more begins.
+// A new device in 35 lines: work begins, the device says when an event is due, and it changes that time when more work
+// begins.
 func Example() {
 	table, err := sched.Uniform("net", 1, 2, 10_000)
 	if err != nil {

@@ -54,7 +54,7 @@ func (u Units) Without(o Units) Units {
 	return u
 }
 
-// Meets reports whether the sets have a unit in common. The empty set stands for the whole device.
+// Meets reports whether the sets have a unit in common. The empty set represents the whole device.
 func (u Units) Meets(o Units) bool {
 	if u.Empty() || o.Empty() {
 		return true

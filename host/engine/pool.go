@@ -84,8 +84,8 @@ func (p *pool[T]) take() *T {
 
 func (p *pool[T]) give(v *T) { p.free = append(p.free, v) }
 
-// without removes the i-th pointer from a list in place. It does not clear the slot behind the new end, since the value that
-// it points to is reused anyway.
+// without removes the i-th pointer from a list in place. It does not clear the slot after the new end, since the value
+// that it points to is reused anyway.
 func without[T any](list []*T, i int) []*T {
 	last := len(list) - 1
 	if i < last { // the pointer is usually the last one, and nothing moves

@@ -76,7 +76,7 @@ func (h *events) pop() *event {
 	if last > 0 {
 		*top, h.heap[0] = h.heap[0], *top
 	}
-	h.heap = h.heap[:last] // no need to clear the slot behind the end, as launches and tasks are reused
+	h.heap = h.heap[:last] // no need to clear the slot after the end, as launches and tasks are reused
 	for i := 0; last > 1; {
 		down := 2*i + 1
 		if down >= last {

@@ -19,8 +19,8 @@ type Sample struct {
 // linearSize is the number of Linear's weights: a constant, the others' use, the batch's own use.
 const linearSize = 1 + 2*Resources
 
-// Linear is a model in which the slowdown depends linearly on the others' use and the batch's own. It is fitted once
-// (gpulets, section 4).
+// Linear is a model in which the slowdown depends linearly on the resource use of the other batches and of the batch
+// itself. It is fitted once (gpulets, section 4).
 type Linear struct{ W [linearSize]float64 }
 
 func (s *Sample) row(out []float64) {

@@ -70,8 +70,8 @@ func (u *Use) self() (compute, memory float64) {
 	return max(u[Tensor], u[FMA]), max(u[L2], u[DRAM])
 }
 
-// Exposure records the others' use of the device beside a batch, over time. With the zero value, the record has not
-// begun.
+// Exposure records, over time, how other batches use the device while a batch runs. With the zero value, the record has
+// not begun.
 type Exposure struct {
 	Began Time // start of the batch
 	since Time

@@ -104,7 +104,8 @@ func (l Lazy) boundary(now Time, s *State, dev, taken int, buf []Action) ([]Acti
 	return buf, taken + n
 }
 
-// merged merges the sub-batch at the top, k, with those below it that are at the same boundary, and returns which goes on.
+// merged merges the sub-batch at the top, k, with the sub-batches below it that are at the same boundary. It returns
+// the index of the sub-batch that continues.
 func (Lazy) merged(d *DeviceView, k, most int, buf []Action) ([]Action, int) {
 	top := d.Launches[k]
 	rem := len(top.Requests)

@@ -37,9 +37,9 @@ func (l *LaunchView) Level() int {
 	return level
 }
 
-// fills reports whether top is filling up the batch below it and has reached that batch's exit. It is false if all requests
-// of the lower batch were cancelled. The next launch in the list is then one that was interrupted for a higher level, and top
-// goes on alone.
+// fills reports whether top is filling up the batch below it and has reached that batch's exit. It is false if all
+// requests of the lower batch were cancelled. The next launch in the list is then one that was interrupted for a higher
+// level, and top continues alone.
 func fills(top, below *LaunchView, most int) bool {
 	return below.Network == top.Network && below.Reached == top.Reached && len(below.Requests)+len(top.Requests) <= most
 }

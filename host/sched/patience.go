@@ -272,8 +272,8 @@ func (x *picking) missed(r *Request, i, hi int) int {
 	return i
 }
 
-// back notes that the request at place i stands back, and also those behind it whose deadlines are before the given time. It
-// returns the place of the last one.
+// back records that the request at place i stands back, and so do the requests after it whose deadlines are before the
+// given time. It returns the place of the last one.
 func (x *picking) back(i, hi int, before Time) int {
 	if x.first < 0 {
 		x.first = i

@@ -127,7 +127,7 @@ func (q *Queue) Insert(r *Request) {
 	q.Push(r)
 }
 
-// insert puts a request in front of the i-th.
+// insert puts a request before the i-th one.
 func (q *Queue) insert(i int, r *Request) {
 	q.turn -= q.turns(i - 1)
 	k, at := q.find(i)

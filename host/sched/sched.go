@@ -177,7 +177,7 @@ const (
 
 // LaunchView is a launch as a policy sees it.
 //
-// A launch that has passed an exit before its Last goes on unless it is preempted. A launch that has reached its Last
+// A launch that has passed an exit before its Last continues unless it is preempted. A launch that has reached its Last
 // with requests left stays there until a Merge, or a Resume with a later Last. The policy never sees launches without
 // requests.
 type LaunchView struct {

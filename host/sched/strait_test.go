@@ -334,7 +334,7 @@ func TestOneLow(t *testing.T) {
 	}
 }
 
-// A batch of which nobody is left, since all were given up, may go in the event in which another one passes an exit.
+// A batch whose requests were all given up may end in the same event in which another batch passes an exit.
 func TestABatchGoesWhileAnotherPasses(t *testing.T) {
 	h := newHand(t, &sched.Sharing{Limit: 3}, 1, map[string]*sched.Table{"a": shared(t, "a", 1e6, 0.1), "b": shared(t, "b", 1e6, 0.1)})
 	h.push("a", 0, 1, 1e9)

@@ -34,7 +34,7 @@ type Table struct {
 }
 
 // NewTable uses the p50 of a network's entries. Every cell with first <= last and batch 1..the largest one must occur
-// exactly once and be positive. A longer span or a larger batch may be faster, since measurements can say so.
+// exactly once and be positive. A longer span or a larger batch may be faster, since measured times need not increase.
 func NewTable(entries []bundle.LatencyEntry, network string) (*Table, error) {
 	t := &Table{}
 	for _, e := range entries {

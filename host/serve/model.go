@@ -49,7 +49,7 @@ type Settings struct {
 // Duration is a time in YAML: 20ms.
 type Duration time.Duration
 
-// noSLO stands for an SLO of 0s in a file: none, in spite of the server's default.
+// noSLO represents an SLO of 0s in a file: the model has no SLO, even if the server has a default.
 const noSLO = Duration(math.MinInt64)
 
 // Thetas are exit thresholds. In YAML a single one needs no list.

@@ -15,8 +15,8 @@ import (
 	"github.com/sluice-npu/sluice/host/serve/oip"
 )
 
-// TestPerfAnalyzer: the calls of perf_analyzer 2.60 with --async --streaming, in its order, and what it demands of each.
-// Its own message on counts that differ is "Server side statistics compute counts must be the same".
+// TestPerfAnalyzer: the calls of perf_analyzer 2.60 with --async --streaming, in its order, with its requirements on
+// each answer. Its own message on counts that differ is "Server side statistics compute counts must be the same".
 func TestPerfAnalyzer(t *testing.T) {
 	s := start(t, time.Millisecond, nil)
 	ctx := t.Context()
@@ -32,7 +32,7 @@ func TestPerfAnalyzer(t *testing.T) {
 	if len(about.Inputs) != len(c.Input) || len(about.Outputs) != len(c.Output) || c.MaxBatchSize < 1 || !c.ModelTransactionPolicy.GetDecoupled() {
 		t.Errorf("metadata %v, configuration %v: expected the same tensors, and batches", about, c)
 	}
-	for i, in := range about.Inputs { // a batch's dimension stands before the configuration's
+	for i, in := range about.Inputs { // the dimension of the batch comes before those of the configuration
 		if !slices.Equal(in.Shape, append([]int64{-1}, c.Input[i].Dims...)) {
 			t.Errorf("input %s is %v in the metadata, %v in the configuration", in.Name, in.Shape, c.Input[i].Dims)
 		}
@@ -79,9 +79,9 @@ func TestPerfAnalyzer(t *testing.T) {
 	}
 }
 
-// TestPerfAnalyzerItself: perf_analyzer measures the server by each face, where SLUICE_PERF_ANALYZER names it (make perf-analyzer):
-// it ends well, and the server has answered what it says it was answered. 2.48 is the last version in a wheel of tritonclient; a
-// newer one needs glibc 2.38.
+// TestPerfAnalyzerItself: perf_analyzer measures the server through each interface, if SLUICE_PERF_ANALYZER names the
+// program (make perf-analyzer): it succeeds, and the server has answered as many requests as it reports. 2.48 is the
+// last version in a wheel of tritonclient; a newer one needs glibc 2.38.
 func TestPerfAnalyzerItself(t *testing.T) {
 	bin := os.Getenv("SLUICE_PERF_ANALYZER")
 	if bin == "" {

@@ -244,7 +244,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// A bundle is served by the name that the work says, as often as there are names.
+// A bundle can be loaded under several names, each of which comes from the work that loads it.
 func TestLoadByAnotherName(t *testing.T) {
 	d, b, in := network(t)
 	dev := device.Adapt(soft.New(d, soft.Options{}))

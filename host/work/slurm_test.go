@@ -40,7 +40,7 @@ func (c *cluster) start(name string, args ...string) *exec.Cmd {
 	}
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if name == "slurmd" { // what runs on the node ends with it; a shell collects the processes that it leaves
+	if name == "slurmd" { // processes on the node end with it; a shell collects the processes that it leaves
 		cmd.Path, cmd.Args = "/bin/bash", append([]string{"bash", "-c", `"$0" "$@" & wait $!`, path}, args...)
 		cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWPID
 		if os.Getuid() != 0 {

@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-npu/sluice/dse/counted"
 )
 
-// The printed band matches what is printed: fashion on zc706 at 8 bytes per cycle has the band of its starts counted
-// there, and the printed cycles are within the band of the counted ones.
+// The printed band is right: fashion on zc706 at 8 bytes per cycle has the band of its starts that were counted there,
+// and the printed cycles are within this band of the counted ones.
 func TestPrintedBand(t *testing.T) {
 	text, err := os.ReadFile("../../../hw/configs/zc706.yaml")
 	if err != nil {
@@ -70,7 +70,7 @@ func TestPrintedBand(t *testing.T) {
 	}
 }
 
-// Starts of a network are not those of one with another input, without exits, or under other mappings.
+// Counted starts of a network are not used for it with another input, without exits, or under other mappings.
 func TestBandOfAnother(t *testing.T) {
 	const own, none = "cycles: its 8 starts counted", "cycles: nothing of it was counted"
 	for _, c := range []struct {

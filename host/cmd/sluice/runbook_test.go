@@ -54,10 +54,11 @@ func runbook(t *testing.T) (calls [][]string, figures map[string][]string) {
 	}
 }
 
-// TestRunbook goes through RUNBOOK.md's calls on the fake, with their budgets and numbers of runs, by the fake's clock; the
-// networks are small, and DISB's and SEEB's runs short. No call takes longer than its budget. Each is also killed at
-// a random place of each third of what it takes: what it leaves is read, or it leaves nothing. Runs of parts that were under way
-// are left too. Afterwards every figure is there, or its part is named as missing or broken off, and each part is there in one of the calls.
+// TestRunbook goes through RUNBOOK.md's calls on the fake, with their budgets and numbers of runs, by the fake's clock;
+// the networks are small, and DISB's and SEEB's runs short. No call takes longer than its budget. Each call is also
+// killed at a random time in each third of its duration: the runs that it leaves can be read, or there are none. Runs
+// of unfinished parts are kept too. Afterwards every figure is there, or its part is named as missing or broken off,
+// and each part is there in one of the calls.
 func TestRunbook(t *testing.T) {
 	lib, err := fake.Build(fake.Dir())
 	if err != nil {
@@ -70,7 +71,7 @@ func TestRunbook(t *testing.T) {
 		t.Fatalf("RUNBOOK.md has %d calls with a budget, expected %d", len(calls), len(figures))
 	}
 	run := func(args []string, out string, dies time.Duration) (string, error) {
-		// The first call compiles the network, the others take what it has left: to compile it takes as long as a part.
+		// The first call compiles the network, and the others use its result, since compiling takes as long as a part.
 		if bundles, _ := filepath.Glob(filepath.Join(dir, "build", "bundles", "tiny-tiny-*.sluice")); len(bundles) == 1 {
 			args = append(slices.Clone(args), bundles[0], "--out", out)
 		} else {

@@ -30,7 +30,7 @@ func (f *uioFlags) target() board.Target {
 	return board.Target{UIO: f.UIO, Label: f.Label, ClockMHz: f.ClockMHz}
 }
 
-// find finds the NPU, whatever it is to run.
+// find finds the NPU with any design.
 func (f *uioFlags) find(ctx context.Context, slots int) (*npu.Driver, error) {
 	t := f.target()
 	d, _, err := t.Find(ctx, 0, npu.Opts{Slots: slots})

@@ -36,8 +36,8 @@ type Config struct {
 	firstCome bool
 }
 
-// firstCome is a switch: the baselines' workers serve requests in the order of arrival and drop none, where they
-// otherwise use Clockwork's EDF.
+// firstCome is a switch: the baselines' workers serve requests in the order of arrival and drop none, instead of using
+// Clockwork's EDF.
 const firstCome = "first-come"
 
 // Bench is the result of the study.

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Looks describes the looks at the epoch in one PTX entry, and what a product costs between them.
+// Looks describes the polls of the epoch in one PTX entry, and the cost of a product between them.
 type Looks struct {
 	All     int // barriers after which all threads take the same branch, by the loaded epoch
 	Loads   int // loads past the L1

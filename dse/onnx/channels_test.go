@@ -30,7 +30,7 @@ func (b *builder) number(name string, v int64) *builder {
 	return b.tensor(&onnxpb.TensorProto{Name: &name, DataType: proto.Int32(typeInt64), Int64Data: []int64{v}})
 }
 
-// float adds a number, or one a channel.
+// float adds a number, or one per channel.
 func (b *builder) float(name string, values ...float32) *builder {
 	t := &onnxpb.TensorProto{Name: &name, DataType: proto.Int32(typeFloat), FloatData: values}
 	if len(values) > 1 {

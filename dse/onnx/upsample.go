@@ -85,8 +85,9 @@ func (c *call) spread(v value, sy, sx int) (int, error) {
 	return out, err
 }
 
-// resize is Resize and Upsample by integer factors. Nearest repeats pixels. Bilinear repeats pixels, then averages twice
-// over windows as large as the factor, without pixels outside the map. So the border has the outermost pixel's value.
+// resize implements Resize and Upsample by integer factors. Nearest repeats pixels. Bilinear repeats pixels, then
+// averages twice over windows as large as the factor, without pixels outside the map. So the border has the outermost
+// pixel's value.
 func (c *call) resize() error {
 	if err := c.inputs(1, 4); err != nil {
 		return err

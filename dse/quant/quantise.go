@@ -48,7 +48,7 @@ type Options struct {
 	// MinWeightBits is the minimum number of bits of a layer's largest weight that remain after the overflow proof
 	// has removed fraction bits; 6 if 0.
 	MinWeightBits int
-	// Workers is the number of goroutines that calibrate; one a processor if 0.
+	// Workers is the number of goroutines that calibrate; one per processor if 0.
 	Workers int
 
 	parts map[string]part // by node's name: layers that compute a part of a longer sum

@@ -582,7 +582,7 @@ func Calibration(family, root string, leave ...configs.Design) (Law, error) {
 	return fitted(family, want, leave...)
 }
 
-// sourcesAt returns the sources required of runs, from the RTL at root or the embedded one.
+// sourcesAt returns the sources that runs must have: those of the RTL at root, or of the embedded RTL.
 func sourcesAt(root string) (Sources, error) {
 	want := Sources{}
 	var errs []error

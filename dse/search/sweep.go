@@ -236,7 +236,7 @@ type sweep struct {
 	saved time.Time
 }
 
-// job is one <T_P, T_C>.
+// job is the search of one <T_P, T_C>.
 type job struct {
 	p      pair
 	groups []lowered

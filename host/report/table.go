@@ -18,7 +18,7 @@ type Table struct {
 // Add appends a row.
 func (t *Table) Add(cells ...string) { t.Rows = append(t.Rows, cells) }
 
-// Write writes the table, one row a line.
+// Write writes the table, one row per line.
 func (t *Table) Write(w io.Writer) error {
 	width := make([]int, 0, len(t.Head))
 	all := append([][]string{t.Head}, t.Rows...)

@@ -231,8 +231,8 @@ func (l *ledger) leave(now Time, i int) {
 	}
 }
 
-// pressure is the sum of the resource use of a device's batches, including those whose inputs are still being transferred.
-// Batch but is left out (-1: none). Only one priority counts (-1: all).
+// pressure is the sum of the resource use of a device's batches, including those whose inputs are still being
+// transferred. Batch but is left out (-1: none). Only batches of the given priority count (-1: of all).
 func (l *ledger) pressure(device, but, priority int) (u predict.Use) {
 	for i := range l.all {
 		if r := &l.all[i]; i != but && r.device == device && (priority < 0 || r.priority == priority) {

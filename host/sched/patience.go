@@ -102,8 +102,8 @@ func (p *Plus) next(now Time, s *State) *Request {
 	return first
 }
 
-// skip returns the last place after i up to which all deadlines are before the given time; end is the end of i's level. Near
-// the head requests are examined one by one, and so are those of a queue that is not ordered: there it returns i.
+// skip returns the last place after i up to which all deadlines are before the given time; end is the end of i's level.
+// Requests near the head are examined one by one. The same holds for a queue that is not ordered: there it returns i.
 func (q *Queue) skip(i, end int, before Time) int {
 	if i+1 < nearHead || !q.Ordered() {
 		return i

@@ -36,7 +36,7 @@ const own = "-own"
 type Array struct{ TR, TP, TC, ABufWords, Drain, CMax int }
 
 // designs are the best arrays without Fluid Batching (k = 1, s = 1) at B = 8, by network and board, under the board's
-// serving bandwidth (14.667 and 26 bytes a cycle). Their source:
+// serving bandwidth (14.667 and 26 bytes per cycle). Their source:
 //
 //	dse sweep --network resnet50 --board zc706 --mapping basic --weights 0,0,0,0,0,0,0,1 --bytes-per-cycle 14.667
 //

@@ -29,7 +29,7 @@ type Model struct {
 	Network    string // in the catalogue
 	Priority   int
 	DeadlineNs int64
-	Input      int64 // bytes a sample
+	Input      int64 // bytes per sample
 	Exits      int   // number of exits; 0: one, at the end
 }
 

@@ -72,9 +72,9 @@ const (
 	NotSupported   = 801
 )
 
-// Lost reports whether the context is unusable until the primary context is reset. So it is after 999 (unknown), and
-// after the errors for which the documentation guarantees nothing. For most of these (700, 702, 710, 714 to 719) the
-// documentation requires a restart of the process, so a reset may not help.
+// Lost reports whether the context is unusable until the primary context is reset. This is the case after 999
+// (unknown), and after the errors for which the documentation guarantees nothing. For most of these (700, 702, 710, 714
+// to 719) the documentation requires a restart of the process, so a reset may not help.
 func Lost(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	if !ok {

@@ -10,6 +10,7 @@ package qemu
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -114,12 +115,7 @@ func Run(ctx context.Context, o Opts) (text string, err error) {
 		return "", err
 	}
 	defer os.RemoveAll(dir)
-	if o.Timeout == 0 {
-		o.Timeout = 20 * time.Minute
-	}
-	if o.Tree == "" {
-		o.Tree = "qemu.dtb"
-	}
+	o.Timeout, o.Tree = cmp.Or(o.Timeout, 20*time.Minute), cmp.Or(o.Tree, "qemu.dtb")
 	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
 	defer cancel()
 
@@ -131,48 +127,19 @@ func Run(ctx context.Context, o Opts) (text string, err error) {
 	if err != nil {
 		return "", err
 	}
-	line := []string{"console=ttyPS0,115200", "uio_pdrv_genirq.of_id=generic-uio", "clk_ignore_unused", "panic=-1", "sluice.reset", "sluice.board=" + o.Board.Name}
-	if len(o.Run) > 0 {
-		line = append(line, "sluice.label=simulated", fmt.Sprintf("sluice.clock_mhz=%g", o.Board.ClockMHz))
-	}
-	for _, r := range o.Run {
-		line = append(line, "sluice.run="+r)
-	}
-	if o.Call != nil {
-		line = append(line, "ip=10.0.2.15::10.0.2.2:255.255.255.0::eth0:off")
-	}
-	line = append(line, o.Append)
 	nic, at, err := network(o.Ports)
 	if err != nil {
 		return "", err
 	}
-	args := []string{
-		"-M", machine + ",memory-backend=ram", "-m", fmt.Sprint(o.Board.DDR.Bytes >> 20),
-		"-object", fmt.Sprintf("memory-backend-file,id=ram,size=%d,mem-path=%s,share=on", o.Board.DDR.Bytes, ram),
-		"-display", "none", "-monitor", "none", "-no-reboot",
-		"-kernel", filepath.Join(o.Image, "kernel"), "-initrd", initrd,
-		"-dtb", filepath.Join(o.Image, o.Tree), "-append", strings.Join(line, " "),
-	}
-	args = append(append(args, ports...), "-nic", nic)
+	args := append(append(o.arguments(machine, ram, initrd), ports...), "-nic", nic)
 
-	var npu *exec.Cmd
-	var npuSays bytes.Buffer
 	if o.Cosim != "" {
 		socket := filepath.Join(dir, "npu")
-		npu = exec.CommandContext(ctx, o.Cosim, "--dram", ram, "--offset", "0",
-			"--base", fmt.Sprint(o.Board.DDR.Base), "--size", fmt.Sprint(o.Board.DDR.Bytes),
-			"--socket", socket, "--free-run")
-		npu.Stderr = &npuSays
-		if err := npu.Start(); err != nil {
-			return "", fmt.Errorf("start the co-simulation: %w", err)
+		end, err := o.startNPU(ctx, ram, socket)
+		if err != nil {
+			return "", err
 		}
-		defer func() {
-			npu.Process.Kill() // it ends with its connection; without one, end it now
-			npu.Wait()
-		}()
-		if err := await(ctx, socket); err != nil {
-			return "", fmt.Errorf("co-simulation %s: %w: %s", o.Cosim, err, npuSays.String())
-		}
+		defer end()
 		plugin := []string{
 			o.Plugin, "socket=" + socket, fmt.Sprintf("base=%#x", o.Board.Registers.Base),
 			fmt.Sprintf("size=%#x", o.Board.Registers.Bytes), fmt.Sprintf("spi=%d", o.Board.Interrupt.SPI),
@@ -189,15 +156,11 @@ func Run(ctx context.Context, o Opts) (text string, err error) {
 	cmd.Stdout, cmd.Stderr = &out, &out
 	called := make(chan error, 1)
 	if o.Call != nil {
-		out.mark, out.seen = "ready: ", make(chan struct{})
+		seen := make(chan struct{})
+		out.mark, out.seen = "ready: ", seen
 		go func() {
-			select {
-			case <-out.seen:
-				called <- o.Call(ctx, at)
-				stop()
-			case <-running.Done():
-				called <- fmt.Errorf("%w: it does not serve", ErrEnd)
-			}
+			called <- o.call(ctx, running, seen, at)
+			stop()
 		}()
 	}
 	err = cmd.Run()
@@ -215,6 +178,63 @@ func Run(ctx context.Context, o Opts) (text string, err error) {
 		return text, fmt.Errorf("%w: no SLUICE-DONE on the console", ErrEnd)
 	}
 	return text, nil
+}
+
+// arguments returns QEMU's arguments, except for serial ports, network and the NPU.
+func (o *Opts) arguments(machine, ram, initrd string) []string {
+	return []string{
+		"-M", machine + ",memory-backend=ram", "-m", fmt.Sprint(o.Board.DDR.Bytes >> 20),
+		"-object", fmt.Sprintf("memory-backend-file,id=ram,size=%d,mem-path=%s,share=on", o.Board.DDR.Bytes, ram),
+		"-display", "none", "-monitor", "none", "-no-reboot",
+		"-kernel", filepath.Join(o.Image, "kernel"), "-initrd", initrd,
+		"-dtb", filepath.Join(o.Image, o.Tree), "-append", o.kernelLine(),
+	}
+}
+
+// kernelLine returns the kernel's command line.
+func (o *Opts) kernelLine() string {
+	line := []string{"console=ttyPS0,115200", "uio_pdrv_genirq.of_id=generic-uio", "clk_ignore_unused", "panic=-1", "sluice.reset", "sluice.board=" + o.Board.Name}
+	if len(o.Run) > 0 {
+		line = append(line, "sluice.label=simulated", fmt.Sprintf("sluice.clock_mhz=%g", o.Board.ClockMHz))
+	}
+	for _, r := range o.Run {
+		line = append(line, "sluice.run="+r)
+	}
+	if o.Call != nil {
+		line = append(line, "ip=10.0.2.15::10.0.2.2:255.255.255.0::eth0:off")
+	}
+	return strings.Join(append(line, o.Append), " ")
+}
+
+// call calls the guest as soon as it serves. It returns an error if the guest ends before that.
+func (o *Opts) call(ctx, running context.Context, seen <-chan struct{}, at map[int]string) error {
+	select {
+	case <-seen:
+		return o.Call(ctx, at)
+	case <-running.Done():
+		return fmt.Errorf("%w: it does not serve", ErrEnd)
+	}
+}
+
+// startNPU starts the simulated NPU on the board's memory and waits until it listens on socket. end ends the NPU.
+func (o *Opts) startNPU(ctx context.Context, ram, socket string) (end func(), err error) {
+	npu := exec.CommandContext(ctx, o.Cosim, "--dram", ram, "--offset", "0",
+		"--base", fmt.Sprint(o.Board.DDR.Base), "--size", fmt.Sprint(o.Board.DDR.Bytes),
+		"--socket", socket, "--free-run")
+	var says bytes.Buffer
+	npu.Stderr = &says
+	if err := npu.Start(); err != nil {
+		return nil, fmt.Errorf("start the co-simulation: %w", err)
+	}
+	end = func() {
+		npu.Process.Kill() // it ends when its connection ends; without a connection, it must be ended
+		npu.Wait()
+	}
+	if err := await(ctx, socket); err != nil {
+		end() // its messages are complete only after its end
+		return nil, fmt.Errorf("co-simulation %s: %w: %s", o.Cosim, err, says.String())
+	}
+	return end, nil
 }
 
 // network returns the value of QEMU's -nic, which forwards addresses of this machine to the guest's ports. The guest

@@ -15,9 +15,9 @@
 //   - Slice, Split, Gather, Reshape, Transpose, Squeeze and Unsqueeze change the view of a map (view.go). A reader that
 //     needs channels, rows and columns copies the view to a map first.
 //   - A dilated kernel gets additional taps of weight 0.
-//   - An Add becomes the residual of the convolution before it, if that has no other reader; of two such convolutions, of
-//     the later one. Two convolutions of the same tensor that are added become one, if that is no larger and costs no
-//     precision.
+//   - An Add becomes the residual of the convolution before it, if that has no other reader. If it adds two such
+//     convolutions, it becomes the residual of the later one. Two convolutions of the same tensor that are added become
+//     one convolution, if that is no larger and loses no precision.
 //   - Arithmetic with constants per channel is treated like a normalisation. Channels that are separated one by one may
 //     only be combined again (torchvision's transform_input).
 //   - With Options.Post, a function of a map (curve.go), such as a Sigmoid or an equivalent group of operators, becomes

@@ -44,7 +44,7 @@ func TestShapeOfAView(t *testing.T) {
 		op("Shape", "sizes", in("turned")).
 		op("Reshape", "e", in("r", "sizes")).
 		outputs("e")
-	if _, err := b.load(t, Options{}); err == nil { // channels and rows in another order are no view of r
+	if _, err := b.load(t, Options{}); err == nil { // channels and rows in another order are not a view of r
 		t.Error("a Reshape that cuts channels and rows anew is taken")
 	}
 	b = build(1, 6, 4, 5).op("Relu", "r", in("x")).

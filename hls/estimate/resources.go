@@ -101,7 +101,8 @@ func Needs(d configs.Design, family string) Resources {
 		{Name: "outs", Storage: SRL, Count: 1, Words: outDepth, Bits: out},
 		{Name: "local", Storage: SRL, Count: 1, Words: outDepth, Bits: out},
 		{Name: "packed", Storage: SRL, Count: 1, Words: beatsDepth, Bits: beat},
-		// buffers in the vendor's adapters of m_axi ports: one for outstanding reads of each of a, w, r and o, one for o's writes
+		// buffers in the vendor's adapters of m_axi ports: one per port (a, w, r, o) for outstanding reads, and one for
+		// the writes of o
 		{Name: "m_axi", Storage: BRAM, Count: 4 + 1, Words: outstanding * d.MaxBurst, Bits: beat},
 	}, options...) {
 		switch m.Storage {

@@ -179,8 +179,8 @@ func awake(proc string, mem peeker) error {
 	return nil
 }
 
-// Surroundings compares clock and reset of this machine's PL with a board file. found describes the readings. It is no error
-// if a register cannot be read.
+// Surroundings compares clock and reset of this machine's PL with a board file. found describes the readings. It is not
+// an error if a register cannot be read.
 func Surroundings(b boards.Board) (found []string, err error) {
 	return surroundings(b, devMem("/dev/mem"))
 }

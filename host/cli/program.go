@@ -191,8 +191,8 @@ func (e *Env) Document(doc any, path string, toStdout bool) error {
 	return nil
 }
 
-// WriteFile writes a file and its folder atomically. A path that is no regular file, such as a terminal or a pipe, is
-// written directly.
+// WriteFile writes a file and its folder atomically. A path that is not a regular file, such as a terminal or a pipe,
+// is written directly.
 func WriteFile(path string, write func(io.Writer) error) error {
 	if err := writeFile(path, write); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)

@@ -34,7 +34,7 @@ type Dev struct {
 	ev   device.Event
 }
 
-// CheckRates returns an error if rates are no distribution over the exits (sched.ErrRates).
+// CheckRates returns an error if rates are not a distribution over the exits (sched.ErrRates).
 func CheckRates(rates []float64, exits int) error {
 	if len(rates) != exits {
 		return fmt.Errorf("%w: %d of them for %d exits", sched.ErrRates, len(rates), exits)

@@ -377,7 +377,7 @@ func TestServe(t *testing.T) {
 		Blocking: fakes[1], Fail: func(n int) bool { return n%10 == 4 }, Hang: func(n int) bool { return n == 7 }, Real: true,
 	})
 	cfg.Networks[0].Tables = []*sched.Table{tab, tab}
-	cfg.Watchdog.Least = 500e6 // a launch that a loaded machine holds up is no hang
+	cfg.Watchdog.Least = 500e6 // a launch that a busy machine delays is not a hang
 	res, err := engine.Serve(context.Background(), cfg)
 	if err != nil {
 		t.Fatal(err)

@@ -293,7 +293,7 @@ func (d *lagging) Now() engine.Time {
 	return d.now
 }
 
-// A launch or a copy that has ended is no hang, even if the engine was blocked beyond the limit. The watchdog
+// A launch or a copy that has ended is not a hang, even if the engine was blocked beyond the limit. The watchdog
 // requests its events, and checks again after as long as it was not watching.
 func TestAStallIsNoHang(t *testing.T) {
 	dev := &lagging{}

@@ -86,7 +86,7 @@ func storedText(t testing.TB, res *engine.Result) string {
 		s := &res.Steps[i]
 		fmt.Fprintf(&b, "step %d %s device %d launch %d into %d segments %d..%d %v\n", s.At, s.Kind, s.Device, s.Launch, s.Into, s.First, s.Last, s.Requests)
 	}
-	// By their beginning: when each is reported is no part of a schedule.
+	// By their beginning: the time of a report is not part of a schedule.
 	spans := slices.Clone(res.Spans)
 	slices.SortStableFunc(spans, func(a, b engine.Span) int {
 		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.Device, b.Device))

@@ -28,7 +28,7 @@ import (
 // Time is ns on the server's clock.
 type Time = sched.Time
 
-// ErrFrame is the error if the data are no frame.
+// ErrFrame is the error if the data are not a frame.
 var ErrFrame = errors.New("frame")
 
 // Sizes on the network, in bytes.

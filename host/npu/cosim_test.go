@@ -257,7 +257,7 @@ func TestCosimFaults(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// A slow memory is no fault.
+	// A slow memory is not a fault.
 	if err := c.AddFault(Fault{Port: AnyPort, Kind: FaultDelay, Delay: watchdog / 2}); err != nil {
 		t.Fatal(err)
 	}

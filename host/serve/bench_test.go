@@ -304,8 +304,8 @@ func servedBy(b *testing.B, dir, policy string, admits bool) (*serve.Server, oip
 	return s, oip.NewGRPCInferenceServiceClient(conn)
 }
 
-// Overload in BenchmarkOverload and TestOverloadHolds: segments are so long that ten times the capacity is no load for the
-// machine. The capacity is that of full batches of eight, where half leave at the first of two exits.
+// Overload in BenchmarkOverload and TestOverloadHolds: segments are so long that ten times the capacity is hardly a
+// load for the machine. The capacity is that of full batches of eight, where half leave at the first of two exits.
 const (
 	overSegment = 100 * time.Millisecond
 	overSLO     = 1250 * time.Millisecond

@@ -132,7 +132,7 @@ type Model struct {
 	set           Settings
 	about         About
 	pixels        []float32 // the network's element for each byte value, 256 per channel; nil: unknown
-	classes       int       // classes of every exit; 0: they differ, so logits are no output
+	classes       int       // classes of every exit; 0: they differ, so logits are not an output
 	watch         *watch
 	on            *shared
 	saturated     atomic.Uint64 // number of samples with clipped values

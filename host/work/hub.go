@@ -299,7 +299,7 @@ func (h *Hub) collect(ctx context.Context, info *jetstream.ObjectInfo) error {
 	i, err := strconv.Atoi(info.Name)
 	if err != nil || !h.missing[i] {
 		h.second(i, info.Metadata[workerKey])
-		return nil // it is no result, or the folder has it
+		return nil // it is not a result, or the folder already has it
 	}
 	body, now, err := get(ctx, h.queue.results, info.Name, shard.MaxResult)
 	if errors.Is(err, jetstream.ErrObjectNotFound) {

@@ -115,7 +115,7 @@ func (w *Worker) round(ctx context.Context) (some bool, err error) {
 		}
 		if ready := k.ready; err == nil {
 			err = w.able(ctx, &c)
-			some = some || k.ready && !ready // minutes may go into it: they are no time without work
+			some = some || k.ready && !ready // preparing may take minutes, which do not count as time without work
 		}
 		if errors.Is(err, ErrUnable) {
 			k.unable = err.Error()

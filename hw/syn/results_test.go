@@ -318,7 +318,8 @@ func rowOf(r Run, o *Overhead, now bool) string {
 	return row
 }
 
-// Stored results are consistent, and README.md has a row of each, with its figures. A result of older RTL is no failure if its row says so.
+// Stored results are consistent, and README.md has a row of each, with its figures. A result of older RTL is not a
+// failure if its row says so.
 func TestStoredResults(t *testing.T) {
 	runs, err := Results("results")
 	if err != nil {

@@ -96,7 +96,7 @@ func evaluateOwn(t *testing.T, model, images string) string {
 }
 
 // Vectors as input, a Reshape with a fixed batch of 1, and a channel with much smaller weights than the others. The
-// first two are no errors, the third yields a note.
+// first two are not errors, the third yields a note.
 func TestEvaluateVectors(t *testing.T) {
 	shape := &onnxpb.TensorProto{Name: proto.String("one"), DataType: proto.Int32(7), Dims: []int64{2}, Int64Data: []int64{1, -1}}
 	model := func(small float32) string {

@@ -114,7 +114,7 @@ func (c *synthCmd) netlists() (all []*netlistOf, err error) {
 		if err == nil {
 			err = errors.Join(d.Elaborates(), d.Built(), d.OwnName())
 		}
-		// its builds are in a folder of the file's name, which is in yosys' script too
+		// synth.sh names the build's folder after the file, and that name is in yosys' script too
 		if name := strings.TrimSuffix(filepath.Base(config), ".yaml"); err == nil && name != d.Name {
 			err = fmt.Errorf("%s: %q, expected a file of the configuration's name, %s.yaml", config, name, d.Name)
 		}

@@ -242,7 +242,7 @@ func TestWorkIsConserved(t *testing.T) {
 	}
 }
 
-// Boundaries between layers are no exits: who leaves, and the work done, do not depend on them.
+// Boundaries between layers are not exits: neither the requests that leave nor the work done depend on them.
 func TestLayerwise(t *testing.T) {
 	var all []*Metrics
 	for _, layerwise := range []bool{false, true} {

@@ -1,5 +1,5 @@
 // Measures of the publication's claims (claims.yaml) and rows. The publication's curves cannot be read, so values that
-// only appear in curves are no claims.
+// only appear in curves are not claims.
 
 package jellyfish
 

@@ -69,8 +69,8 @@ func AssumedNames() []string {
 	return []string{"upscale", "jitter", "spread", "load_ns", "decides_ns", "slower", "memory", "headroom"}
 }
 
-// limits has the largest values of the parameters that are shares, and of memory when it is doubled. At 0.98, half of
-// the correlation is lost after 34 s. At 1, the rate would never change.
+// limits has the largest allowed values: 1 for parameters that are shares, and 0.98 for memory. With memory 0.98, half
+// of the correlation is lost after 34 s; with 1 the rate would never change.
 var limits = map[string]float64{"upscale": 1, "headroom": 1, "memory": 0.98}
 
 // Times returns a copy with one parameter multiplied, up to its limit.

@@ -101,7 +101,7 @@ func (l *launcher) health(bus string) *driver.Health {
 }
 
 // Timed is the time of a layer's kernel that runs alone, between two events. In Profile, each time is of one launch and
-// includes the host's launch time. In Pace, it is of many launches and does not.
+// includes the host's launch time. In Pace, each time is the mean of many launches and excludes the host's launch time.
 type Timed struct {
 	Layer  int
 	Name   string

@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda"
 )
 
-// Clocks names the series about clocks. Every part has such series, so Clocks itself is no part.
+// Clocks names the series about clocks. Every part has such series, so Clocks itself is not a part.
 const Clocks = "clocks"
 
 const (

@@ -236,7 +236,7 @@ func (l *Lib) Queues() (n int, name string, err error) {
 	return n, name, nil
 }
 
-// Fake reports whether this is the fake driver. Its times are no measurements.
+// Fake reports whether this is the fake driver. Its times are not measurements.
 func (l *Lib) Fake() bool { return l.fake }
 
 // Clock is the fake's clock if it has one of its own; nil: the host's clock applies.

@@ -94,7 +94,8 @@ func lanes(_ string, d configs.Design) float64 {
 	return float64(n * 8 * d.ElemBytes())
 }
 
-// arrayRegs is the array's registers before its chains: the levels, the tokens that a reset clears, and lanes that are too short for a shift register.
+// arrayRegs is the array's registers before its chains: the levels, the tokens that a reset clears, and lanes that are
+// too short for a shift register.
 func arrayRegs(family string, d configs.Design) float64 {
 	inputs, sets := d.TP, 1 // of lanes
 	if d.Stack {
@@ -215,9 +216,10 @@ var parts = []part{
 	},
 }
 
-// options returns the LUTs and registers, without memories, of optional units. They are not fitted. Each is one or two
-// runs of the unit alone with yosys 0.23, scaled by its lanes. Depthwise: 16 lanes of zc706 on series 7, where sums are
-// in DSPs, and 8 lanes of tiny on UltraScale+. Post: the increase with POST for one and two lanes on series 7.
+// options returns the LUTs and registers, without memories, of optional units. The figures do not come from the fit.
+// Each is one or two runs of the unit alone with yosys 0.23, scaled by its lanes. Depthwise: 16 lanes of zc706 on series
+// 7, where sums are in DSPs, and 8 lanes of tiny on UltraScale+. Post: the increase with POST for one and two lanes on
+// series 7.
 func options(family string, d configs.Design) (lut, ff float64) {
 	if d.Depthwise {
 		lanes := float64(d.NB())

@@ -13,7 +13,7 @@ type FlagTool struct {
 	stderr io.Writer
 }
 
-// NewFlagTool makes a command without flags; usage is the help text above them.
+// NewFlagTool makes a command that has no flags yet; usage is the help text that is printed before the list of flags.
 func NewFlagTool(name, usage string, stderr io.Writer) *FlagTool {
 	t := &FlagTool{flag.NewFlagSet(name, flag.ContinueOnError), stderr}
 	t.SetOutput(stderr)

@@ -9,14 +9,14 @@ import (
 	"slices"
 )
 
-// Search is simulated annealing with more freedom than in the publication. For each worker it also chooses the least
-// batch that a client's budget must allow (a Kind). Without this, a single client with a tight budget halves what a
-// network serves, and algorithm 1 takes such a client whenever the sum of rates is equal. A step changes one worker or
-// exchanges two, not all at once. Each step chooses at random which of equal client sets is taken (Tie), and whether
-// the largest network takes its clients first or last. Last can be better: the other networks may need the clients with
-// the largest sum for the largest network. The search starts at the previous set or at the best set of equal networks,
-// and cools down over all its steps. At the end it climbs: it replaces each worker's kind in turn as long as the result
-// improves.
+// Search is simulated annealing with more freedom than in the publication. For each worker it also chooses a minimum
+// batch (a Kind): the worker takes only clients whose budget allows a batch of at least that size. Without this, a
+// single client with a tight budget halves what a network serves, and algorithm 1 takes such a client whenever the sum
+// of rates is equal. A step changes one worker or exchanges two, not all at once. Each step chooses at random which of
+// equal client sets is taken (Tie), and whether the largest network takes its clients first or last. Last can be better:
+// the other networks may need the clients with the largest sum for the largest network. The search starts at the
+// previous set or at the best set of equal networks, and cools down over all its steps. At the end it climbs: it
+// replaces each worker's kind in turn as long as the result improves.
 type Search struct {
 	Work int // limit for mappings * workers * clients; 0: 1,200,000, about 6 ms
 }

@@ -101,8 +101,8 @@ func (p *Plus) Decide(now Time, s *State, ev *Event, buf []Action) []Action {
 	return buf
 }
 
-// dispatch launches the requests to be served next, at most limit and of level least and above, through the whole network. It
-// also reports whether it launched any.
+// dispatch launches the requests to be served next, at most limit and of level least and above, through the whole
+// network. It also reports whether it launched any.
 func (p *Plus) dispatch(now Time, s *State, dev, limit, least int, buf []Action) ([]Action, bool) {
 	d := &s.Devices[dev]
 	r := p.next(now, s)
@@ -227,8 +227,8 @@ func (p *Plus) incr(now Time, s *State, q *plan, base, top *LaunchView, rem, roo
 	return n
 }
 
-// late is the expected number of the given requests, from index from on, that miss their deadline. The first c take the given
-// time, and the others follow at the pace of one batch.
+// late is the expected number of the given requests, from index from on, that miss their deadline. The first c take the
+// given time, and the others follow at the pace of one batch.
 func (p *Plus) late(now Time, q *plan, from, c int, time float64) float64 {
 	n := 0.0
 	others := p.due[from+c:]
@@ -247,8 +247,8 @@ func (p *Plus) late(now Time, q *plan, from, c int, time float64) float64 {
 	return n
 }
 
-// misses is the probability that a duration exceeds the slack. Exits are unknown, so only the expected duration is known; the
-// probability is a ramp over slack / time.
+// misses is the probability that a duration exceeds the slack. Exits are unknown, so only the expected duration is
+// known; the probability is a ramp over slack / time.
 func misses(slack Time, time float64) float64 {
 	x := float64(slack)
 	switch {
@@ -260,7 +260,7 @@ func misses(slack Time, time float64) float64 {
 	return (mul(lateFrom, time) - x) / mul(lateFrom-lateUpTo, time)
 }
 
-// missed is the expected number of members of a batch that miss their deadline within a duration.
+// missed is the expected number of members of a batch that miss their deadline if the batch takes the given time.
 func missed(l *LaunchView, now Time, time float64) float64 {
 	n := 0.0
 	for j := range l.Requests {

@@ -27,9 +27,9 @@ type Traffic struct {
 	head int
 }
 
-// Tail rises by tailStep at a waiting time above it, and otherwise falls by a 99th of that step. On average 1 in 100
-// times is then above it. It follows a jam that is longer than any before within some dozen requests, and forgets half
-// of such a rise after 7,000. It is at least an eighth of every waiting time, which gives it a start value.
+// Tail rises by tailStep at a waiting time above it, and otherwise falls by a 99th of that step. On average, 1 % of the
+// waiting times are then above Tail. It follows a jam that is longer than any before within some dozen requests, and
+// forgets half of such a rise after 7,000. It is at least an eighth of every waiting time, which gives it a start value.
 const (
 	tailStep  = 0.01
 	tailShare = 0.01
@@ -52,8 +52,8 @@ func (t *Traffic) Begin(now, arrived Time) {
 	t.pop()
 }
 
-// Gone records that a request ended without having begun. One place in the order of arrival is then not needed any more: the
-// request's own, or the first one if another request has already taken its own.
+// Gone records that a request ended without having begun. One place in the order of arrival is then not needed any more:
+// the request's own, or the first one if another request has already taken its own.
 func (t *Traffic) Gone(arrived Time) {
 	if t.head == len(t.came) {
 		return

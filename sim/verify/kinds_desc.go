@@ -355,7 +355,8 @@ func residualLeaves(c *Campaign) *plan {
 }
 
 // beyond returns the range in which the first run that leaves the slot starts, for an output or residual that leaves it
-// in its first pixel. It is the offset itself, or later if the pixel has several C tiles and the first still fits.
+// in its first pixel. That run starts at the offset itself, or later if the pixel has several C tiles and the first C
+// tile still fits in the slot.
 func (c *Campaign) beyond(d *abi.Desc, offset, rowBytes uint32) span {
 	run := int(d.OutC)
 	if e := c.entry(c.target); d.Op == abi.OpGEMM {

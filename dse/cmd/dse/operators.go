@@ -41,7 +41,7 @@ type operatorsDoc struct {
 	Networks  []networkNeeds `json:"networks"`
 }
 
-// openSide is the height and width used for inputs of open size in a folder's files.
+// openSide is the height and width that is assumed where a file of a folder does not give the size of its input.
 const openSide = 224
 
 type networkNeeds struct {

@@ -76,7 +76,7 @@ func goIdents(s *spec) []ident {
 	return ids
 }
 
-// goType is the smallest type that holds a field, and its bits.
+// goType returns the smallest Go type that holds a field, and the number of bits of that type.
 func goType(f field) (string, int64) {
 	if f.name == "OP" {
 		return "Op", 8

@@ -220,7 +220,7 @@ func largest(by func(e end) float64) func(a, b end) int {
 	return func(a, b end) int { return cmp.Or(cmp.Compare(by(b), by(a)), cmp.Compare(a.pin, b.pin)) }
 }
 
-// paths returns the paths to the first ends, one for each register, at most keep.
+// paths returns at most keep paths. It takes the ends in order, and only one path to each register.
 func (n *Netlist) paths(by, times *arrival, ends []end, keep int) (list []Path) {
 	seen := map[string]bool{}
 	for _, e := range ends {

@@ -233,9 +233,9 @@ func (r *run) pace(ctx context.Context) error {
 	return nil
 }
 
-// tasks returns random tasks with Poisson arrivals. Each has several images of one network. A task of mean size takes
-// Config.Task alone in the largest batches. By the times that pace measured, all tasks need half of the GPU's time. A
-// deadline is twice a task's own time, plus the collection window.
+// tasks returns random tasks with Poisson arrivals. Each task has several input images, all for the same network. A task
+// of mean size takes Config.Task alone in the largest batches. By the times that pace measured, all tasks need half of
+// the GPU's time. A deadline is twice a task's own time, plus the collection window.
 func (r *run) tasks() (out []seeb.Task) {
 	rng, own := rand.New(rand.NewPCG(r.cfg.Seed, 31)), 0.0
 	for _, n := range r.nets {

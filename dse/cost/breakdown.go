@@ -47,7 +47,11 @@ type Breakdown struct {
 
 // parts fills in the parts of the total after a walk. The argument there is the number of bytes that came before the layer.
 func (b *Breakdown) parts(m *Prepared, there int64) {
-	b.Array, b.Compute, b.Drain = m.array, m.compute, m.drain
+	b.Array, b.Drain = m.array, m.drain
+	b.Compute = int64(m.e.BR) * int64(m.g.OutH) * m.g.PoolTaps(m.d)
+	if m.g.GEMM() {
+		b.Compute = int64(m.e.BR) * int64(m.g.OutH) * int64(m.g.OutW) * m.passes * int64(ceil(m.g.OutC, m.tc))
+	}
 	b.BytesRead = m.acts + m.weights + abi.DescBytes
 	b.BytesWritten = m.moved.written
 	b.Weights = cycles(m.weights, m.bpc)
@@ -59,7 +63,7 @@ func (b *Breakdown) parts(m *Prepared, there int64) {
 }
 
 func (b *Breakdown) bound(m *Prepared) Bound {
-	rows := int64(m.tileB) * int64(m.tileRows) * int64(m.g.OutW)
+	rows := int64(m.e.TileB) * int64(m.e.TileRows) * int64(m.g.OutW)
 	switch dram := max(b.DRAM, b.Ports) > b.Array; {
 	case dram && b.Weights >= max(b.Activations, b.Write):
 		return BoundWeights

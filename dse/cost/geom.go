@@ -217,8 +217,12 @@ func (g Geom) WideAverage() bool {
 	return bits.Len(uint(g.KH-1))+bits.Len(uint(g.KW-1)) > rtl.AvgBits
 }
 
-// AverageWords is the number of words per cycle that an average pool outputs.
-func (g Geom) AverageWords(d configs.Design) int {
+// PoolWords is the number of words per cycle that the pool unit outputs, or the drain after the depthwise unit. Averages
+// use factors; in int8, maxima do too.
+func (g Geom) PoolWords(d configs.Design) int {
+	if g.Op != abi.OpAvgPool && (g.Drained() || !d.Int8()) {
+		return d.Drain
+	}
 	muls := d.PoolMuls()
 	if g.WideAverage() && !d.Int8() {
 		return muls / 2
@@ -251,10 +255,11 @@ func (g Geom) lateRows(oh0, n int) int {
 	return max(0, min(g.InH, last+g.KH)-max(lo, last+1))
 }
 
-// alike is the number of equal row tiles from output row at on that touch no padding (1 if the first one does).
+// alike is the number of equal row tiles from output row at on that touch no padding (1 if the first one does). The
+// layer's first tile counts alone.
 func (g Geom) alike(at, rows int) int {
 	inside := (g.InH+g.PadT-g.KH)/g.SH + 1 // output rows below this one read no padding at the bottom
-	if at*g.SH < g.PadT {
+	if at == 0 || at*g.SH < g.PadT {
 		return 1
 	}
 	return max(1, (min(g.OutH, inside)-at)/rows)

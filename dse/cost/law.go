@@ -94,31 +94,32 @@ func Layer(d configs.Design, g Geom, bact int, e abi.FBCB) Breakdown {
 func (p *Prepared) Layer(bact int, e abi.FBCB) Breakdown {
 	walk := *p
 	m := &walk
-	m.entry(bact, e)
+	m.bact, m.e = bact, e
 	d, g, b := &m.d, &m.g, &m.b
+	b.MACs = int64(bact) * g.MACs()
 	b.Fill = rtl.LayerStart + 2*int64(g.PadT) + m.there
 	b.Answer = m.latency + writePath(d, g)
 	m.weights, m.prefetched = m.biases, m.low
 	if g.First { // its descriptor must be fetched and checked, and the ring is empty
-		m.offered = Fetch(*d, *g, bact) + rtl.OfferRows + int64(g.PadT)
+		offered := Fetch(*d, *g, bact) + rtl.OfferRows + int64(g.PadT)
 		first := m.biases + m.low
 		// weights are requested after the biases; the queue holds a limited number of biases, and their memory accepts
 		// one per cycle
 		queue := rtl.BiasBeats * m.wide / rtl.BiasBytes
 		if wait := int64(g.BiasCount) - queue; wait > 0 && g.Drained() {
-			m.weightsFrom = m.offered + 2*m.again + wait*max(queue, m.again+rtl.StripeBeats/2)/queue
+			m.weightsFrom = offered + 2*m.again + wait*max(queue, m.again+rtl.StripeBeats/2)/queue
 			first, m.prefetched = queue*rtl.BiasBytes, 0 // rows come meanwhile
 		}
-		b.Fill += m.offered + cycles(first, m.rate)
+		b.Fill += offered + cycles(first, m.rate)
 	} else {
 		ahead := min(m.ring, max(m.biases+m.low, int64(float64(b.Answer+rtl.DrainDelay)*m.rate))) - m.biases
 		m.prefetched = max(0, min(m.weightBytes, ahead))
 		m.streamed = -int64(float64(m.prefetched+m.biases) * m.perWeight)
 	}
-	if m.keepIn {
+	if e.KeepIn {
 		b.Fill, m.in = rtl.KeptStart, run{}
 	}
-	if m.onChip {
+	if e.OnChip {
 		b.Answer = rtl.KeptEnd + words(d, g)
 	}
 	there := m.biases + m.prefetched

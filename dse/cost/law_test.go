@@ -104,6 +104,21 @@ func TestRoofline(t *testing.T) {
 	})
 }
 
+// The printed bound is that of a full C tile in both loop orders, even if the last C tile has one channel.
+func TestBoundOfOrders(t *testing.T) {
+	d := design()
+	d.NAXI, d.DRAM.BytesPerCycle = 4, 64
+	g := Geom{
+		Op: abi.OpGEMM, InH: 60, InW: 15, InC: 64, InPix: 64, OutH: 60, OutW: 15, OutC: 33, OutPix: 33,
+		KH: 1, KW: 1, SH: 1, SW: 1, BiasCount: 33,
+	}
+	for _, order := range []bool{false, true} {
+		if got := Layer(d, g, 1, abi.FBCB{BR: 1, Order: order, TileB: 1, TileRows: 1}).Bound; got != BoundLoad {
+			t.Errorf("order %v: %v", order, got)
+		}
+	}
+}
+
 func TestSegmentSums(t *testing.T) {
 	d := design()
 	l := abi.Desc{

@@ -17,7 +17,7 @@ type memory struct {
 	perWeight        float64 // cycles per byte of weights that must wait for room in the ring; 0: the ring holds a round trip
 
 	beat, wide, stripe int64 // bytes of a port's beat, of all ports' beats together, of the longest burst
-	chunk              int64 // bytes of a request for residuals or weights
+	chunk, ring        int64 // bytes of a request for residuals or weights, of the ring of weights
 	ports, under       int64 // number of ports; maximum number of bursts in flight on all of them
 	latency, there     int64 // cycles: latency of the DRAM; of a read from request to data
 	again              int64 // cycles from a free half of the buffer to a row in it
@@ -26,7 +26,7 @@ type memory struct {
 func memoryOf(d *configs.Design) memory {
 	m := memory{
 		bpc: d.DRAM.BytesPerCycle, port: float64(d.NAXI * d.AXIBytes),
-		beat: int64(d.AXIBytes), wide: int64(d.WideBytes()), stripe: int64(min(rtl.StripeBeats, d.MaxBurst) * d.AXIBytes),
+		ring: int64(d.WRingBeats * d.AXIBytes), beat: int64(d.AXIBytes), wide: int64(d.WideBytes()), stripe: int64(min(rtl.StripeBeats, d.MaxBurst) * d.AXIBytes),
 		ports: int64(d.NAXI), under: int64(rtl.BurstsUnderWay * d.NAXI), latency: int64(d.DRAM.LatencyCycles),
 	}
 	m.chunk = m.wide * min(rtl.StripeBeats, max(1, rtl.ChunkBytes/m.wide))
@@ -39,8 +39,8 @@ func memoryOf(d *configs.Design) memory {
 	if m.ports > 1 {
 		m.perRead = max(m.perRead, float64(m.there+m.stripe/m.beat)/float64(m.ports*min(rtl.PortBeats*m.wide, rtl.PortStripes*m.stripe)))
 	}
-	if trip, ring := float64(m.there+rtl.RingPath), float64(d.WRingBeats*d.AXIBytes); trip*float64(m.wide) > ring {
-		m.perWeight = trip / ring
+	if trip := m.there + rtl.RingPath; trip*m.wide > m.ring {
+		m.perWeight = float64(trip) / float64(m.ring)
 	}
 	return m
 }

@@ -13,11 +13,9 @@ type Prepared struct {
 	g Geom
 	b Breakdown
 
-	bact, br, groups int
-	k                K
-	order            bool
-	keepIn, onChip   bool // the input is on chip already; the output stays there
-	tileB, tileRows  int
+	e            abi.FBCB
+	bact, groups int
+	k            K
 	memory
 
 	tc          int   // channels of a C tile
@@ -26,16 +24,12 @@ type Prepared struct {
 	toSums      int64
 	in          run      // cost of an input row
 	full, rest  channels // a C tile; the last one, which may have fewer channels
-	ring        int64    // bytes of the weights ring
 	biases      int64    // bytes
 	weightBytes int64    // of all weights
 	pass        int64    // bytes of a pass's weights
 	weightsFrom int64    // cycle from which weights that are not prefetched can come
 	low         int64    // bytes of weights that come before rows
-	offered     int64    // cycle at which the units receive a start's first layer
 	pixels      int64    // number of pixels of the items in full and rest
-	replay      bool     // the ring keeps weights that are needed again
-	stay        bool     // both halves of the buffer hold all row tiles: loaded once
 
 	moment
 }
@@ -50,14 +44,9 @@ type channels struct {
 	item           // for m.pixels
 }
 
-// never is earlier than every other time.
-const never = -1 << 60
-
 // Prepare computes everything that does not depend on batch, loop order and row tile.
 func Prepare(d configs.Design, g Geom, k K, s int) Prepared {
 	m := Prepared{d: d, g: g, groups: s, k: k, memory: memoryOf(&d)}
-	m.first, m.before = true, never
-	m.ring = int64(d.WRingBeats * d.AXIBytes)
 	m.biases = int64(g.BiasCount) * rtl.BiasBytes
 	m.in = m.row()
 	if g.Drained() {
@@ -76,16 +65,6 @@ func Prepare(d configs.Design, g Geom, k K, s int) Prepared {
 	// weights come before activations until this many bytes are on chip beyond those of one pass
 	m.low = min(m.weightBytes, m.pass+max(m.ring/16, min(m.ring/2, rtl.LatentBytes)))
 	return m
-}
-
-// entry fills in the fields that depend on the entry.
-func (m *Prepared) entry(bact int, e abi.FBCB) {
-	m.bact, m.br = bact, int(e.BR)
-	m.b.MACs = int64(bact) * m.g.MACs()
-	m.order, m.keepIn, m.onChip = e.Order, e.KeepIn, e.OnChip
-	m.tileB, m.tileRows = int(e.TileB), int(e.TileRows)
-	m.replay = m.weightBytes <= RingKeeps(m.d)
-	m.stay = Stays(m.br, m.g.OutH, m.tileB, m.tileRows)
 }
 
 // channels returns the cost of a C tile of n channels.

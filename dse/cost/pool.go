@@ -1,9 +1,6 @@
 package cost
 
-import (
-	"github.com/sluice-npu/sluice/dse/rtl"
-	"github.com/sluice-npu/sluice/hw/abi"
-)
+import "github.com/sluice-npu/sluice/dse/rtl"
 
 // poolRow returns cycles of the pool unit, which outputs the given words per cycle. row is the time of an output row,
 // first the time of the row's taps before the first tap in its last input row, and out the time from its last tap to its
@@ -33,11 +30,9 @@ func (m *Prepared) poolRow(words int) (row, first, out int64) {
 // pool is a visit of the pool unit, or of the depthwise unit, which goes through the same taps. Output rows follow the
 // input rows, and the last row's results leave afterwards.
 func (m *Prepared) pool(v *visit, begin int64) {
-	g, words, end := &m.g, m.d.Drain, int64(rtl.PoolEnd)
+	g, words, end := &m.g, m.g.PoolWords(m.d), int64(rtl.PoolEnd)
 	if g.Drained() {
 		end += rtl.TapSums - rtl.TapResult
-	} else if g.Op == abi.OpAvgPool || m.d.Int8() { // int8 maxima use factors too
-		words = g.AverageWords(m.d)
 	}
 	row, first, out := m.poolRow(words)
 	n := v.rows / int64(g.OutW)
@@ -53,7 +48,6 @@ func (m *Prepared) pool(v *visit, begin int64) {
 		m.weights += m.weightBytes
 		m.prefetched = 0
 	}
-	m.compute += n * g.PoolTaps(m.d)
 	m.drain += v.rows * int64(ceil(g.OutC, words))
 	m.array += work
 	m.acts += m.full.moved.read

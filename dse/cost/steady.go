@@ -24,13 +24,12 @@ type left struct {
 	owed       traffic // W + R + O of the previous visit
 	late       traffic // the last item's part of owed
 	prefetched int64   // bytes of weights on chip
-	first      bool
 }
 
 // sums are bytes and cycles so far.
 type sums struct {
-	acts, weights, array, compute, drain int64
-	moved                                traffic // all traffic except input rows
+	acts, weights, array, drain int64
+	moved                       traffic // all traffic except input rows
 }
 
 // moment is a walk's state and sums after a step.
@@ -47,27 +46,17 @@ var walked = period
 // that of a few steps ago, except for the time elapsed, the steps since then repeat. The remaining repetitions are
 // added up instead of simulated, with equal results.
 func (m *Prepared) steady(n int, step func()) {
-	if n <= walked {
-		for range n {
-			step()
-		}
-		return
-	}
 	var past [period]moment
 	for i := 0; i < n; i++ {
 		step()
-		for p := 1; p <= min(period, i); p++ {
-			then := &past[(i-p)%period]
-			d := m.end - then.end
-			if m.left == then.left && m.times == then.times.later(d) {
-				again := int64((n - 1 - i) / p)
-				m.times = m.times.later(again * d)
-				m.sums.more(&then.sums, again)
-				i += int(again) * p
-				break
-			}
+		then := &past[i%period]
+		if d := m.end - then.end; i >= walked && m.left == then.left && m.times == then.times.later(d) {
+			again := (n - 1 - i) / period
+			m.times = m.times.later(int64(again) * d)
+			m.sums.more(&then.sums, int64(again))
+			i += again * period
 		}
-		past[i%period] = m.moment
+		*then = m.moment
 	}
 }
 
@@ -76,7 +65,6 @@ func (s *sums) more(then *sums, n int64) {
 	s.acts += n * (s.acts - then.acts)
 	s.weights += n * (s.weights - then.weights)
 	s.array += n * (s.array - then.array)
-	s.compute += n * (s.compute - then.compute)
 	s.drain += n * (s.drain - then.drain)
 	since := s.moved.less(then.moved)
 	s.moved.add(traffic{n * since.read, n * since.written, n * since.reads, n * since.writes})

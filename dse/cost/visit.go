@@ -12,6 +12,7 @@ type visit struct {
 	inRows   int   // input rows to load per sample
 	late     int   // input rows of these that the first kernel row does not need
 	tiles    int   // C tiles
+	rest     bool  // the layer's last C tile is the last of them
 	weights  bool  // weights are loaded for it
 	rows     int64 // rows of a pass
 	here     int64 // cycle at which its input rows are on chip
@@ -23,19 +24,11 @@ type visit struct {
 // run simulates all visits and fills in the times of m.b.
 func (m *Prepared) run() {
 	m.end = m.b.Fill
-	tiles := ceil(m.g.OutC, m.tc)
-	if m.order { // the first C tile may load rows that stay
-		rest := m.rest
-		m.rest = m.full
-		m.ends(tiles, func(first, last bool) {
-			if last {
-				m.full, m.rest, m.pixels = rest, rest, 0
-			}
-			m.rowTiles(1, first || !m.stay, false)
-		})
-	} else {
-		m.rowTiles(tiles, true, !m.replay)
+	outer, tiles := 1, ceil(m.g.OutC, m.tc)
+	if m.e.Order {
+		outer, tiles = tiles, 1
 	}
+	m.ends(outer, func(first, last bool) { m.rowTiles(tiles, first, last) })
 	// the last drain, and the traffic still to be moved
 	total := max(m.drained[1], m.loaded+m.time(m.owed))
 	m.b.Tail = max(0, total-m.end)
@@ -51,27 +44,26 @@ func (m *Prepared) ends(n int, step func(first, last bool)) {
 	}
 }
 
-// rowTiles visits every row tile with the given number of C tiles. load reports whether the row tiles come from DRAM,
-// again whether each one loads the weights (otherwise only the first does).
-func (m *Prepared) rowTiles(tiles int, load, again bool) {
-	m.ends(ceil(m.br, m.tileB), func(first, last bool) {
-		v := visit{nb: m.tileB, both: m.tileB * m.groups, tiles: tiles}
+// rowTiles visits every row tile with the given number of C tiles, which are the layer's first, its last, or both.
+func (m *Prepared) rowTiles(tiles int, firstTile, lastTile bool) {
+	br, tileB, tileRows := int(m.e.BR), int(m.e.TileB), int(m.e.TileRows)
+	load := firstTile || !Stays(br, m.g.OutH, tileB, tileRows) // the row tiles come from DRAM
+	again := !m.e.Order && m.weightBytes > RingKeeps(m.d)      // the weights come for each row tile, not only for the first
+	m.ends(ceil(br, tileB), func(first, last bool) {
+		v := visit{nb: tileB, both: tileB * m.groups, tiles: tiles, rest: lastTile}
 		if last {
-			v.nb = (m.br-1)%m.tileB + 1
-			v.both = v.nb*m.groups - (m.br*m.groups - m.bact)
+			v.nb = (br-1)%tileB + 1
+			v.both = v.nb*m.groups - (br*m.groups - m.bact)
 		}
 		for at := 0; at < m.g.OutH; {
-			n := 1 // equal row tiles
-			if at > 0 {
-				n = m.g.alike(at, m.tileRows)
-			}
-			v.nr = min(m.tileRows, m.g.OutH-at)
+			n := m.g.alike(at, tileRows)
+			v.nr = min(tileRows, m.g.OutH-at)
 			if load {
 				v.inRows, v.late = m.g.inRows(at, v.nr), m.g.lateRows(at, v.nr)
 			}
 			v.weights = first && at == 0 || again
 			m.steady(n, func() { m.visit(v) })
-			at += n * m.tileRows
+			at += n * tileRows
 		}
 	})
 }
@@ -91,7 +83,7 @@ func (m *Prepared) visit(v visit) {
 		m.moved.add(beside)
 	}
 	begin := m.end + rtl.Visit
-	if m.first {
+	if m.loaded == 0 {
 		begin = m.open(&v, in, own)
 	} else {
 		m.follow(&v, in, own)
@@ -102,7 +94,7 @@ func (m *Prepared) visit(v visit) {
 		then := m.times
 		m.ends(v.tiles, func(first, last bool) {
 			tile := &m.full
-			if last {
+			if last && v.rest {
 				tile = &m.rest
 			}
 			m.item(tile, &v, first, last)
@@ -140,7 +132,7 @@ func (m *Prepared) open(v *visit, in traffic, own int64) (begin int64) {
 		m.loaded += m.time(traffic{read: m.low})
 	}
 	m.loaded = max(m.loaded, begin)
-	m.first, v.here = false, m.loaded
+	v.here = m.loaded
 	return begin
 }
 
@@ -171,7 +163,7 @@ type item struct {
 // moves returns the item for m.pixels.
 func (m *Prepared) moves(tile *channels) (i item) {
 	i.least = m.pixels * tile.words
-	if !m.onChip {
+	if !m.e.OnChip {
 		i.moved = tile.out.written(m.pixels)
 		i.least += int64(float64(m.pixels) * tile.out.ragged)
 	}
@@ -187,7 +179,6 @@ func (m *Prepared) moves(tile *channels) (i item) {
 func (m *Prepared) item(tile *channels, v *visit, first, last bool) {
 	each := max(v.rows, m.depth, tile.load)
 	work := m.passes * each
-	m.compute += m.passes * v.rows
 	m.acts += tile.moved.read
 	before := m.moved.less(v.from) // traffic of the visit on the DRAM before the item's weights
 	m.moved.add(tile.moved)
@@ -200,7 +191,7 @@ func (m *Prepared) item(tile *channels, v *visit, first, last bool) {
 		// kernel row do not wait for the rows of later kernel rows
 		whole := v.here + int64(m.g.OutW) - each
 		m.end = max(m.end, whole-m.time(m.input(v.late, 1))+work, whole+work/int64(m.g.KH))
-		v.stream = max(m.loaded, start+each-m.time(traffic{read: min(m.ring, int64(v.tiles)*m.full.weights)}))
+		v.stream = max(m.loaded, start+each-m.time(traffic{read: min(m.ring, int64(v.tiles)*tile.weights)}))
 	}
 	m.streamed = max(m.streamed, m.end-work-int64(float64(m.ring+m.pass)*m.perWeight)) // at most a ring and a pass ahead of the array
 	if v.weights {

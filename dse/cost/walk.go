@@ -28,8 +28,7 @@ type Step struct {
 
 // StepOf returns the step of a layer. in and out report whether its input and output are on chip only.
 func StepOf(d configs.Design, g Geom, bact int, in, out bool) Step {
-	p := Prepare(d, g, K1, 1)
-	m := &p
+	m := Prepare(d, g, K1, 1)
 	s := Step{fetch: Fetch(d, g, bact), there: m.there, ring: cycles(m.ring, m.rate), tail: m.latency + writePath(&d, &g)}
 	pixels := int64(bact) * int64(g.OutH) * int64(g.OutW)
 	t := traffic{read: m.biases + m.weightBytes + abi.DescBytes}

@@ -1,9 +1,6 @@
 package machine
 
-import (
-	"github.com/sluice-npu/sluice/dse/rtl"
-	"github.com/sluice-npu/sluice/hw/abi"
-)
+import "github.com/sluice-npu/sluice/dse/rtl"
 
 // pool is the state of pool_seq, the pool unit and the depthwise unit. pool_seq issues one tap per cycle.
 type pool struct {
@@ -58,10 +55,7 @@ func (x *pool) walk(m *machine) {
 		x.i, x.r, x.w, x.group, x.kh, x.kw, x.state = 0, 0, 0, 0, 0, 0, running
 		x.skip = x.lead()
 		// kept until all results have left: the next layer may be accepted earlier
-		x.sums, x.most = l.depthw, m.d.Drain
-		if l.Op == abi.OpAvgPool || m.d.Int8() {
-			x.most = l.AverageWords(m.d)
-		}
+		x.sums, x.most = l.depthw, l.PoolWords(m.d)
 	case running:
 		x.tap(m)
 	}

@@ -175,8 +175,11 @@ func (c *sweepCmd) writeCSV(path string, r *search.Result) error {
 func (c *sweepCmd) printWithin(w io.Writer, r *search.Result, doc sweepDoc) {
 	const most = 12
 	tell := "estimates tell"
-	if r.Best.Served != nil { // the interval of the arrivals is not in it
+	if s := r.Best.Served; s != nil {
 		tell = "the estimates of cycles or cost tell, on these arrivals"
+		if c.Objective == string(search.Goodput) && len(s.BySeed) > 1 {
+			tell = "the estimates of cycles tell, and the differences by seed"
+		}
 	}
 	if e := resource.Of(doc.Device, r.Best.Design); c.Objective == string(search.Cheapest) && c.Cost == string(search.CostLUT) && e.LUT.Band >= 1 {
 		fmt.Fprintf(w, "\nthe best one's LUTs are %v: nothing says how far that is off, and so not which others are as good:\n", e.LUT)

@@ -7,6 +7,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/cost"
 	"github.com/sluice-npu/sluice/dse/mapping"
 	"github.com/sluice-npu/sluice/dse/resource"
+	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
@@ -70,19 +71,42 @@ func Advise(b *boards.Board, d configs.Design, g cost.Geom, batch int, o mapping
 		if !c.do(&x, &p) {
 			continue
 		}
-		_, then, err := mapping.Choose(x, g, batch, p)
-		if err != nil || float64(then.Total) > (1-minSaving)*float64(now.Total) {
-			continue
-		}
-		text := fmt.Sprintf("%s: %.0f %% fewer cycles", c.describe(d, x), 100*(1-float64(then.Total)/float64(now.Total)))
-		if b != nil {
-			if err := resource.Of(*b, x).Check(*b); err != nil && resource.Of(*b, d).Check(*b) == nil {
-				text += ", but " + firstLine(err)
+		if _, then, err := mapping.Choose(x, g, batch, p); err == nil {
+			if text := saving(b, d, x, now, then, c.describe(d, x)); text != "" {
+				return text
 			}
 		}
-		return text
 	}
 	return ""
+}
+
+// AdviseUnit returns what the depthwise unit saves for a depthwise layer that runs on the array of a design without the
+// unit; "" if the layer does not fit the unit, or if the unit saves less than 2 %.
+func AdviseUnit(b *boards.Board, d configs.Design, g cost.Geom, batch int) string {
+	x, on := d, g
+	x.Depthwise, on.Op = true, abi.OpDepthwise
+	_, now, err := mapping.Choose(d, g, batch, mapping.RTL())
+	_, then, errUnit := mapping.Choose(x, on, batch, mapping.RTL())
+	if err != nil || errUnit != nil {
+		return ""
+	}
+	return saving(b, d, x, now, then, "a depthwise unit (depthwise: true)")
+}
+
+// saving describes a change from design d to x that saves at least minSaving of a layer's cycles, and whether x does not
+// fit the board; "" if it saves less.
+func saving(b *boards.Board, d, x configs.Design, now, then cost.Breakdown, what string) string {
+	less := 1 - float64(then.Total)/float64(now.Total)
+	if less < minSaving {
+		return ""
+	}
+	text := fmt.Sprintf("%s: %.0f %% fewer cycles", what, 100*less)
+	if b != nil {
+		if err := resource.Of(*b, x).Check(*b); err != nil && resource.Of(*b, d).Check(*b) == nil {
+			text += ", but " + firstLine(err)
+		}
+	}
+	return text
 }
 
 // Larger returns which of T_P and T_C makes a layer at least 2 % faster by the law if it is doubled: "T_P x T_C"

@@ -37,6 +37,18 @@ func TestAdvise(t *testing.T) {
 	if a, b := Larger(d, narrow, 1), Larger(d, deep, 1); a != "" || b != "T_P x T_C" {
 		t.Errorf("larger arrays help a narrow layer with %q, a deep one with %q", a, b)
 	}
+	// a depthwise layer on the array; a kernel that the unit cannot hold, and a layer as long on the unit as on the array
+	each := deep
+	each.OutC, each.OutPix, each.BiasCount = 512, 512, 512
+	if a := AdviseUnit(nil, d, each, 1); !strings.HasPrefix(a, "a depthwise unit (depthwise: true): 9") {
+		t.Errorf("a depthwise layer: %q", a)
+	}
+	large, pair := each, fc
+	large.KH, large.KW, large.InH, large.InW = 255, 255, 255, 255
+	pair.InC, pair.InPix, pair.OutC, pair.OutPix, pair.BiasCount = 2, 2, 2, 2, 2
+	if a, b := AdviseUnit(nil, d, large, 1), AdviseUnit(nil, d, pair, 1); a != "" || b != "" {
+		t.Errorf("a kernel that does not fit: %q, two pixels: %q", a, b)
+	}
 	tight := d
 	tight.ABufWords = 16
 	if a := Advise(&g.Board, tight, deep, 1, mapping.RTL()); !strings.HasPrefix(a, "infeasible: ") {

@@ -113,6 +113,23 @@ func advise(board *boards.Board, d configs.Design, g cost.Geom, batch int, t cos
 	return a
 }
 
+// onDiagonal reports whether a layer on the array is depthwise: each output channel reads only the input channel of its
+// number.
+func onDiagonal(b *bundle.Bundle, i int) bool {
+	l := &b.Layers[i]
+	if l.Op != abi.OpGEMM || l.InC != l.OutC || l.InC == 1 {
+		return false
+	}
+	weights, err := b.LayerWeights(i, -1)
+	in, each := int(l.InC), int(l.KH)*int(l.KWC)
+	for j, w := range weights {
+		if w != 0 && j%in != j/each {
+			return false
+		}
+	}
+	return err == nil
+}
+
 // feasible returns why a design cannot be built: reasons of its RTL or of its board.
 func feasible(config string, d configs.Design, board string) (*boards.Board, []string, error) {
 	b, err := boardOf(config, d, board)
@@ -305,7 +322,13 @@ func (doc *explainDoc) layers(b *bundle.Bundle, board *boards.Board) error {
 			Name: b.Names[i], Op: g.Op.String(), Post: post(g), R: g.OutH * g.OutW, P: g.P(), C: g.OutC,
 			K: cost.K(entry.K).String(), S: cost.Groups(entry, doc.Batch), BR: int(entry.BR),
 			TileB: int(entry.TileB), TileRows: int(entry.TileRows),
-			Bound: t.Bound, Util: t.Utilisation(b.Design), Advice: advise(board, b.Design, g, doc.Batch, t), Time: t,
+			Bound: t.Bound, Util: t.Utilisation(b.Design), Time: t,
+		}
+		if onDiagonal(b, i) {
+			l.Advice = search.AdviseUnit(board, b.Design, g, doc.Batch)
+		}
+		if l.Advice == "" {
+			l.Advice = advise(board, b.Design, g, doc.Batch, t)
 		}
 		if g.GEMM() {
 			macs += t.MACs

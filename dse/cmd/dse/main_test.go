@@ -412,6 +412,15 @@ func TestExplain(t *testing.T) {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
 	doc = checkDoc(t, stdout, "util", "peak_share")
+	named := 0
+	for _, l := range doc["layers"].([]any) {
+		if l := l.(map[string]any); strings.HasPrefix(l["advice"].(string), "a depthwise unit (depthwise: true): ") {
+			named++
+		}
+	}
+	if named != 1 {
+		t.Errorf("the depthwise unit is the advice of %d layers, expected one", named)
+	}
 	code, stdout, stderr = call("compare", "--network", own, "--a", "zc706", "--b", "zc706", "--batch", "4", "--json")
 	if code != cli.OK {
 		t.Fatalf("exit code %d: %s", code, stderr)

@@ -13,7 +13,7 @@ type Prepared struct {
 	g Geom
 	b Breakdown
 
-	e            abi.FBCB
+	e            abi.FBCB // the entry
 	bact, groups int
 	k            K
 	memory

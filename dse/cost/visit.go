@@ -83,7 +83,7 @@ func (m *Prepared) visit(v visit) {
 		m.moved.add(beside)
 	}
 	begin := m.end + rtl.Visit
-	if m.loaded == 0 {
+	if m.loaded == 0 { // the first visit
 		begin = m.open(&v, in, own)
 	} else {
 		m.follow(&v, in, own)

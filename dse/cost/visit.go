@@ -38,8 +38,8 @@ func (m *Prepared) run() {
 // ends performs n steps; all between the first and the last are equal.
 func (m *Prepared) ends(n int, step func(first, last bool)) {
 	step(true, n == 1)
-	m.steady(n-2, func() { step(false, false) })
 	if n > 1 {
+		m.steady(n-2, func() { step(false, false) })
 		step(false, true)
 	}
 }

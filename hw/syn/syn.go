@@ -407,7 +407,7 @@ type exception struct {
 // number of cells without the register; nil: no limit.
 var without = []exception{
 	{"", "CREG", "gen_lane[*].rest", func(d configs.Design) int { return 2 * d.TC }}, // the heads of the chains; a link from P to C has no register
-	{"", "OUT", "u_drain.gen_block[*].gen_lane[*].", nil},
+	{"", "OUT", "u_drain.gen_block[*].gen_lane[*].u_bias.", nil},
 	{"", "OUT", "u_pool.u_table.", nil},
 	{"", "OUT", "u_res.u_beats.", nil},
 	{"", "OUT", "u_fbcb.", nil},

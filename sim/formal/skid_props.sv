@@ -2,7 +2,7 @@
 // stall stops as a whole, in the same cycles. Without, where no word comes that finds no room: it is fifo.
 module skid_props #(
   parameter int unsigned WIDTH  = 2,
-  parameter int unsigned STAGES = 3
+  parameter int unsigned STAGES = 4
 ) (
   input logic clk, go, ready, put, pop,
   input logic [WIDTH-1:0] data

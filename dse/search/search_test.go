@@ -735,6 +735,21 @@ func TestGoodput(t *testing.T) {
 	if r = sweepOf(t, w, g, Options{Objective: Goodput, Workers: 1, Service: near}); len(r.Within) != 2 || r.Within[0].TR != 128 || r.Within[1].TR != 64 {
 		t.Errorf("as good: %+v", r.Within)
 	}
+	// a state that has the interval but not the values by seed, as older versions wrote it, would shorten the list
+	state := filepath.Join(t.TempDir(), "state.json")
+	for _, bySeed := range [][]float64{{1, 1}, nil} {
+		near.Serve = func(context.Context, configs.Design, Cycles, float64) (Served, error) {
+			return Served{Value: 1, GCI95: new(float64), BySeed: bySeed}, nil
+		}
+		o := Options{Objective: Goodput, Workers: 1, Service: near, State: state}
+		sweepOf(t, w, g, o)
+		if _, err := Sweep(context.Background(), w, g, o); errors.Is(err, ErrState) != (bySeed == nil) {
+			t.Errorf("resumed with goodputs by seed %v: %v", bySeed, err)
+		}
+		if err := os.Remove(state); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for _, s := range []*Service{
 		served(func(configs.Design, Cycles) (float64, error) { return math.NaN(), nil }),
 		served(func(configs.Design, Cycles) (float64, error) { return 0, errors.New("no") }),

@@ -10,6 +10,9 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
+// drainBlock is the number of lanes of the drain that share copies of what controls them.
+const drainBlock = 4
+
 // Memory is a group of equal memories of the RTL, each with one write and one read port.
 type Memory struct {
 	Name  string `json:"name"`
@@ -34,6 +37,13 @@ func Memories(d configs.Design) []Memory {
 	if d.Post {
 		biasLayer = 24
 	}
+	end := 4 // stages of the drain's last part, and one
+	switch {
+	case d.Int8():
+		end = 32
+	case d.Post:
+		end = 8
+	}
 	list := []Memory{
 		// pe_array: two halves per PE, two banks per half (acc_half); in int8 two channels per word
 		{accumulators, 4 * chains(d), d.TR / 2, accBits * d.PerDSP(), false},
@@ -53,10 +63,18 @@ func Memories(d configs.Design) []Memory {
 		{"bias beats", 1, 32, wideBits, true},
 		{"weight requests", 1, 32, 1, true},
 		{"bias layers", 1, 4, biasLayer, true},
-		{"drained words", 1, 8, 2 + log2(d.Drain+1) + log2(biases) + d.Drain*accBits, true},
+		{"drained counts", 1, 8, 1 + log2(d.Drain+1), true},
+		{"counts at the drain's end", 1, end, log2(d.Drain + 1), true},
 		{"read bursts", d.NAXI, maxOut, beat, true},
 		{"written bursts", d.NAXI, maxOut, beat, true},
 		{"lengths of written bursts", d.NAXI, maxOut, 8, true},
+	}
+	for _, b := range []struct{ lanes, blocks int }{{drainBlock, d.Drain / drainBlock}, {d.Drain % drainBlock, 1}} {
+		if b.lanes > 0 && b.blocks > 0 {
+			list = append(list,
+				Memory{"drained words", b.blocks, 8, 1 + log2(biases) + b.lanes*accBits, true},
+				Memory{"words at the drain's end", b.blocks, end, b.lanes * 8 * d.ElemBytes(), true})
+		}
 	}
 	if d.Depthwise {
 		slots := depthwiseSlots(d)
@@ -66,7 +84,8 @@ func Memories(d configs.Design) []Memory {
 			Memory{"depthwise sums", slots, 8 / slots, nb * accBits, true})
 	}
 	if d.Int8() {
-		list = append(list, Memory{"factors", d.Drain, biases, 32, false})
+		list = append(list, Memory{"factors", d.Drain, biases, 32, false},
+			Memory{"words at the pool's end", 1, 32, log2(d.Drain+1) + 8*averaged(d), true})
 	}
 	if d.Post {
 		list = append(list, Memory{"curve offsets", d.Drain, 2 * abi.CurveSegments, 33, true}, Memory{"curve slopes", d.Drain, 2 * abi.CurveSegments, 16, true})

@@ -177,7 +177,12 @@ func TestInt8(t *testing.T) {
 		lutram += memory
 	}
 	e, whole := memories(r.Family, r.Design, yosys), Of(boards.Board{Family: r.Family}, r.Design)
-	if e.DSP != r.Resources.DSP || e.BRAM36 != r.Resources.BRAM() || lutram != float64(r.Resources.LUTRAM) {
+	now, err := r.Current("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// queues of older RTL may be others; DSPs and blocks are the design's
+	if e.DSP != r.Resources.DSP || e.BRAM36 != r.Resources.BRAM() || now && lutram != float64(r.Resources.LUTRAM) {
 		t.Errorf("%s: %d DSPs, %g BRAM36, %g LUTs as memory; yosys %+v", r.Config, e.DSP, e.BRAM36, lutram, r.Resources)
 	}
 	const most = 0.1 // nothing was fitted on it

@@ -59,10 +59,9 @@ type Served struct {
 	// 95 % confidence interval (nil for one seed). For Rate, both are at Value.
 	Violations float64  `json:"violations"`
 	CI95       *float64 `json:"ci95"`
-	// Goodput is a mean over seeds, with its interval. BySeed is its values if there are several seeds.
-	Goodput float64   `json:"goodput"`
-	GCI95   *float64  `json:"goodput_ci95"`
-	BySeed  []float64 `json:"goodput_by_seed,omitempty"`
+	// Goodput is a mean over seeds, with its interval.
+	Goodput float64  `json:"goodput"`
+	GCI95   *float64 `json:"goodput_ci95"`
 }
 
 // Upper is the upper end of the interval of Violations, or Violations itself if there is no interval.
@@ -81,9 +80,6 @@ type Service struct {
 	// Most returns an upper bound on Value for all designs that are no faster, and whether the limit on violations
 	// may hold.
 	Most func(ns Cycles) (value float64, holds bool)
-	// Apart returns half of the 95 % confidence interval of the mean difference between two designs' goodputs under the
-	// same arrivals; 0 for one seed.
-	Apart func(a, b *Served) float64
 	// Asked lists everything that Serve depends on besides its arguments, for Options.State.
 	Asked []Param
 }
@@ -93,7 +89,7 @@ func (o *Options) check() error {
 	switch {
 	case !slices.Contains(Objectives, o.Objective):
 		return fmt.Errorf("there is no objective %q", o.Objective)
-	case o.Objective.Simulated() && (o.Service == nil || o.Service.Serve == nil || o.Service.Most == nil || o.Service.Apart == nil):
+	case o.Objective.Simulated() && (o.Service == nil || o.Service.Serve == nil || o.Service.Most == nil):
 		return fmt.Errorf("the objective %s needs a simulation", o.Objective)
 	case o.Objective == Cheapest && !slices.Contains(Costs, o.Cost):
 		return fmt.Errorf("there is no cost %q", o.Cost)

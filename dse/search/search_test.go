@@ -703,8 +703,7 @@ func served(f func(d configs.Design, ns Cycles) (float64, error)) *Service {
 			v, err := f(d, ns)
 			return Served{Value: v}, err
 		},
-		Most:  func(Cycles) (float64, bool) { return math.Inf(1), true },
-		Apart: func(_, _ *Served) float64 { return 0 },
+		Most: func(Cycles) (float64, bool) { return math.Inf(1), true },
 	}
 }
 
@@ -725,30 +724,8 @@ func TestGoodput(t *testing.T) {
 		}
 		return 1, nil
 	})})
-	if asked != r.Designs-r.Unmapped || r.Best.Design != best || r.Best.Value != 2 || len(r.Within) != 1 {
-		t.Errorf("asked %d times of %d designs, best %+v, %d designs are as good", asked, r.Designs-r.Unmapped, r.Best, len(r.Within))
-	}
-	// designs that the arrivals do not tell from the best one are listed too
-	g.TP, g.TC, g.TR = Range{5, 5}, Range{20, 20}, Range{64, 256}
-	near := served(func(d configs.Design, _ Cycles) (float64, error) { return map[int]float64{64: 1, 128: 2}[d.TR], nil })
-	near.Apart = func(a, b *Served) float64 { return 1.5 * b.Value * a.Value / 2 }
-	if r = sweepOf(t, w, g, Options{Objective: Goodput, Workers: 1, Service: near}); len(r.Within) != 2 || r.Within[0].TR != 128 || r.Within[1].TR != 64 {
-		t.Errorf("as good: %+v", r.Within)
-	}
-	// a state that has the interval but not the values by seed, as older versions wrote it, would shorten the list
-	state := filepath.Join(t.TempDir(), "state.json")
-	for _, bySeed := range [][]float64{{1, 1}, nil} {
-		near.Serve = func(context.Context, configs.Design, Cycles, float64) (Served, error) {
-			return Served{Value: 1, GCI95: new(float64), BySeed: bySeed}, nil
-		}
-		o := Options{Objective: Goodput, Workers: 1, Service: near, State: state}
-		sweepOf(t, w, g, o)
-		if _, err := Sweep(context.Background(), w, g, o); errors.Is(err, ErrState) != (bySeed == nil) {
-			t.Errorf("resumed with goodputs by seed %v: %v", bySeed, err)
-		}
-		if err := os.Remove(state); err != nil {
-			t.Fatal(err)
-		}
+	if asked != r.Designs-r.Unmapped || r.Best.Design != best || r.Best.Value != 2 {
+		t.Errorf("asked %d times of %d designs, best %+v", asked, r.Designs-r.Unmapped, r.Best)
 	}
 	for _, s := range []*Service{
 		served(func(configs.Design, Cycles) (float64, error) { return math.NaN(), nil }),

@@ -95,9 +95,6 @@ func (s *sweep) load() error {
 		return fmt.Errorf("resume %s: %w: %d of %d <T_P, T_C> are done, complete %v", s.o.State, ErrState, st.Next, st.Of, st.Complete)
 	}
 	for i := range st.Found {
-		if v := st.Found[i].Served; s.o.Objective == Goodput && v != nil && v.GCI95 != nil && v.BySeed == nil {
-			return fmt.Errorf("resume %s: %w: point %d has no goodput by seed, as files of older versions; remove it to begin anew", s.o.State, ErrState, i)
-		}
 		for b := range st.Found[i].Cycles {
 			if len(st.Found[i].Cycles[b]) != s.w.Segments {
 				return fmt.Errorf("resume %s: %w: point %d has times of %d segments", s.o.State, ErrState, i, len(st.Found[i].Cycles[b]))

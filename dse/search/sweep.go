@@ -130,7 +130,7 @@ type Result struct {
 
 	Best    Point     `json:"best"`
 	Mapping []Mapping `json:"mapping"`
-	Within  []Point   `json:"within"` // within the band of Best, and for Goodput within Service.Apart; Best is first
+	Within  []Point   `json:"within"` // within the band of Best; Best is first
 	Pareto  []Point   `json:"pareto"` // GOP/s up; latency at B = 1 and DSPs down; empty for Rate and Cheapest
 	Ranks   []Rank    `json:"ranks"`
 
@@ -669,11 +669,7 @@ func (s *sweep) finish() (*Result, error) {
 	}
 	least := s.loosened(r.Best.Value)
 	for i := range s.found {
-		p, apart := &s.found[i], 0.0
-		if s.o.Objective == Goodput && p.Served != nil {
-			apart = s.o.Service.Apart(r.Best.Served, p.Served)
-		}
-		if p.Value+apart >= least && !p.Fails && !p.AtMost {
+		if p := &s.found[i]; p.Value >= least && !p.Fails && !p.AtMost {
 			r.Within = append(r.Within, *p)
 		}
 	}

@@ -177,7 +177,7 @@ func (s *Service) Search() *search.Service {
 	if s.objective != search.Goodput {
 		asked = append(asked, search.Ask("--max-violations", f.MaxViolations))
 	}
-	return &search.Service{Serve: s.serve, Most: s.most, Apart: apart, Asked: asked}
+	return &search.Service{Serve: s.serve, Most: s.most, Asked: asked}
 }
 
 // draw draws the random requests of a seed.
@@ -398,23 +398,8 @@ func (s *Service) At(ctx context.Context, rate float64, ns search.Cycles) (searc
 	var v search.Served
 	v.Violations, v.CI95 = frame.Interval(missed)
 	v.Goodput, v.GCI95 = frame.Interval(good)
-	if len(good) > 1 {
-		v.BySeed = good
-	}
 	v.Holds = v.Upper() <= s.flags.MaxViolations && s.sustains(rate, ns)
 	return v, nil
-}
-
-// apart returns half of the interval of the mean difference between two goodputs.
-func apart(a, b *search.Served) float64 {
-	var differ []float64
-	for i := range min(len(a.BySeed), len(b.BySeed)) {
-		differ = append(differ, a.BySeed[i]-b.BySeed[i])
-	}
-	if _, half := frame.Interval(differ); half != nil {
-		return *half
-	}
-	return 0
 }
 
 func (s *Service) run(ctx context.Context, rate float64, d draw, ns search.Cycles) (engine.Summary, error) {

@@ -174,14 +174,3 @@ func TestIntervals(t *testing.T) {
 		t.Error("no rate lies within its interval: the test shows nothing")
 	}
 }
-
-// Under the same arrivals designs are compared seed by seed: loads that differ much do not hide a small difference.
-func TestApart(t *testing.T) {
-	a, b := &search.Served{BySeed: []float64{10, 30, 50}}, &search.Served{BySeed: []float64{9, 29, 48.9}}
-	if half := apart(a, b); math.Abs(half-0.1434) > 1e-4 {
-		t.Errorf("+-%.4f", half)
-	}
-	if half := apart(&search.Served{Goodput: 10}, &search.Served{Goodput: 9}); half != 0 {
-		t.Errorf("+-%.4f of one seed", half)
-	}
-}

@@ -171,22 +171,12 @@ func (c *sweepCmd) writeCSV(path string, r *search.Result) error {
 	})
 }
 
-// manySeeds is the number of seeds from which the 95 % quantile of Student's t is below 3 (12.7 for two seeds, 4.3 for
-// three, 3.2 for four).
-const manySeeds = 5
-
 // printWithin lists the designs that the law cannot distinguish from the best one.
 func (c *sweepCmd) printWithin(w io.Writer, r *search.Result, doc sweepDoc) {
 	const most = 12
 	tell := "estimates tell"
-	if s := r.Best.Served; s != nil {
+	if r.Best.Served != nil { // the interval of the arrivals is not in it
 		tell = "the estimates of cycles or cost tell, on these arrivals"
-		if n := len(s.BySeed); c.Objective == string(search.Goodput) && n > 1 {
-			tell = fmt.Sprintf("the estimates of cycles and the differences over %d seeds tell", n)
-			if n < manySeeds {
-				tell += " (so few seeds have wide intervals: designs that are much worse may be among them)"
-			}
-		}
 	}
 	if e := resource.Of(doc.Device, r.Best.Design); c.Objective == string(search.Cheapest) && c.Cost == string(search.CostLUT) && e.LUT.Band >= 1 {
 		fmt.Fprintf(w, "\nthe best one's LUTs are %v: nothing says how far that is off, and so not which others are as good:\n", e.LUT)

@@ -93,10 +93,6 @@ func TestSweepGoodput(t *testing.T) {
 	if v := doc["best"].(map[string]any)["value"].(float64); !(v > 0 && v < 4000) {
 		t.Errorf("%g requests in time a second of 2000", v)
 	}
-	// with two seeds the list of designs is not sharp, and the answer says so
-	if code, stdout, stderr = call(append(slices.Delete(args, 1, 2), "--seeds", "1,2")...); code != cli.OK || !strings.Contains(stdout, "as the estimates of cycles and the differences over 2 seeds tell (so few seeds have wide intervals: ") {
-		t.Errorf("exit code %d: %s%s", code, stdout, stderr)
-	}
 }
 
 func TestPaperCommand(t *testing.T) {

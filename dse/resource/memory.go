@@ -8,10 +8,8 @@ import (
 	"github.com/sluice-npu/sluice/boards"
 	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
+	"github.com/sluice-npu/sluice/hw/syn"
 )
-
-// drainBlock is the number of lanes of the drain that share copies of what controls them.
-const drainBlock = 4
 
 // Memory is a group of equal memories of the RTL, each with one write and one read port.
 type Memory struct {
@@ -37,13 +35,7 @@ func Memories(d configs.Design) []Memory {
 	if d.Post {
 		biasLayer = 24
 	}
-	end := 4 // stages of the drain's last part, and one
-	switch {
-	case d.Int8():
-		end = 32
-	case d.Post:
-		end = 8
-	}
+	end := syn.DrainEnd(d)
 	list := []Memory{
 		// pe_array: two halves per PE, two banks per half (acc_half); in int8 two channels per word
 		{accumulators, 4 * chains(d), d.TR / 2, accBits * d.PerDSP(), false},
@@ -69,7 +61,7 @@ func Memories(d configs.Design) []Memory {
 		{"written bursts", d.NAXI, maxOut, beat, true},
 		{"lengths of written bursts", d.NAXI, maxOut, 8, true},
 	}
-	for _, b := range []struct{ lanes, blocks int }{{drainBlock, d.Drain / drainBlock}, {d.Drain % drainBlock, 1}} {
+	for _, b := range []struct{ lanes, blocks int }{{syn.DrainBlock, d.Drain / syn.DrainBlock}, {d.Drain % syn.DrainBlock, 1}} {
 		if b.lanes > 0 && b.blocks > 0 {
 			list = append(list,
 				Memory{"drained words", b.blocks, 8, 1 + log2(biases) + b.lanes*accBits, true},
@@ -85,7 +77,7 @@ func Memories(d configs.Design) []Memory {
 	}
 	if d.Int8() {
 		list = append(list, Memory{"factors", d.Drain, biases, 32, false},
-			Memory{"words at the pool's end", 1, 32, log2(d.Drain+1) + 8*averaged(d), true})
+			Memory{"words at the pool's end", 1, syn.PoolEnd(), log2(d.Drain+1) + 8*averaged(d), true})
 	}
 	if d.Post {
 		list = append(list, Memory{"curve offsets", d.Drain, 2 * abi.CurveSegments, 33, true}, Memory{"curve slopes", d.Drain, 2 * abi.CurveSegments, 16, true})

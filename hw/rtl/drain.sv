@@ -28,7 +28,7 @@ module drain #(
   localparam int unsigned STAGES = (POST != 0) ? 6 : 3,   // of post
   localparam int unsigned READ = 5,                       // from dr_en_o to the queue
   localparam int unsigned QUEUE = 8,                      // at a group a cycle READ + 1 are under way
-  localparam int unsigned END = 1 << $clog2(STAGES + 1),  // of the queue at the end
+  localparam int unsigned END = 1 << $clog2(STAGES + 1),  // of the queue at the end: a word in C and one in each stage
   localparam int unsigned BLOCK = 4,                      // lanes
   localparam int unsigned BLOCKS = (LANES + BLOCK - 1) / BLOCK,
   localparam int unsigned KW = $clog2(2 * abi_pkg::CURVE_WORDS),

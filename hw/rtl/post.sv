@@ -1,8 +1,8 @@
 // Post-processing of LANES words per cycle: y = clamp(sat16(rnd(acc + bias + (res << rs), sh)))
-// with rnd(x, n) = (x + 2^(n-1)) >> n. Latency 3 cycles. All lanes use one layer's
-// shifts and bounds, which are stable from the cycle before its first word on: each block of up to
-// BLOCK lanes has a copy. The adder has 49 bits: 36-bit
-// sums, 32-bit bias, a residual shifted by up to 31, and a rounding constant of up to 2^46.
+// with rnd(x, n) = (x + 2^(n-1)) >> n. Latency 3 cycles. All lanes use one layer's shifts and
+// bounds, of which each block of up to BLOCK lanes has a copy, so they are stable from the cycle
+// before the layer's first word on. The adder has 49 bits: 36-bit sums, 32-bit bias, a residual
+// shifted by up to 31, and a rounding constant of up to 2^46.
 //
 // With POST, three more cycles for one product a lane. t is the word before its clamp:
 //   product_i: y = clamp(sat16(rnd(t * res, rs))); the residual is not added

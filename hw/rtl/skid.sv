@@ -1,6 +1,6 @@
-// Queue behind a pipeline that does not stop: a word comes with valid_i, and whoever sends it knows that there is room. With PASS
-// a word that is taken in its cycle passes; without, it is there a cycle later. Of several side by side, equal and each near its
-// data, every one keeps pointers of its own (level).
+// Queue behind a pipeline that does not stop: it has no ready, since whoever sends a word knows that there is room. With PASS a
+// word can be taken in the cycle in which it comes; without, a cycle later. Equal queues side by side have equal pointers: each
+// keeps its own near its data (level), so that tools do not make one of them.
 module skid #(
   parameter int unsigned WIDTH = 8,
   parameter int unsigned DEPTH = 4,

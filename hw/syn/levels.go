@@ -36,29 +36,56 @@ func LevelBits(d configs.Design, family, top string) int {
 	return n + drainLevels(d, words) + bits.Len(uint(d.NB()-1)) + 1
 }
 
+// DrainBlock is BLOCK of drain and post: so many lanes share copies of what controls them.
+const DrainBlock = 4
+
+// requantStages is CODES of drain and pool in int8: the cycles of requant.
+const requantStages = 26
+
+// drainStages is STAGES of drain.
+func drainStages(d configs.Design) int {
+	switch {
+	case d.Int8() && d.Post:
+		return requantStages + 5
+	case d.Int8():
+		return requantStages
+	case d.Post:
+		return 6
+	}
+	return 3
+}
+
+// DrainEnd is the number of words of a queue at the drain's end.
+func DrainEnd(d configs.Design) int { return skidWords(drainStages(d)) }
+
+// PoolEnd is that of the queue at the pool's end in int8.
+func PoolEnd() int { return skidWords(requantStages) }
+
+// skidWords is the depth of a skid behind so many stages, which holds a word more than they do.
+func skidWords(stages int) int { return 1 << bits.Len(uint(stages)) }
+
 // drainLevels returns the drain's flip-flops of module level. The control has a token and a count. Each block of lanes
 // has a token, the choice of PEs, the pointers of its queues, and the layer's parameters in post or requant.
 func drainLevels(d configs.Design, words int) int {
-	const block = 4
 	queue := func(words int) int { return 2 * (bits.Len(uint(words-1)) + 1) }
 	count, word := bits.Len(uint(d.Drain)), bits.Len(uint(2*words-1))
-	stages, layer := 3, 192
+	layer := 192
 	if d.Post {
-		stages, layer = 6, 307 // the bounds before the curve are constants
+		layer = 307 // the bounds before the curve are constants
 	}
 	n := 0
 	if d.Int8() {
-		stages, layer = 26, 97
+		layer = 97
 		if d.Post {
-			stages, layer = 31, 97+100 // at least: post has more
+			layer += 100 // at least: post has more
 		}
-		n += 2*(d.TC/4) + queue(32) // the order of the sums, and the pool
+		n += 2*(d.TC/4) + queue(PoolEnd()) // the order of the sums, and the pool
 	}
-	end, layers := queue(stages+1), 1
+	end, layers := queue(DrainEnd(d)), 1
 	if d.Depthwise {
 		layers++ // whether the words are sums of the depthwise unit
 	}
-	blocks := (d.Drain + block - 1) / block
+	blocks := (d.Drain + DrainBlock - 1) / DrainBlock
 	return n + 2 + count + end + blocks*(d.TC/d.Drain+word+6+layers+1+queue(8)+1+end+layer)
 }
 

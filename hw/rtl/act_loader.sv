@@ -33,8 +33,8 @@ module act_loader #(
   // layer
   input  logic              layer_valid_i,
   output logic              layer_ready_o,
-  input  logic [1023:0]     layer_desc_i,
-  input  logic [31:0]       layer_fbcb_i,
+  input  abi_pkg::desc_t    layer_desc_i,
+  input  abi_pkg::fbcb_t    layer_fbcb_i,
   input  logic [23:0]       layer_samp_i,
   // reads
   output logic              req_valid_o,
@@ -64,18 +64,15 @@ module act_loader #(
   logic [8:0]     layer_no_q;     // layers taken since the start
   // each unit reads only its part of the descriptor
   /* verilator lint_off UNUSEDSIGNAL */
-  abi_pkg::desc_t d;
-  abi_pkg::fbcb_t f, next_f;
+  abi_pkg::desc_t d, desc_q;
+  abi_pkg::fbcb_t f, fbcb_q;
   logic [23:0]    samp_q;
   /* verilator lint_on UNUSEDSIGNAL */
-  logic [1023:0]  desc_q;
-  logic [31:0]    fbcb_q;
   assign d = desc_q;
   assign f = fbcb_q;
 
   logic               start_q, start_d, kept_go;  // half in which the layer begins
-  assign next_f = layer_fbcb_i;
-  assign start_d = next_f.keep_in && !start_q;
+  assign start_d = layer_fbcb_i.keep_in && !start_q;
   assign kept_go = state_q == StBarrier && f.keep_in && layers_written_i == layer_no_q;
 
   logic [1:0]         busy_q;     // tiles in flight
@@ -90,22 +87,23 @@ module act_loader #(
   logic [15:0]        pix_q;
   logic [EW:0]        dst_i_q, dst_j_q, dst_p_q;
 
-  logic [3:0]  nb;
+  logic [3:0]  nb, rest_1, rest_1_q;
   logic [15:0] nr, nr_q, step_rows, step_rows_q;
   logic        last_i, last_j, last_tile_rows, last_b, few, last_c, last_rows_q, last_b_q, last_c_q;
   logic [15:0] tc, c0_q;
   logic        row_in, whole_row, whole_row_q;
   logic [34:0] row_start, run_off_q, run_off_d;  // in the image no offset is negative; the sum fits
   logic [AW-1:0] run_addr_q;
-  logic [2:0]  i_slot;
+  logic [2:0]  slot_q;              // of the tensor, known a cycle before its row
   logic [23:0] run_elems_q, run_words;
   logic signed [35:0] last_off_q;  // the last offset in a slot at which a run may begin
   logic [OW-1:0] run_skip;
   logic        meta_ready, run_go, out_of_slot_q;
 
-  assign two = f.b_r != b_act_i;
-  assign other = two && !group_q && {1'b0, b0_q} + {1'b0, i_q} + {1'b0, f.b_r} < {1'b0, b_act_i};
-  assign nb = ({1'b0, b0_q} + {1'b0, f.tile_b} > {1'b0, f.b_r}) ? f.b_r - b0_q : f.tile_b;
+  tile_size #(.T_C(T_C)) u_size (
+    .fbcb_i(fbcb_q), .b_act_i, .b0_i(b0_q), .two_o(two), .tc_o(tc), .nb_o(nb), .rest_1_o(rest_1)
+  );
+  assign other = !group_q && i_q < rest_1_q;
   assign nr = (oh0_q + 16'(f.tile_rows) > d.out_h) ? d.out_h - oh0_q : 16'(f.tile_rows);
   // rows times stride without a multiplier: strides are at most 15
   assign step_rows = (d.s_h[0] ? nr : 16'd0) + (d.s_h[1] ? nr << 1 : 16'd0)
@@ -118,15 +116,12 @@ module act_loader #(
   assign last_b = b0_q + nb == f.b_r;
   assign few = (f.tile_b >= f.b_r && {4'b0, f.tile_rows, 1'b0} >= {1'b0, d.out_h})
                || (16'(f.tile_rows) >= d.out_h && {f.tile_b, 1'b0} >= {1'b0, f.b_r});
-  assign tc = (f.k == 2'd1) ? (two ? 16'(T_C) : 16'(2 * T_C))
-                            : ((f.k == 2'd2 || two) ? 16'(T_C / 2) : 16'(T_C));
   assign last_c = !f.order || few || c0_q + tc >= d.out_c;
   assign row_in = (ih_q >= 0) && (ih_q < $signed({2'b0, d.in_h}));
   assign whole_row = d.in_pix == d.in_c;
 
   assign row_start = 35'(d.in_offset) + {1'b0, row_off_q};
   assign run_off_d = (state_q == StRow) ? row_start : run_off_q + 35'({d.in_pix, 1'b0});
-  assign i_slot = 3'(b0_q + i_q + (group_q ? f.b_r : 4'd0));
   assign run_skip = run_addr_q[OW:1];
   assign run_words = run_elems_q + 24'(run_skip);
   assign run_go = state_q == StRun && meta_ready && !out_of_slot_q;
@@ -280,8 +275,10 @@ module act_loader #(
         end
         StHalf: begin
           i_q <= '0;
+          slot_q <= 3'(b0_q);
           j_q <= '0;
           nr_q <= nr;
+          rest_1_q <= rest_1;
           step_rows_q <= step_rows;
           ih_q <= ih0_q;
           row_off_q <= tile_off_q;
@@ -299,7 +296,7 @@ module act_loader #(
         StRow: begin
           run_off_q <= run_off_d;
           out_of_slot_q <= $signed({1'b0, run_off_d}) > last_off_q;
-          run_addr_q <= slot_addr_i[i_slot*AW+:AW] + AW'(row_start);
+          run_addr_q <= slot_addr_i[slot_q*AW+:AW] + AW'(row_start);
           if (j_q == step_rows_q) begin
             next_off_q <= row_off_q;
             next_known_q <= 1'b1;
@@ -329,6 +326,7 @@ module act_loader #(
           state_q <= StRow;
           if (last_j) begin
             group_q <= other;
+            slot_q <= other ? 3'(slot_q + f.b_r[2:0]) : 3'(b0_q + i_q + 4'd1);
             if (other) begin
               j_q <= '0;
               ih_q <= ih0_q;

@@ -3,6 +3,8 @@
 // Promises: commands are split into bursts of at most MAX_BURST beats that never cross 4 KiB and
 // are issued in order; the beats given follow in the order of the commands. An address may be
 // announced (m_awvalid_o) before its data are there, and data may be taken before their address is. Every response is checked.
+// With WITH_DATA a burst is announced when all data before it have been taken from the client and its first beat is offered:
+// for interconnects that let nobody else write between an address and its last beat. Two cycles more a burst.
 //
 // Latency: command to m_awvalid_o one cycle, wb_valid_i to m_wvalid_o one cycle. Throughput: one
 // address and one beat a cycle without bubbles between bursts; up to MAX_OUT bursts are
@@ -19,7 +21,8 @@ module axi_write #(
     parameter int AXI_BYTES = 8,   // bytes of a beat, a power of two 4..128
     parameter int MAX_BURST = 16,  // beats of the longest burst, 1..256
     parameter int MAX_OUT   = 16,  // outstanding bursts, a power of two 2..64
-    parameter bit CUT       = 1'b1 // commands may be longer than a burst, or cross 4 KiB
+    parameter bit CUT       = 1'b1, // commands may be longer than a burst, or cross 4 KiB
+    parameter bit WITH_DATA = 1'b0 // an address waits for its first beat
 ) (
     input  logic                         clk_i,
     input  logic                         rst_ni,
@@ -74,6 +77,7 @@ module axi_write #(
   logic           free_any, move;
   logic [OW:0]    owed_q[4];  // bursts announced and not answered, by epoch
   logic [OW:0]    owed_now;
+  logic [OW:0]    unsent_q;  // bursts whose last beat has not been put into the data channel
   assign owed_now = owed_q[epoch_q];
 
   // The command being split. Addresses count beats.
@@ -87,7 +91,7 @@ module axi_write #(
     if (len_last) len = beats_q;
   end
   logic aw_ready;
-  assign grant = pend_q && !flush_i && !owed_now[OW] && aw_ready;
+  assign grant = pend_q && !flush_i && !owed_now[OW] && aw_ready && (!WITH_DATA || (unsent_q == '0 && wb_valid_i));
   assign cmd_ready_o = !flush_i && (!pend_q || (grant && len_last));
 
   always_ff @(posedge clk_i) begin
@@ -122,7 +126,6 @@ module axi_write #(
   logic [7:0]     ord_len [MAX_OUT];
   logic [31-LB:0] ord_addr[MAX_OUT];
   logic [OW-1:0]  wr_q, data_q, resp_q;
-  logic [OW:0]    unsent_q;  // bursts whose last beat has not been put into the data channel
   logic [7:0]     beat_q;    // beats of the present burst put there
   logic           room, put, put_last, hit;
   assign put_last = beat_q == ord_len[data_q];

@@ -46,8 +46,8 @@ module drain #(
   input  logic [8:0]          layers_written_i,
   input  logic                layer_valid_i,
   output logic                layer_ready_o,
-  input  logic [1023:0]       layer_desc_i,
-  input  logic [31:0]         layer_fbcb_i,
+  input  abi_pkg::desc_t      layer_desc_i,
+  input  abi_pkg::fbcb_t      layer_fbcb_i,
   output logic [8:0]          layers_drained_o,
   // accumulators
   input  logic                done_i,          // pulse: a bank is complete
@@ -91,11 +91,9 @@ module drain #(
   state_e state_q;
 
   /* verilator lint_off UNUSEDSIGNAL */
-  abi_pkg::desc_t d;
-  abi_pkg::fbcb_t f;
+  abi_pkg::desc_t d, desc_q;
+  abi_pkg::fbcb_t f, fbcb_q;
   /* verilator lint_on UNUSEDSIGNAL */
-  logic [1023:0] desc_q;
-  logic [31:0]   fbcb_q;
   assign d = desc_q;
   assign f = fbcb_q;
 
@@ -124,15 +122,11 @@ module drain #(
   logic        two;
   assign half = f.k == 2'd1;
   assign pair = f.k == 2'd2;
-  assign two = f.b_r != b_act_i;
-  assign tc = half ? (two ? 16'(T_C) : 16'(2 * T_C))
-                   : ((pair || two) ? 16'(T_C / 2) : 16'(T_C));
+  tile_size #(.T_C(T_C)) u_size (
+    .fbcb_i(fbcb_q), .b_act_i, .b0_i(b0_q), .two_o(two), .tc_o(tc), .nb_o(nb), .rest_1_o(rest_1)
+  );
 
   logic last_c, last_t, last_b, last_c_q, last_t_q, last_b_q;
-  assign nb = ({1'b0, b0_q} + {1'b0, f.tile_b} > {1'b0, f.b_r}) ? f.b_r - b0_q : f.tile_b;
-  // group 1 may have fewer samples, or none
-  assign rest_1 = ({1'b0, b0_q} + {1'b0, f.b_r} >= {1'b0, b_act_i}) ? 4'd0
-                                                                   : b_act_i - f.b_r - b0_q;
   assign last_c = c_rest_q <= tc_q;
   assign last_t = oh_rest_q <= 16'(f.tile_rows);
   assign last_b = b0_q + nb == f.b_r;

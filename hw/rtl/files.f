@@ -42,6 +42,7 @@ hw/rtl/shift_clamp.sv
 hw/rtl/skid.sv
 hw/rtl/spill.sv
 hw/rtl/stripe_cut.sv
+hw/rtl/tile_size.sv
 hw/rtl/weight_feed.sv
 hw/rtl/weight_fetch.sv
 hw/rtl/weight_ring.sv

@@ -20,8 +20,8 @@ module gemm_seq #(
   input  logic [8:0]     layers_written_i,
   input  logic           layer_valid_i,
   output logic           layer_ready_o,
-  input  logic [1023:0]  layer_desc_i,
-  input  logic [31:0]    layer_fbcb_i,
+  input  abi_pkg::desc_t layer_desc_i,
+  input  abi_pkg::fbcb_t layer_fbcb_i,
   input  logic [23:0]    layer_samp_i,
   // activations
   input  logic [63:0]    avail_i,
@@ -51,24 +51,20 @@ module gemm_seq #(
   state_e state_q, state_d;
 
   /* verilator lint_off UNUSEDSIGNAL */
-  abi_pkg::desc_t d, next_d;
-  abi_pkg::fbcb_t f, next_f;
+  abi_pkg::desc_t d, desc_q;
+  abi_pkg::fbcb_t f, fbcb_q;
   logic [23:0]    samp_q;
   /* verilator lint_on UNUSEDSIGNAL */
   logic [8:0]    layer_no_q;     // layers taken since the start
-  logic [1023:0] desc_q;
-  logic [31:0]   fbcb_q;
   assign d = desc_q;
   assign f = fbcb_q;
 
   // A kept tensor (KEEP_IN) is in the half that the previous layer did not read, without padding:
   // its element 0 is PAD_T rows above it.
-  assign next_d = layer_desc_i;
   logic           start_q, start_d;
   logic [EW-1:0]  base_q;
   logic [7:0]     above_q;       // rows by which base_q still has to move up
-  assign next_f = layer_fbcb_i;
-  assign start_d = next_f.keep_in && !start_q;
+  assign start_d = layer_fbcb_i.keep_in && !start_q;
 
   // tile
   logic [3:0]         b0_q, nb, nb_q;
@@ -101,19 +97,15 @@ module gemm_seq #(
   logic        half, pair, two, two_q;
   logic [5:0]  lanes_k, depth;
   logic [15:0] tc, tc_q;
+  logic [3:0]  rest_1, rest_1_q;
+  logic        other_q;               // a sample of group 1 goes with this one
   assign half = f.k == 2'd1;
   assign pair = f.k == 2'd2;
-  assign two = f.b_r != b_act_i;
+  tile_size #(.T_C(T_C)) u_size (
+    .fbcb_i(fbcb_q), .b_act_i, .b0_i(b0_q), .two_o(two), .tc_o(tc), .nb_o(nb), .rest_1_o(rest_1)
+  );
   assign lanes_k = half ? 6'(FH) : (pair ? 6'(2 * T_P) : 6'(T_P));
   assign depth = half ? 6'(T_P - FH + 3) : (pair ? 6'(2 * T_P + 3) : 6'(T_P + 3));
-  assign tc = half ? (two ? 16'(T_C) : 16'(2 * T_C))
-                   : ((pair || two) ? 16'(T_C / 2) : 16'(T_C));
-  // the sample of group 1 that goes with this one; that group may have fewer, or none
-  logic [3:0] rest_1, rest_1_q;
-  logic       other_q;
-  assign rest_1 = ({1'b0, b0_q} + {1'b0, f.b_r} >= {1'b0, b_act_i}) ? 4'd0 : b_act_i - f.b_r - b0_q;
-
-  assign nb = ({1'b0, b0_q} + {1'b0, f.tile_b} > {1'b0, f.b_r}) ? f.b_r - b0_q : f.tile_b;
   assign nr = (oh0_q + 16'(f.tile_rows) > d.out_h) ? d.out_h - oh0_q : 16'(f.tile_rows);
   assign ih_tile_d = (oh0_q == '0) ? -$signed({10'b0, d.pad_t}) : ih_tile_q;
   assign step_rows = (d.s_h[0] ? nr : 16'd0) + (d.s_h[1] ? nr << 1 : 16'd0)
@@ -268,7 +260,7 @@ module gemm_seq #(
       base_q <= '0;
       above_q <= '0;
       // not for pools: these may be written before that many cycles have passed
-      if (layer_valid_i && next_f.keep_in && next_d.op == abi_pkg::OP_GEMM) above_q <= next_d.pad_t;
+      if (layer_valid_i && layer_fbcb_i.keep_in && layer_desc_i.op == abi_pkg::OP_GEMM) above_q <= layer_desc_i.pad_t;
     end
     if (in_barrier) begin
       tc_q <= tc;

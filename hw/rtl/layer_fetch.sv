@@ -50,8 +50,8 @@ module layer_fetch #(
   // the layer, offered to each unit until it takes it
   output logic [UNITS-1:0]   layer_valid_o,
   input  logic [UNITS-1:0]   layer_ready_i,
-  output logic [1023:0]      layer_desc_o,
-  output logic [31:0]        layer_fbcb_o,
+  output abi_pkg::desc_t     layer_desc_o,
+  output abi_pkg::fbcb_t     layer_fbcb_o,
   output logic [7:0]         layer_index_o,
   output logic               layer_last_o,
   output logic [23:0]        layer_samp_o,   // elements of one sample of a row tile on chip

@@ -24,6 +24,7 @@ module npu_core #(
   parameter int unsigned POST        = 0,        // curves and products (post), a residual of one pixel
   parameter int unsigned FOLD        = 0,        // banks of the activation buffer folded (ram_fold)
   parameter int unsigned SPLIT       = 1024,     // words of the smallest part of a bank in parts (ram_deep)
+  parameter int unsigned AW_WITH_DATA = 0,       // a write's address waits for its first beat (axi_write)
   parameter int unsigned CELLS       = 0,        // chains and folded banks in the vendor's cells: 1 of series 7, 2 of UltraScale+
   localparam int unsigned AW = abi_pkg::ADDR_BITS,
   localparam int unsigned BM = abi_pkg::B_MAX,
@@ -181,7 +182,8 @@ module npu_core #(
   );
 
   write_ports #(
-    .N_AXI(N_AXI), .AXI_BYTES(AXI_BYTES), .LANES(LANES), .MAX_BURST(MAX_BURST), .STRIPE(STRIPE)
+    .N_AXI(N_AXI), .AXI_BYTES(AXI_BYTES), .LANES(LANES), .MAX_BURST(MAX_BURST), .STRIPE(STRIPE),
+    .AW_WITH_DATA(AW_WITH_DATA)
   ) u_write (
     .clk_i,
     .rst_ni,
@@ -210,8 +212,8 @@ module npu_core #(
   // takers: 0 act_loader, 1 weight_fetch, 2 weight_feed, 3 gemm_seq, 4 pool_seq, 5 drain,
   // 6 output runs, 7 residual
   logic [UNITS-1:0] l_valid;
-  logic [1023:0]    l_desc;
-  logic [31:0]      l_fbcb;
+  abi_pkg::desc_t   l_desc;
+  abi_pkg::fbcb_t   l_fbcb;
   logic [23:0]      l_samp;
   logic [BM*AW-1:0] slot_addr;
   logic [7:0]       l_index_unused;

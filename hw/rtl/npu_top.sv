@@ -20,6 +20,7 @@ module npu_top #(
   parameter int unsigned CELLS       = 0,        // chains and folded banks in the vendor's cells: 1 of series 7, 2 of UltraScale+
   parameter int unsigned FOLD        = 0,        // the activation buffer's banks folded, for UltraScale+ URAMs (ram_fold)
   parameter int unsigned SPLIT       = 1024,     // words of the smallest part of a bank in parts (ram_deep)
+  parameter int unsigned AW_WITH_DATA = 0,       // a write's address waits for its first beat (axi_write)
   parameter int unsigned ADDR_BITS   = abi_pkg::ADDR_BITS,  // of an address that the driver may give, 32..40
   parameter int unsigned QUIET       = 0,        // refused register accesses answer OKAY (ACCESS shows them)
   parameter logic [63:0] DESIGN_HASH = 64'h0,
@@ -152,7 +153,8 @@ module npu_top #(
   npu_core #(
     .T_R(T_R), .T_P(T_P), .T_C(T_C), .N_AXI(N_AXI), .AXI_BYTES(AXI_BYTES), .MAX_BURST(MAX_BURST), .W_LOAD(W_LOAD),
     .DRAIN(DRAIN), .ABUF_WORDS(ABUF_WORDS), .WRING_BEATS(WRING_BEATS), .C_MAX(C_MAX), .STUB(STUB),
-    .STACK(STACK), .FLUID(FLUID), .POST(POST), .DEPTHWISE(DEPTHWISE), .CELLS(CELLS), .FOLD(FOLD), .SPLIT(SPLIT)
+    .STACK(STACK), .FLUID(FLUID), .POST(POST), .DEPTHWISE(DEPTHWISE), .CELLS(CELLS), .FOLD(FOLD), .SPLIT(SPLIT),
+    .AW_WITH_DATA(AW_WITH_DATA)
   ) u_core (
     .clk_i,
     .rst_ni,

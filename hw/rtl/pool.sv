@@ -46,6 +46,7 @@ module pool #(
 );
   localparam int unsigned NARROW = (MULS < OUT) ? MULS : OUT;   // words an average gives in a cycle
   localparam int unsigned WIDE = MULS / 2;
+  localparam int unsigned BLOCK = 4;                            // lanes that share a copy of what a layer sets
   localparam int unsigned LOW = 17;                             // bits of a sum in the lower of two products
   if (OUT > NB || OUT < WIDE || MULS % 2 != 0 || OUT % 2 != 0) begin : gen_bad
     $fatal(1, "pool: MULS / 2 <= OUT <= NB, both even");
@@ -63,17 +64,24 @@ module pool #(
   logic [LB:0]        chan_q;
   logic [7:0]         taps_q;
   logic [GW-1:0]      group_q;
+  logic [NB-1:0]      avg;                          // avg_i, stable before a layer's first tap
+  for (genvar n = 0; n < NB; n += BLOCK) begin : gen_block
+    localparam int unsigned N = (n + BLOCK > NB) ? NB - n : BLOCK;
+    logic one;
+    level #(.WIDTH(1)) u_level (.clk_i, .d_i(avg_i), .q_o(one));
+    assign avg[n+:N] = {N{one}};
+  end
   for (genvar i = 0; i < NB; i++) begin : gen_lane
     logic signed [SUM-1:0] x, a, two;
     logic signed [COL:0]   col, one, both;
     assign x = SUM'($signed(data_i[i*16+:16]));
     assign a = $signed(acc_q[i*SUM+:SUM]);
-    assign acc_d[i*SUM+:SUM] = first_i ? x : (avg_i ? a + x : ((x > a) ? x : a));
+    assign acc_d[i*SUM+:SUM] = first_i ? x : (avg[i] ? a + x : ((x > a) ? x : a));
     assign two = SUM'($signed(kept_q[i*KEPT+:COL+1]));
-    assign win[i*SUM+:SUM] = avg_i ? a + two : ((two > a) ? two : a);
+    assign win[i*SUM+:SUM] = avg[i] ? a + two : ((two > a) ? two : a);
     assign col = (COL + 1)'($signed(acc_q[i*SUM+:COL]));
     assign one = (COL + 1)'($signed(kept_q[i*KEPT+COL+1+:COL]));
-    assign both = avg_i ? col + one : ((one > col) ? one : col);
+    assign both = avg[i] ? col + one : ((one > col) ? one : col);
     assign kept_d[i*KEPT+:KEPT] = {col[COL-1:0], both};
   end
 
@@ -91,8 +99,8 @@ module pool #(
       group_q <= group_i;
       // if there is no column to combine with: zero, or the smallest value
       for (int unsigned i = 0; i < NB; i++) begin
-        kept_q[i*KEPT+:COL+1] <= cols_i[0] ? kept[i*KEPT+:COL+1] : {!avg_i, {COL{1'b0}}};
-        kept_q[i*KEPT+COL+1+:COL] <= cols_i[1] ? kept[i*KEPT+COL+1+:COL] : {!avg_i, {(COL - 1) {1'b0}}};
+        kept_q[i*KEPT+:COL+1] <= cols_i[0] ? kept[i*KEPT+:COL+1] : {!avg[i], {COL{1'b0}}};
+        kept_q[i*KEPT+COL+1+:COL] <= cols_i[1] ? kept[i*KEPT+COL+1+:COL] : {!avg[i], {(COL - 1) {1'b0}}};
       end
     end
     if (!rst_ni) begin
@@ -169,13 +177,21 @@ module pool #(
   logic [(STAGES+1)*CW-1:0] c_q;
   logic [STAGES:0]     v_q;
   logic signed [47:0] half;
-  logic [5:0]         sh;
+  logic [5:0]         sh, sh_q;
+  logic [OUT*6-1:0]   shs;
   logic signed [48:0] low, high;
   assign half = 48'sd1 <<< (shift_i - 6'd1);
   assign en = ready_i || !v_q[STAGES];
   // the shift and bounds of a layer are stable long before its first result
   assign sh = avg_i ? shift_i : 6'd0;
-  clamp_bounds #(.W(48)) u_bounds (.clk_i, .sh_i(sh), .lo_i(lo_i), .hi_i(hi_i), .low_o(low), .high_o(high));
+  level #(.WIDTH(6)) u_sh (.clk_i, .d_i(sh), .q_o(sh_q));
+  for (genvar n = 0; n < OUT; n += BLOCK) begin : gen_shift
+    localparam int unsigned N = (n + BLOCK > OUT) ? OUT - n : BLOCK;
+    logic [5:0] one;
+    level #(.WIDTH(6)) u_level (.clk_i, .d_i(sh), .q_o(one));
+    assign shs[n*6+:N*6] = {N{one}};
+  end
+  clamp_bounds #(.W(48)) u_bounds (.clk_i, .sh_i(sh_q), .lo_i(lo_i), .hi_i(hi_i), .low_o(low), .high_o(high));
 
   for (genvar m = 0; m < MULS; m++) begin : gen_mul
     // word m, or the lower or upper part of word m / 2
@@ -215,12 +231,12 @@ module pool #(
       end else begin : gen_one
         assign two = '0;
       end
-      assign full = !avg_i ? word : (wide_i ? two : one) + half;
+      assign full = !avg[i] ? word : (wide_i ? two : one) + half;
     end else begin : gen_pass
       assign full = word;
     end
     shift_clamp #(.W(48)) u_clamp (
-      .x_i(s4_q[i*48+:48]), .sh_i(sh), .lo_i(lo_i), .hi_i(hi_i), .low_i(low), .high_i(high), .y_o(y)
+      .x_i(s4_q[i*48+:48]), .sh_i(shs[i*6+:6]), .lo_i(lo_i), .hi_i(hi_i), .low_i(low), .high_i(high), .y_o(y)
     );
     always_ff @(posedge clk_i) begin
       if (en) begin

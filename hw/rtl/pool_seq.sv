@@ -24,8 +24,8 @@ module pool_seq #(
   input  logic [8:0]     layers_written_i,
   input  logic           layer_valid_i,
   output logic           layer_ready_o,
-  input  logic [1023:0]  layer_desc_i,
-  input  logic [31:0]    layer_fbcb_i,
+  input  abi_pkg::desc_t layer_desc_i,
+  input  abi_pkg::fbcb_t layer_fbcb_i,
   input  logic [23:0]    layer_samp_i,
   input  logic [8:0]     bias_layers_i,  // layers whose tables are in place
   input  logic [31:0]    avail_i,        // of group 0
@@ -58,13 +58,11 @@ module pool_seq #(
   state_e state_q;
 
   /* verilator lint_off UNUSEDSIGNAL */
-  abi_pkg::desc_t d, next_d;
-  abi_pkg::fbcb_t f, next_f;
+  abi_pkg::desc_t d, desc_q;
+  abi_pkg::fbcb_t f, fbcb_q;
   logic [23:0]    samp_q;
   /* verilator lint_on UNUSEDSIGNAL */
   logic [8:0]    layer_no_q;     // layers taken since the start
-  logic [1023:0] desc_q;
-  logic [31:0]   fbcb_q;
   assign d = desc_q;
   assign f = fbcb_q;
 
@@ -72,9 +70,7 @@ module pool_seq #(
   logic           start_q, start_d;
   logic [EW-1:0]  base_q;
   logic [7:0]     above_q;
-  assign next_d = layer_desc_i;
-  assign next_f = layer_fbcb_i;
-  assign start_d = next_f.keep_in && !start_q;
+  assign start_d = layer_fbcb_i.keep_in && !start_q;
 
   logic [3:0]         b0_q, nb, nb_q, i_q;
   logic [15:0]        oh0_q, nr, nr_q, step_rows, step_rows_q, n_j, c0_q, rest_c_q;
@@ -201,7 +197,7 @@ module pool_seq #(
           above_q <= '0;
           if (layer_valid_i) begin
             start_q <= start_d;
-            if (next_f.keep_in) above_q <= next_d.pad_t;
+            if (layer_fbcb_i.keep_in) above_q <= layer_desc_i.pad_t;
             state_q <= StBarrier;
           end
         end

@@ -22,8 +22,8 @@ module run_gen #(
   input  logic [31:0]      slot_stride_i,
   input  logic             layer_valid_i,
   output logic             layer_ready_o,
-  input  logic [1023:0]    layer_desc_i,
-  input  logic [31:0]      layer_fbcb_i,
+  input  abi_pkg::desc_t   layer_desc_i,
+  input  abi_pkg::fbcb_t   layer_fbcb_i,
   output logic             run_valid_o,
   input  logic             run_ready_i,
   output logic [AW-1:0]    run_addr_o,
@@ -41,18 +41,15 @@ module run_gen #(
   state_e state_q;
 
   /* verilator lint_off UNUSEDSIGNAL */
-  abi_pkg::desc_t d;
-  abi_pkg::fbcb_t f, next_f;
+  abi_pkg::desc_t d, desc_q;
+  abi_pkg::fbcb_t f, fbcb_q;
   /* verilator lint_on UNUSEDSIGNAL */
-  logic [1023:0] desc_q;
-  logic [31:0]   fbcb_q;
   assign d = desc_q;
   assign f = fbcb_q;
 
   logic           start_q, start_d;      // half in which the layer's input lies
   logic [31:0]    samp_off_q;
-  assign next_f = layer_fbcb_i;
-  assign start_d = next_f.keep_in && !start_q;
+  assign start_d = layer_fbcb_i.keep_in && !start_q;
 
   logic [31:0] base, row_bytes;
   logic [15:0] pix;
@@ -77,14 +74,10 @@ module run_gen #(
 
   assign is_pool = d.op != abi_pkg::OP_GEMM;  // or like one
   assign dw = DEPTHWISE != 0 && d.op == abi_pkg::OP_DEPTHWISE;  // drain's words
-  assign tc = (f.k == 2'd1) ? (two ? 16'(T_C) : 16'(2 * T_C))
-                            : ((f.k == 2'd2 || two) ? 16'(T_C / 2) : 16'(T_C));
-  assign two = f.b_r != b_act_i;
+  tile_size #(.T_C(T_C)) u_size (
+    .fbcb_i(fbcb_q), .b_act_i, .b0_i(b0_q), .two_o(two), .tc_o(tc), .nb_o(nb), .rest_1_o(rest_1)
+  );
   assign one_c = is_pool || d.out_c <= tc;
-  assign nb = ({1'b0, b0_q} + {1'b0, f.tile_b} > {1'b0, f.b_r}) ? f.b_r - b0_q : f.tile_b;
-  // group 1 may have fewer samples, or none
-  assign rest_1 = ({1'b0, b0_q} + {1'b0, f.b_r} >= {1'b0, b_act_i}) ? 4'd0
-                                                                   : b_act_i - f.b_r - b0_q;
   assign last_c = one_c_q || c_rest_q <= tc_q;
   assign last_t = oh_rest_q <= 16'(f.tile_rows);
   assign last_b = b0_q + nb == f.b_r;

@@ -31,8 +31,8 @@ module weight_feed #(
   input  logic [3:0]               b_act_i,
   input  logic                     layer_valid_i,
   output logic                     layer_ready_o,
-  input  logic [1023:0]            layer_desc_i,
-  input  logic [31:0]              layer_fbcb_i,
+  input  abi_pkg::desc_t           layer_desc_i,
+  input  abi_pkg::fbcb_t           layer_fbcb_i,
   input  logic                     ring_valid_i,
   output logic                     ring_ready_o,
   input  logic [AXI_BYTES*8-1:0]   ring_data_i,
@@ -71,11 +71,9 @@ module weight_feed #(
   state_e state_q;
 
   /* verilator lint_off UNUSEDSIGNAL */
-  abi_pkg::desc_t d;
-  abi_pkg::fbcb_t f;
+  abi_pkg::desc_t d, desc_q;
+  abi_pkg::fbcb_t f, fbcb_q;
   /* verilator lint_on UNUSEDSIGNAL */
-  logic [1023:0] desc_q;
-  logic [31:0]   fbcb_q;
   assign d = desc_q;
   assign f = fbcb_q;
 
@@ -102,6 +100,7 @@ module weight_feed #(
 
   // depending on k and s: vectors (a PE's words) of a pass, and how many are read at a time
   logic        half, pair, two, two_q, odd, odd_q;
+  logic [3:0]  nb, rest_1;
   logic [15:0] tc, tc_q, nv, nv_q;
   logic [15:0] pe_left_q, pe_left_d;     // vectors of the pass that the next load and those behind it take
   logic [LW-1:0] at_once, at_once_q, next_load;
@@ -110,10 +109,10 @@ module weight_feed #(
   logic [5:0]  lanes, lanes_q;
   assign half = f.k == 2'd1;
   assign pair = f.k == 2'd2;
-  assign two = f.b_r != b_act_i;
+  tile_size #(.T_C(T_C)) u_size (
+    .fbcb_i(fbcb_q), .b_act_i, .b0_i(b0_q), .two_o(two), .tc_o(tc), .nb_o(nb), .rest_1_o(rest_1)
+  );
   assign lanes = half ? 6'(FH) : (pair ? 6'(2 * T_P) : 6'(T_P));
-  assign tc = half ? (two ? 16'(T_C) : 16'(2 * T_C))
-                   : ((pair || two) ? 16'(T_C / 2) : 16'(T_C));
   assign nch = (c_rest_q > tc_q) ? tc_q : c_rest_q;
   assign nv = half ? (nch + 16'd1) >> 1 : (pair ? nch << 1 : nch);
   assign odd = half && nch[0];            // the last PE has one channel only
@@ -176,9 +175,12 @@ module weight_feed #(
   logic [OUT_REG-1:0]       load_q;
   logic [OUT_REG*LOAD-1:0]  loads_q;
   for (genvar i = 0; i < W_LOAD; i++) begin : gen_slot
-    // PE i of the group takes vector i, or with s = 2 vector i / 2
-    assign w[i*T_P*16+:T_P*16] = half ? (two_q ? words[(i/2)*2*FH*16+:T_P*16] : words[i*2*FH*16+:T_P*16])
-                                      : (two_q ? words[(i/2)*T_P*16+:T_P*16] : words[i*T_P*16+:T_P*16]);
+    // PE i of the group takes vector i, or with s = 2 vector i / 2; a layer's values for these words alone, the first of
+    // which goes two cycles after StPass
+    logic by_half, by_two;
+    level #(.WIDTH(2)) u_level (.clk_i, .d_i({half, two_q}), .q_o({by_half, by_two}));
+    assign w[i*T_P*16+:T_P*16] = by_half ? (by_two ? words[(i/2)*2*FH*16+:T_P*16] : words[i*2*FH*16+:T_P*16])
+                                         : (by_two ? words[(i/2)*T_P*16+:T_P*16] : words[i*T_P*16+:T_P*16]);
   end
   always_ff @(posedge clk_i) begin
     load_q <= rst_ni ? OUT_REG'({load_q, state_q == StLoad && pop}) : '0;
@@ -296,5 +298,5 @@ module weight_feed #(
   end
 
   logic unused;
-  assign unused = ^words;  // where W_LOAD * T_P < 8 the upper ones are pads only
+  assign unused = ^{words, nb, rest_1};  // where W_LOAD * T_P < 8 the upper ones are pads only
 endmodule

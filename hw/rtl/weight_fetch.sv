@@ -28,8 +28,8 @@ module weight_fetch #(
   input  logic [AW-1:0]          weight_base_i,
   input  logic                   layer_valid_i,
   output logic                   layer_ready_o,
-  input  logic [1023:0]          layer_desc_i,
-  input  logic [31:0]            layer_fbcb_i,
+  input  abi_pkg::desc_t         layer_desc_i,
+  input  abi_pkg::fbcb_t         layer_fbcb_i,
   output logic                   req_valid_o,
   input  logic                   req_ready_i,
   output logic [AW-1:0]          req_addr_o,
@@ -73,11 +73,9 @@ module weight_fetch #(
   state_e state_q;
 
   /* verilator lint_off UNUSEDSIGNAL */
-  abi_pkg::desc_t d;
-  abi_pkg::fbcb_t f;
+  abi_pkg::desc_t d, desc_q;
+  abi_pkg::fbcb_t f, fbcb_q;
   /* verilator lint_on UNUSEDSIGNAL */
-  logic [1023:0] desc_q;
-  logic [31:0]   fbcb_q;
   assign d = desc_q;
   assign f = fbcb_q;
 

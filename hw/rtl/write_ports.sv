@@ -11,6 +11,7 @@ module write_ports #(
   parameter int unsigned LANES     = 2,
   parameter int unsigned MAX_BURST = 16,
   parameter int unsigned STRIPE    = 16,  // beats, a power of two from LANES to MAX_BURST
+  parameter int unsigned AW_WITH_DATA = 0,  // axi_write's WITH_DATA
   localparam int unsigned AW = abi_pkg::ADDR_BITS,
   localparam int unsigned DW = AXI_BYTES * 8,
   localparam int unsigned WW = LANES * DW,
@@ -53,7 +54,7 @@ module write_ports #(
 );
   if (N_AXI == 1) begin : gen_one
     if (LANES != 1) $error("write_ports: one port has one lane");
-    axi_write #(.AXI_BYTES(AXI_BYTES), .MAX_BURST(MAX_BURST)) u_port (
+    axi_write #(.AXI_BYTES(AXI_BYTES), .MAX_BURST(MAX_BURST), .WITH_DATA(AW_WITH_DATA != 0)) u_port (
       .clk_i, .rst_ni, .flush_i, .idle_o,
       .cmd_valid_i, .cmd_ready_o, .cmd_addr_i, .cmd_beats_i,
       .wb_valid_i, .wb_ready_o, .wb_data_i, .wb_strb_i,
@@ -155,7 +156,7 @@ module write_ports #(
                        + ((grant && sel[p]) ? OWE'(len) : '0);
         end
       end
-      axi_write #(.AXI_BYTES(AXI_BYTES), .MAX_BURST(MAX_BURST), .MAX_OUT(MAX_OUT), .CUT(1'b0)) u_port (
+      axi_write #(.AXI_BYTES(AXI_BYTES), .MAX_BURST(MAX_BURST), .WITH_DATA(AW_WITH_DATA != 0), .MAX_OUT(MAX_OUT), .CUT(1'b0)) u_port (
         .clk_i,
         .rst_ni,
         .flush_i,

@@ -11,7 +11,7 @@ import (
 
 // LevelBits returns the number of flip-flops of module level in a top. The two levels before the array hold operands,
 // swaps, weights with their loads, and tokens: once for the array, and once for each of its groups. npu_top also has
-// the drain's, and the turn of a window.
+// the drain's, the pool's, k and s of a loaded PE's words, and the turn of a window.
 func LevelBits(d configs.Design, family, top string) int {
 	row := bits.Len(uint(d.TR-1)) + 1 // bits of a token: enable, bank, row of a half
 	copied, chains, group, words := 2*d.TP*17+d.WLoad*d.TP*16+4*row+8, d.TC, 16, d.CMax/d.Drain
@@ -33,10 +33,19 @@ func LevelBits(d configs.Design, family, top string) int {
 	if top != "npu_top" {
 		return n
 	}
-	return n + drainLevels(d, words) + bits.Len(uint(d.NB()-1)) + 1
+	return n + drainLevels(d, words) + poolLevels(d) + 2*d.WLoad + bits.Len(uint(d.NB()-1)) + 1
 }
 
-// DrainBlock is BLOCK of drain and post: so many lanes share copies of what controls them.
+// poolLevels returns the pool's: average or maximum, and in int16 the shift and once more for the bounds.
+func poolLevels(d configs.Design) int {
+	blocks := func(lanes int) int { return (lanes + DrainBlock - 1) / DrainBlock }
+	if d.Int8() {
+		return blocks(d.NB())
+	}
+	return blocks(d.NB()) + 6*(1+blocks(d.Drain))
+}
+
+// DrainBlock is BLOCK of drain, post and pool: so many lanes share copies of what controls them.
 const DrainBlock = 4
 
 // requantStages is CODES of drain and pool in int8: the cycles of requant.

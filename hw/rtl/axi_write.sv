@@ -4,7 +4,7 @@
 // are issued in order; the beats given follow in the order of the commands. An address may be
 // announced (m_awvalid_o) before its data are there, and data may be taken before their address is. Every response is checked.
 // With WITH_DATA a burst is announced when all data before it have been taken from the client and its first beat is offered:
-// for interconnects that let nobody else write between an address and its last beat. Two cycles more a burst.
+// for interconnects that let nobody else write between an address and its last beat. A cycle more a burst.
 //
 // Latency: command to m_awvalid_o one cycle, wb_valid_i to m_wvalid_o one cycle. Throughput: one
 // address and one beat a cycle without bubbles between bursts; up to MAX_OUT bursts are

@@ -1,14 +1,15 @@
 // What holds of axi_write on AXI4 whatever comes: what is offered stays until it is taken; no burst crosses 4 KiB or is longer
 // than MAX_BURST; the bursts of a command follow each other and are as long as it is; data have the last beat where their
 // burst's address says, under its ID, and are the beats that the client gave, each once and in order; a flush's own beats write
-// nothing; errors are passed on, but not in a flush, nor later those of bursts from before it. Assumed: the slave answers
-// what it has wholly taken or never; a command has beats and, with CUT = 0, fits a burst; a flush lasts until idle.
+// nothing; with WITH_DATA no burst is announced before its first beat, nor while another lacks one; errors are passed on, but
+// not in a flush, nor later those of bursts from before it. Assumed: the slave answers what it has wholly taken or never; a command has beats and, with CUT = 0, fits a burst; a flush lasts until idle.
 // "Of one, any" is a choice of the solver's.
 module axi_write_props #(
   parameter int AXI_BYTES = 8,
   parameter int MAX_BURST = 2,
   parameter int MAX_OUT = 2,
   parameter bit CUT = 1'b1,
+  parameter bit WITH_DATA = 1'b0,
   localparam int LB = $clog2(AXI_BYTES),
   localparam int PAGE = 4096 / AXI_BYTES  // beats
 ) (
@@ -37,7 +38,7 @@ module axi_write_props #(
   assign bit_in = {wb_data[one], wb_strb[one[LB+2:3]]};
   assign bit_out = {wdata[one], wstrb[one[LB+2:3]]};
   always_ff @(posedge clk) if (!begun) one <= any;
-  axi_write #(.AXI_BYTES(AXI_BYTES), .MAX_BURST(MAX_BURST), .MAX_OUT(MAX_OUT), .CUT(CUT)) u_write (
+  axi_write #(.AXI_BYTES(AXI_BYTES), .MAX_BURST(MAX_BURST), .MAX_OUT(MAX_OUT), .CUT(CUT), .WITH_DATA(WITH_DATA)) u_write (
     .clk_i(clk), .rst_ni(begun), .flush_i(flush), .idle_o(idle),
     .cmd_valid_i(cmd_valid), .cmd_ready_o(cmd_ready), .cmd_addr_i(cmd_addr), .cmd_beats_i(cmd_beats),
     .wb_valid_i(wb_valid), .wb_ready_o(wb_ready), .wb_data_i(wb_data), .wb_strb_i(wb_strb),
@@ -52,6 +53,11 @@ module axi_write_props #(
   (* hierconn *) wire \u_write.u_w.full_q ;
   (* hierconn *) wire [9*AXI_BYTES:0] \u_write.u_w.next_q ;
   (* hierconn *) wire [1:0] \u_write.unsent_q ;
+  (* hierconn *) wire \u_write.put ;
+  (* hierconn *) wire \u_write.put_last ;
+  (* hierconn *) wire \u_write.wr_q ;
+  (* hierconn *) wire \u_write.data_q ;
+  (* hierconn *) wire [7:0] \u_write.beat_q ;
   (* hierconn *) wire [1:0] \u_write.owed_q[0] ;
   (* hierconn *) wire [1:0] \u_write.owed_q[1] ;
   (* hierconn *) wire [1:0] \u_write.owed_q[2] ;
@@ -64,6 +70,7 @@ module axi_write_props #(
   logic [12:0] cmd_end;
   logic [13-LB:0] at;  // the low bits: what is above has the same registers
   logic [15:0] left;
+  logic [1:0] lacks;  // beats of the granted burst that are still to come; with WITH_DATA it is one burst, here of two beats at most
   assign cmd = cmd_valid && cmd_ready;
   assign beat = wb_valid && wb_ready;
   assign grant = \u_write.grant ;
@@ -72,6 +79,7 @@ module axi_write_props #(
     if (grant) {at, left} <= {at + (14 - LB)'(\u_write.len ), left - \u_write.len };
     if (cmd) {at, left} <= {cmd_addr[13:LB], cmd_beats};
     if (!begun || flush) left <= '0;
+    lacks <= begun ? lacks + (grant ? 2'(\u_write.len ) : '0) - 2'(\u_write.put ) : '0;
   end
 
   // ---- the bursts that stand on the bus or were taken: those with data to come; of one, any, what its address said
@@ -149,6 +157,8 @@ module axi_write_props #(
     if (begun) begin
       i_owed: assert (owed_as_seen);
       i_open: assert (open + 3'(burst) + 3'(\u_write.u_aw.full_q ) == inside_l);
+      i_lacks: assert (!WITH_DATA || (\u_write.unsent_q == '0 ? lacks == '0 && \u_write.wr_q == \u_write.data_q && \u_write.beat_q == '0
+        : \u_write.unsent_q == 2'd1 && lacks != '0 && (lacks == 2'd1) == \u_write.put_last && \u_write.wr_q != \u_write.data_q ));
       i_given: assert (given <= 2'(wvalid) + 2'(full_w) && (!full_w || given == 2'd2 || (!bit_next[0] && flush)));
       if (held) i_held: assert (before < given && (before == '0 || bit_next == bit_held));
       if (mine) i_mine: assert (ahead < open && want < 8'(MAX_BURST) && done <= want);
@@ -165,6 +175,7 @@ module axi_write_props #(
         a_long: assert (awlen < 8'(MAX_BURST));
       end
       if (grant) a_follow: assert (\u_write.addr_q [13-LB:0] == at && \u_write.len <= left && \u_write.len != '0);
+      if (grant && WITH_DATA) a_with_data: assert (wb_valid && lacks == '0);
       if (cmd) a_whole: assert (left == (grant ? \u_write.len : '0));
       if (wvalid) a_after: assert (open != '0);
       if (wvalid && mine && ahead == '0) begin

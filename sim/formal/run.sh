@@ -69,7 +69,11 @@ prove() {
 }
 
 unit_axi_read() { local by="scorr; pdr"; prove axi_read "N=2 MAX_OUT=2" spill.sv fairest.sv axi_read.sv; }
-unit_axi_write() { local by="scorr; pdr"; prove axi_write "MAX_BURST=2 MAX_OUT=2" spill.sv axi_write.sv; }
+unit_axi_write() {
+  local by="scorr; pdr"
+  prove axi_write "MAX_BURST=2 MAX_OUT=2" spill.sv axi_write.sv
+  prove axi_write-with_data "MAX_BURST=2 MAX_OUT=2 WITH_DATA=1" spill.sv axi_write.sv
+}
 # Over ports that do what is proved of axi_read and axi_write, with queues of a few words.
 # few FILE EXPRESSION...: a copy of the RTL with those, of which each has to change it
 few() {

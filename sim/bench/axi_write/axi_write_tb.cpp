@@ -363,17 +363,23 @@ int main(int argc, char** argv) {
   // hide.
   b.latency_lo = b.latency_hi = 60;
   b.w_cycles.clear();
+  b.aw_cycles.clear();
   b.write(0x10000, 1000, true);
   b.write(0x20000 + 5 * AXI_BYTES, 1000, true);
   b.drain();
   b.check().that(b.w_cycles.size() == 2000, "%zu beats", b.w_cycles.size());
-  b.check().that(b.w_cycles.back() - b.w_cycles.front() == 1999, "2000 beats took %" PRIu64,
+#ifdef P_WITH_DATA
+  const uint64_t more = b.aw_cycles.size() - 1;  // an address goes when the burst before it has its last beat
+#else
+  const uint64_t more = 0;
+#endif
+  b.check().that(b.w_cycles.back() - b.w_cycles.front() == 1999 + more, "2000 beats took %" PRIu64,
                  b.w_cycles.back() - b.w_cycles.front() + 1);
   // Commands of one beat: an address a cycle until MAX_OUT are outstanding.
   b.aw_cycles.clear();
   for (unsigned i = 0; i < kOut; i++) b.write(0x40000 + i * 4096, 1);
   b.drain();
-  b.check().that(b.aw_cycles.back() - b.aw_cycles.front() == kOut - 1,
+  b.check().that(b.aw_cycles.back() - b.aw_cycles.front() == (kOut - 1) * (more != 0 ? 2 : 1),
                  "%u addresses took %" PRIu64 " cycles", kOut,
                  b.aw_cycles.back() - b.aw_cycles.front() + 1);
   return b.check().passed();

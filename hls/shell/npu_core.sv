@@ -36,6 +36,7 @@ module npu_core #(
   parameter int unsigned CELLS       = 0,
   parameter int unsigned FOLD        = 0,
   parameter int unsigned SPLIT       = 1024,
+  parameter int unsigned AW_WITH_DATA = 0,
   localparam int unsigned AW = abi_pkg::ADDR_BITS,
   localparam int unsigned BM = abi_pkg::B_MAX,
   localparam int unsigned CN = abi_pkg::CNT_COUNT,
@@ -580,6 +581,10 @@ module npu_core #(
     .m_axi_o_BID        (1'b0),
     .m_axi_o_BUSER      (1'b0)
   );
+
+  if (AW_WITH_DATA != 0) begin : gen_bad
+    $fatal(1, "npu_core: the kernel announces a write when it likes, so AW_WITH_DATA must be 0");
+  end
 
   // the kernel has fixed sizes: the parameters here state the values that it was exported with
   logic unused;

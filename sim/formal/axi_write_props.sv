@@ -2,7 +2,8 @@
 // than MAX_BURST; the bursts of a command follow each other and are as long as it is; data have the last beat where their
 // burst's address says, under its ID, and are the beats that the client gave, each once and in order; a flush's own beats write
 // nothing; with WITH_DATA no burst is announced before its first beat, nor while another lacks one; errors are passed on, but
-// not in a flush, nor later those of bursts from before it. Assumed: the slave answers what it has wholly taken or never; a command has beats and, with CUT = 0, fits a burst; a flush lasts until idle.
+// not in a flush, nor later those of bursts from before it. Assumed: the slave answers what it has wholly taken or never; a
+// command has beats and, with CUT = 0, fits a burst; a flush lasts until idle.
 // "Of one, any" is a choice of the solver's.
 module axi_write_props #(
   parameter int AXI_BYTES = 8,

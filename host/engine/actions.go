@@ -1,4 +1,4 @@
-// Carrying out a policy's actions, or rejecting them.
+// This file carries out the actions of a policy, and rejects impossible actions.
 
 package engine
 
@@ -59,7 +59,7 @@ func (c *core) wait(until Time) error {
 	if until <= c.now {
 		return fmt.Errorf("%w: the time to wait for, %d ns, has passed", ErrPolicy, until)
 	}
-	if !slices.Contains(c.waits, until) { // a policy may ask for the same time in every answer
+	if !slices.Contains(c.waits, until) { // the policy may request the same time in several answers
 		c.waits = append(c.waits, until)
 		c.schedule(Item{At: until})
 	}
@@ -89,7 +89,7 @@ func (c *core) advise(a *sched.Action) error {
 	return nil
 }
 
-// place returns an error if the device has no free place, or if other launches hold the units.
+// place returns an error if the device has no free place, or if confines rejects the units.
 func (c *core) place(i int, on *device.Units, exclusive bool) error {
 	if i < 0 || i >= len(c.devs) {
 		return fmt.Errorf("%w: there is no device %d", ErrPolicy, i)
@@ -106,7 +106,8 @@ func (c *core) place(i int, on *device.Units, exclusive bool) error {
 	return c.confines(i, on, exclusive)
 }
 
-// confines rejects units that the device does not have, that are being reset, or that other launches hold.
+// confines returns an error if the device does not have the units, if some of them have failed, or if the launch cannot
+// share them with other launches.
 func (c *core) confines(i int, on *device.Units, exclusive bool) error {
 	d, u := &c.devs[i], *on
 	if !d.info.Legal(u) {
@@ -127,7 +128,7 @@ func (c *core) confines(i int, on *device.Units, exclusive bool) error {
 	return nil
 }
 
-// units formats a set for errors.
+// units formats a set of units for an error message.
 func units(u device.Units) string {
 	if u.Empty() {
 		return "all units"
@@ -144,7 +145,7 @@ func some(u *device.Units) bool {
 func (l *launch) confine(a *sched.Action) {
 	j := &l.work.Launch
 	l.Exclusive, l.Priority, j.Exclusive, j.Priority = a.Exclusive, a.Priority, a.Exclusive, a.Priority
-	if l.width > 0 || some(&a.Units) { // otherwise both are empty, which is the usual case
+	if l.width > 0 || some(&a.Units) { // usually both sets are empty
 		l.Units, j.Units, l.width = a.Units, a.Units, a.Units.Count()
 	}
 }
@@ -185,7 +186,7 @@ func (c *core) launch(a *sched.Action) error {
 	return nil
 }
 
-// source returns the queue from which a launch takes its requests: the device's or the common one.
+// source returns the queue of a launch's requests: the queue of the device or the common queue.
 func (c *core) source(a *sched.Action) *sched.Queue {
 	if a.Assigned {
 		return &c.st.Devices[a.Device].Queue
@@ -230,8 +231,8 @@ func (c *core) newLaunch(a *sched.Action, h *sched.Hosted) *launch {
 	return l
 }
 
-// waiting removes a request of a launch from its queue: the request at the head, or the i-th of those named. It returns nil
-// if that request does not wait, for example because it is named twice.
+// waiting removes a request of a launch from its queue: the request at the head of the queue, or a.Requests[i]. It
+// returns nil if that request is not in the queue, for example because a.Requests has its id twice.
 func (c *core) waiting(a *sched.Action, i int) *request {
 	q := c.source(a)
 	if q.Len() == 0 {
@@ -254,7 +255,7 @@ func (c *core) waiting(a *sched.Action, i int) *request {
 func (c *core) join(l *launch, r *request, assigned bool) {
 	if assigned {
 		r.waits = false
-		if !r.copying { // during the copy its network must not change: copied sets it
+		if !r.copying { // during the copy the network must not change; copied sets it afterwards
 			r.Network = l.Network
 		}
 	} else if err := c.copy(l.Device, r, l.Network); err != nil {
@@ -284,7 +285,7 @@ func (c *core) join(l *launch, r *request, assigned bool) {
 	}
 }
 
-// hold makes a launch take a place on the device.
+// hold marks a place of the device as used by the launch.
 func (l *launch) hold() {
 	if !l.holds {
 		l.holds = true
@@ -299,7 +300,8 @@ func (l *launch) unhold() {
 	}
 }
 
-// stops reports whether a running launch can be stopped: once, and once more with kill.
+// stops reports whether a running launch can be stopped. A launch that is already stopping can be stopped again only
+// with kill.
 func (l *launch) stops(kill bool) bool {
 	return l.Phase == sched.Running || l.Phase == sched.Stopping && kill
 }
@@ -307,7 +309,7 @@ func (l *launch) stops(kill bool) bool {
 // refused reports whether the device rejected a launch's work.
 func (l *launch) refused() bool { return l.Phase == sched.Running && !l.busy && l.Copying == 0 }
 
-// preempt halts a launch at the exit that it has reached, or stops a running one if the device can.
+// preempt halts a launch at the exit that it has reached. It stops a running launch if the device supports this.
 func (c *core) preempt(a *sched.Action) error {
 	l := c.find(a.Launch)
 	if l == nil {
@@ -326,7 +328,7 @@ func (c *core) preempt(a *sched.Action) error {
 	case inside && l.Copying > 0:
 		l.Phase = sched.Stopping // it halts once its inputs have been copied
 	case l.refused():
-		return nil // the event at this exit follows
+		return nil // the event that follows reports the rejected work
 	default:
 		return fmt.Errorf("%w: launch %d is at no exit", ErrPolicy, a.Launch)
 	}
@@ -353,7 +355,7 @@ func (c *core) merge(a *sched.Action) error {
 	into.listed = false
 	into.Began += from.Began
 	c.forget(from)
-	c.spare.give(from) // its fields stay valid until the memory is used for the next launch
+	c.spare.give(from) // the fields of from stay valid until its memory is used for the next launch
 	c.res.Merges++
 	if c.traced {
 		c.step(Step{Kind: a.Kind.String(), Device: into.Device, Launch: from.ID, Into: into.ID, First: into.Reached, Last: into.Reached}, into.reqs)
@@ -361,7 +363,7 @@ func (c *core) merge(a *sched.Action) error {
 	return nil
 }
 
-// mayMerge rejects a merge of launches that are at different places, or that are too large together.
+// mayMerge returns an error if the launches are not at the same exit or are together too large.
 func (c *core) mayMerge(from, into *launch) error {
 	switch {
 	case into.Phase != sched.Halted || from.Phase != sched.AtExit && from.Phase != sched.Halted:
@@ -379,7 +381,7 @@ func (c *core) resume(a *sched.Action) error {
 	if l == nil || l.Phase == sched.Running || l.Phase == sched.Stopping {
 		return fmt.Errorf("%w: launch %d is not halted", ErrPolicy, a.Launch)
 	}
-	if some(&a.Units) { // it may resume on other units of the same device
+	if some(&a.Units) { // the launch may resume on other units of the same device
 		l.confine(a)
 	}
 	if err := c.place(l.Device, &l.Units, l.Exclusive); err != nil {
@@ -399,7 +401,7 @@ func (c *core) resume(a *sched.Action) error {
 	return nil
 }
 
-// assign gives waiting requests to a device and a member of their family.
+// assign moves waiting requests to the queue of a device, for a network of their family.
 func (c *core) assign(a *sched.Action) error {
 	if a.Device < 0 || a.Device >= len(c.devs) {
 		return fmt.Errorf("%w: there is no device %d", ErrPolicy, a.Device)
@@ -418,7 +420,7 @@ func (c *core) assign(a *sched.Action) error {
 			return fmt.Errorf("%w: request %d is not waiting for %q", ErrPolicy, id, a.Network)
 		}
 		c.assignOne(a, r, h.Network)
-		c.again = true // the policy must be asked once more, for the device's own queue
+		c.again = true // ask the policy again, since it may launch from the device's queue now
 	}
 	return nil
 }
@@ -446,8 +448,8 @@ func (c *core) assignOne(a *sched.Action, r *request, network string) {
 	}
 }
 
-// copy begins to copy a request's input to a device, for a network there. From now on the device's goroutine may read the
-// request, to make its input.
+// copy begins to copy a request's input to a device, for a network of that device. From now on the device's goroutine
+// may read the request to make its input.
 func (c *core) copy(i int, r *request, network string) error {
 	d := &c.devs[i]
 	j := c.spareJobs.take()
@@ -476,7 +478,7 @@ func (c *core) copy(i int, r *request, network string) error {
 	}
 	j.req = r
 	c.enter(j, i)
-	if ill { // a failure that loses more is reported after this answer has been carried out
+	if ill { // a failure of the device is reported after this answer has been carried out
 		c.push(c.now).x = &extra{job: j, err: err}
 		return nil
 	}
@@ -496,11 +498,11 @@ func (c *core) enter(j *job, dev int) {
 	d.watch, d.stale = min(d.watch, j.limit), true
 }
 
-// queues reports whether a device that works in order (Info.InOrder) runs this job only after earlier ones.
+// queues reports whether a device with Info.InOrder runs this job only after earlier jobs.
 func (j *job) queues() bool { return j.work.Kind == device.Copy || j.work.Kind == device.Unload }
 
-// leaveJob removes the i-th job. The limit of the next job in order on its device begins now. If the job hung, the limits of
-// all jobs that wait begin now, since they may hang too.
+// leaveJob removes the i-th job. The limit of the next job in order on its device begins now. If the removed job hung,
+// the limits of all waiting jobs begin now, since these jobs may hang too.
 func (c *core) leaveJob(i int, hung bool) {
 	was := c.jobs[i]
 	c.jobs = slices.Delete(c.jobs, i, i+1)
@@ -520,7 +522,7 @@ func (c *core) leaveJob(i int, hung bool) {
 	c.rewatch(was.dev)
 }
 
-// host begins to load or unload a network: for a change, or for the policy if of is nil.
+// host begins to load or unload a network. A change (of) or, if of is nil, the policy has requested this.
 func (c *core) host(a *sched.Action, of *change) error {
 	if a.Device < 0 || a.Device >= len(c.devs) {
 		return fmt.Errorf("%w: there is no device %d", ErrPolicy, a.Device)
@@ -571,7 +573,7 @@ func (c *core) host(a *sched.Action, of *change) error {
 	return nil
 }
 
-// mayUnload rejects unloading a network that is not loaded or is in use.
+// mayUnload returns an error if a network is not loaded or is in use.
 func mayUnload(v *sched.DeviceView, a *sched.Action) error {
 	if !v.Hosts(a.Network) {
 		return fmt.Errorf("%w: network %q is not on device %d", ErrPolicy, a.Network, a.Device)

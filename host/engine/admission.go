@@ -1,6 +1,6 @@
-// Admission by the latency tables. A request that can no longer meet its deadline is rejected on arrival, dropped from the
-// queue, or stopped at its next exit. Device time then goes to requests that can. Requests without a deadline are not
-// affected.
+// Admission by the latency tables. A request that can no longer meet its deadline is rejected on arrival, dropped from
+// the queue, or stopped at its next exit. So device time is spent on requests that can meet their deadline. Requests
+// without a deadline are not affected.
 
 package engine
 
@@ -14,14 +14,15 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// tooLate is the reason that is given when a request is dropped or stopped.
+// tooLate is the reason in the record of a dropped or stopped request.
 const tooLate = "the deadline cannot be met, by the latency table"
 
-// admission computes expected times from the tables and from what policies see. It does not end requests itself.
+// admission computes expected times from the tables and the sched.State that policies see. It does not end requests
+// itself.
 type admission struct {
 	on       bool
 	st       *sched.State
-	preempts bool // the policy preempts for requests of higher levels
+	preempts bool // the policy preempts launches for requests of higher levels
 	// look is the earliest time at which a waiting request can be too late. The queue is not searched before that time.
 	look Time
 	// batch is the largest batch that the policy has launched.
@@ -33,10 +34,10 @@ type admission struct {
 	ahead []aheadOf // buffer of waitFirst
 }
 
-// service is the expected time of a batch of b, from its launch to its last result, on the fastest device. It follows from
-// the tables, recent copy times, and the exits taken so far. If the batch takes longer than limit, it is reduced until it
-// does not; batch is its size then. devices is the number of devices that can serve the network now. takes is never if there
-// is none.
+// service returns the expected time of a batch of at most b samples, from its launch to its last result, on the fastest
+// device. The time follows from the tables, recent copy times, and the exits taken so far. If the batch takes longer
+// than limit, a smaller batch is tried. batch is the batch size that was found. devices is the number of devices that
+// can serve the network now. If no device can, takes is never.
 func (a *admission) service(network string, b int, limit Time) (takes Time, batch, devices int) {
 	takes = never
 	seen := trafficOf(a.st, network)
@@ -65,8 +66,8 @@ func (a *admission) service(network string, b int, limit Time) (takes Time, batc
 	return takes, batch, devices
 }
 
-// last is the expected time from a launch to the last result of a number of samples. They run in successive batches up to a
-// size, and other samples fill up the last one. most is the same time if that last batch has the largest size.
+// last returns the expected time from a launch to the last result of a number of samples. The samples run in successive
+// batches, and samples of other tasks fill up the last batch. most is the time if the last batch has the largest size.
 func (a *admission) last(network string, samples, queued, batch int) (takes, most Time) {
 	full, batch, devices := a.service(network, batch, never)
 	if full == never {
@@ -78,9 +79,11 @@ func (a *admission) last(network string, samples, queued, batch int) (takes, mos
 	return takes + Time(before)*full, most + Time(before)*full
 }
 
-// room is the slack that a task of several samples needs beyond the tables' times, if first samples go before it or others
-// run. The reasons: other samples fill up its batches, exits reduce them, and a single late sample wastes the work on all. On
-// arrival half as much is added, so that few accepted tasks are dropped before they begin.
+// room returns the additional time that a task of several samples needs beyond the tables' times. first is the number
+// of requests that go before the task. The time is 0 if first is 0 and a device is idle. Reasons for the additional
+// time: samples of other tasks fill up its batches, exits make its batches smaller, and a single late sample wastes the
+// work on all samples. On arrival 1.5 times this value is used, so that few accepted tasks are dropped before they
+// begin.
 func (a *admission) room(network string, samples, first int) Time {
 	idle := func(v sched.DeviceView) bool { return !v.Down && len(v.Launches) == 0 && v.Member(network) != nil }
 	if samples == 1 || first == 0 && slices.ContainsFunc(a.st.Devices, idle) {
@@ -90,7 +93,8 @@ func (a *admission) room(network string, samples, first int) Time {
 	return full
 }
 
-// remain is the expected number of samples that are left in segment s, if n begin segment first; at least one.
+// remain returns the expected number of samples that are left in segment s, at least 1, if n samples begin segment
+// first.
 func remain(seen *sched.Traffic, first, s, n int) int {
 	if s == first || seen.Passed[first] == 0 {
 		return n
@@ -113,13 +117,13 @@ func (a *admission) ran(took, table Time) {
 	}
 }
 
-// copied records how long a device waited for the inputs of n samples. It counts as n values in the average.
+// copied records how long a device waited for the inputs of n samples. The average counts this time as n values.
 func (a *admission) copied(waited Time, n int) {
 	a.copy += (float64(waited) - a.copy*float64(n)) / float64(n+31)
 }
 
-// busyFor is the time, by the table, until the first device becomes free for a task. If the policy preempts, only launches of
-// the same or a higher level count.
+// busyFor is the time, by the table, until the first device becomes free for a task. If the policy preempts, a launch
+// of a lower level counts only up to its next exit.
 func (a *admission) busyFor(now Time, in *sched.Task) Time {
 	first := never
 	for i := range a.st.Devices {
@@ -146,7 +150,7 @@ func (a *admission) busyFor(now Time, in *sched.Task) Time {
 				}
 			}
 			t := h.Table
-			for s := from; s <= min(last, l.Last); s++ { // no segment is left if the launch waits to be merged
+			for s := from; s <= min(last, l.Last); s++ { // if the launch waits to be merged, no segment is left
 				n := min(remain(trafficOf(a.st, l.Network), from, s, len(l.Requests)), t.MaxBatch())
 				left += t.At(s, s, n)
 			}
@@ -166,14 +170,16 @@ type aheadOf struct {
 	n       int
 }
 
-// waitFirst counts, by network, the requests that go before a task: those of higher priority, and those of the same priority
-// with an earlier or equal deadline. A policy that serves in order of arrival also serves others first, so the count may be
-// too low. A task that is accepted by mistake is dropped from the queue later and costs no device time. Networks that none of
-// the task's devices serves do not count.
+// waitFirst counts, by network, the requests that go before a task: those of higher priority, and those of the same
+// priority with an earlier or equal deadline. The count may be too low, since a policy that serves in order of arrival
+// serves later deadlines first too. ~ Networks that none of the task's devices serves do not count. => Requests for a
+// network do not count if a working device of the task does not serve that network. A task that is accepted by mistake
+// is dropped from the queue later and costs no device time. Networks that none of the task's devices serves do not
+// count.
 func (a *admission) waitFirst(in *sched.Task) (list []aheadOf, n int) {
 	q := &a.st.Queue
 	a.ahead = a.ahead[:0]
-	if len(a.st.Traffic) == 1 && q.Ordered() { // in an ordered queue the position is the count
+	if len(a.st.Traffic) == 1 && q.Ordered() { // in an ordered queue the position of the task is the count
 		for n < q.Len() && q.At(n).Priority > in.Priority {
 			n = q.Level(n)
 		}
@@ -185,11 +191,11 @@ func (a *admission) waitFirst(in *sched.Task) (list []aheadOf, n int) {
 	}
 	for i := range q.Len() {
 		r := q.At(i)
-		if r.Priority < in.Priority { // all that follow have a lower priority too
+		if r.Priority < in.Priority { // all requests that follow have a lower priority too
 			break
 		}
 		if r.Priority == in.Priority && r.Deadline > in.Deadline {
-			if q.Ordered() { // all others of this level have later deadlines too
+			if q.Ordered() { // all other requests of this level have later deadlines too
 				break
 			}
 			continue
@@ -212,8 +218,8 @@ func (a *admission) waitFirst(in *sched.Task) (list []aheadOf, n int) {
 	return a.ahead, n
 }
 
-// hopeless returns why a task is rejected, or nil. It is rejected if it cannot meet its deadline after the requests that go
-// first, even in batches as large as the deadline allows.
+// hopeless returns the reason to reject a task, or nil. A task is rejected if it cannot meet its deadline after the
+// requests that go first, even in batches as large as the deadline allows.
 func (a *admission) hopeless(now Time, in *sched.Task) error {
 	if !a.on || in.Deadline == 0 {
 		return nil
@@ -222,10 +228,10 @@ func (a *admission) hopeless(now Time, in *sched.Task) error {
 	if limit <= 0 {
 		return fmt.Errorf("task %d: %w: %v ago", in.ID, ErrExpired, time.Duration(-limit))
 	}
-	if _, _, devices := a.service(in.Network, 1, never); devices == 0 { // accepted, as a device may come back
+	if _, _, devices := a.service(in.Network, 1, never); devices == 0 { // accept the task, since a device may recover
 		return nil
 	}
-	if a.idle(in.Network) { // on an idle device it delays no request, and its time updates pace and copy
+	if a.idle(in.Network) { // on an idle device the task delays no request, and its measured times update pace and copy
 		of := *a
 		of.copy = 0
 		if takes, _ := of.last(in.Network, samples, samples, samples); takes <= limit {
@@ -233,7 +239,7 @@ func (a *admission) hopeless(now Time, in *sched.Task) error {
 		}
 	}
 	list, n := a.waitFirst(in)
-	before := samples - 1 // number of samples that go first, beginning with the task's own
+	before := samples - 1 // number of samples that go first, including the task's own
 	ready := now + a.busyFor(now, in)
 	for _, w := range list {
 		if w.network == in.Network {
@@ -291,7 +297,7 @@ func (c *core) giveUp() {
 	}
 }
 
-// giveUpIn drops from a queue the tasks whose samples can no longer all meet their deadline. All samples of such a task end,
+// giveUpIn drops tasks from a queue if not all of their samples can meet the deadline. All samples of such a task end,
 // since part of a task's results is useless.
 func (c *core) giveUpIn(q *sched.Queue) {
 	a := &c.admission
@@ -325,13 +331,13 @@ func (c *core) giveUpIn(q *sched.Queue) {
 			i += n
 		case r.Deadline-takes-room >= c.now:
 			a.look = min(a.look, r.Deadline-most-room+1)
-			if i += n; q.Ordered() && n == 1 { // all others of this level have later deadlines
+			if i += n; q.Ordered() && n == 1 { // all other requests of this level have later deadlines
 				i = q.Level(i - 1)
 			}
 		default:
 			left := q.Len() - n
 			c.takeBack(c.reqs.get(uint64(r.ID)).task, Dropped, tooLate)
-			if q.Len() < left { // the task had samples elsewhere in the queue, which have gone too; the rest is searched next time
+			if q.Len() < left { // samples of the task elsewhere in the queue are removed too; search the rest next time
 				a.look = 0
 			}
 		}
@@ -350,8 +356,9 @@ func (c *core) giveUpOne(r *request, why string) {
 	c.end(r, Dropped, why, nil)
 }
 
-// stopLate ends the tasks of a launch at an exit that cannot pass the next exit in time. Every removal makes the launch
-// faster. So the task with the earliest deadline is examined first, and the others again after each removal.
+// stopLate ends tasks of a launch at an exit if they cannot pass the next exit in time. Every removal makes the launch
+// faster. So the task with the earliest deadline is examined first, and the other tasks are examined again after each
+// removal.
 func (c *core) stopLate(l *launch) (left int) {
 	s := l.Reached + 1
 	if !c.admission.on || s >= l.table.Segments() {

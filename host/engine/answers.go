@@ -1,4 +1,4 @@
-// Begins work on devices, and handles the events of devices.
+// This file begins work on devices and handles the events of devices.
 
 package engine
 
@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// begin runs the segment after the exit reached, or all segments up to Last on a device that continues past exits by
-// itself.
+// begin runs the segment after the exit reached. A device that continues past exits by itself (Info.Through) runs all
+// segments up to Last.
 func (c *core) begin(l *launch) {
 	d := l.on
 	s := l.Reached + 1
@@ -59,8 +59,8 @@ func (c *core) begin(l *launch) {
 	d.watch = min(d.watch, l.limit)
 }
 
-// list fills in the requests of a launch and their thresholds. If no threshold depends on the exit, the list stays valid for
-// further segments until a request joins or leaves.
+// list writes the requests of a launch and their thresholds into its work. If no threshold depends on the exit, the
+// list stays valid for further segments until a request joins or leaves.
 func (l *launch) list() {
 	j, most := &l.work.Launch, l.seen.Thetas
 	j.Requests, j.Theta = j.Requests[:0], j.Theta[:0]
@@ -87,7 +87,7 @@ func (c *core) halt(l *launch) {
 	d := l.on
 	l.busy = false
 	l.unhold()
-	d.stale = true // the limit of this work does not count any more
+	d.stale = true // the limit of this work is not valid any more
 	if d.running--; d.running == 0 {
 		d.watch = never
 		if len(c.jobs) > 0 {
@@ -153,7 +153,7 @@ func (c *core) progress(l *launch, ev *device.Event) error {
 
 	l.Reached, l.Since = s, c.now
 	switch {
-	case !ev.Over: // it continues
+	case !ev.Over: // the launch continues
 	case l.Phase == sched.Stopping:
 		l.Phase = sched.Halted
 	default:
@@ -186,7 +186,7 @@ func (c *core) passed(l *launch, ev *device.Event, s int) (kept int) {
 			}
 		}
 		if res.Taken < 0 && (!r.inFlight || !ev.Over) { // the slot of an ended request is in use until the work ends
-			if kept < i { // requests are large, so they are moved only if one before them has left
+			if kept < i { // requests are large, so they are moved only if an earlier request has left
 				l.reqs[kept], l.Requests[kept] = r, l.Requests[i]
 			}
 			kept++
@@ -240,7 +240,7 @@ func (c *core) stopped(l *launch, ev *device.Event, s int) error {
 	case err == nil:
 		err = fmt.Errorf("%w: %s answers a launch with %s", ErrDevice, c.devs[l.Device].info.Name, ev.Kind)
 	}
-	if l.killed { // only the watchdog kills
+	if l.killed { // only the watchdog sets killed
 		err = c.killed(l, err)
 	}
 	if err != nil {
@@ -267,7 +267,7 @@ func (c *core) failed(l *launch, ev *device.Event, s int, err error) error {
 	return c.fault(l, err)
 }
 
-// pass counts a request that came to an exit, and whether it left there.
+// pass counts a request that reached an exit. left reports whether the request left the launch there.
 func (c *core) pass(l *launch, r *request, exit int, left bool) {
 	l.seen.Pass(exit, left)
 	if r.home != nil {
@@ -282,7 +282,7 @@ func (c *core) aborted(l *launch, ev *device.Event) error {
 	return c.tell(sched.Event{Kind: sched.Aborted, Device: l.Device, Launch: l.ID, Took: ev.Took})
 }
 
-// freeFlown frees the requests of a launch that ended while the launch ran.
+// freeFlown frees the requests in a launch if the requests ended while the launch ran.
 func (c *core) freeFlown(l *launch) {
 	kept := 0
 	for i, r := range l.reqs {
@@ -299,7 +299,7 @@ func (c *core) freeFlown(l *launch) {
 	c.left = c.left || kept == 0
 }
 
-// contract checks that a device's report fits the launch.
+// contract returns an error if a device's report does not fit the launch.
 func (c *core) contract(l *launch, ev *device.Event, s int) error {
 	rep := ev.Report
 	if rep == nil {

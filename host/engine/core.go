@@ -1,5 +1,5 @@
-// The state of a run: waiting requests, launches, devices, and what the policy sees of them. Run and Server share it.
-// They differ in the source of events and in the meaning of time.
+// This file has the state of a run: waiting requests, launches, devices, and the part that the policy sees. Run and
+// Server share it. They differ in the source of events and in the meaning of time.
 
 package engine
 
@@ -22,20 +22,20 @@ type request struct {
 	task     *task
 	launch   *launch
 	seen     *sched.Traffic // traffic of the network that the request's task named
-	dev      int            // device that has a slot for it, or to which it is being copied; -1: none
-	home     *family        // the family that its task named; nil if it named a network
-	waits    bool           // it is in the queue of its device
-	copying  bool           // its input is being copied
+	dev      int            // the device with a slot for the request, also during the copy; -1: none
+	home     *family        // the family that the task named; nil if the task named a network
+	waits    bool           // the request is in the queue of its device
+	copying  bool           // the request's input is being copied
 	retried  bool
 	ended    bool
 	shown    int  // number of exits that its ticket has received
-	inFlight bool // it has ended, but its segment or copy still runs; its slot is freed after that
+	inFlight bool // the request has ended, but its segment or copy still runs and uses its slot
 	rec      Record
 
 	input func() ([]device.Tensor, error)
 }
 
-// family is a family that a request's task named, in place of a member.
+// family is a family that a request's task named instead of a network.
 type family struct{ name string }
 
 type task struct {
@@ -43,9 +43,9 @@ type task struct {
 	left   int
 	flying int // number of ended requests whose segment or copy still runs
 	worst  Ending
-	over   bool // all its samples are being ended together
+	over   bool // all samples of the task are being ended together
 	reqs   []*request
-	ticket *Ticket // ticket of the caller that opened it; nil: none
+	ticket *Ticket // ticket that reports to the task's caller; nil: none
 
 	older, newer *task // neighbours in the list of tasks that have not ended
 }
@@ -54,17 +54,17 @@ type launch struct {
 	sched.LaunchView
 	reqs   []*request
 	table  *sched.Table
-	seen   *sched.Traffic // traffic of its network
+	seen   *sched.Traffic // traffic of the launch's network
 	on     *dev
 	width  int         // number of units in Units; 0: the whole device
 	began  Time        // start of the running segment
 	work   device.Work // memory of its slices is reused
-	busy   bool        // it has work in progress
-	holds  bool        // it holds a place of its device
-	doomed error       // if not nil: its device or partition has failed, and its requests start again when its work has ended
-	limit  Time        // time at which the watchdog checks it
-	second bool        // in real time: the watchdog has checked it once at this limit
-	seenAt uint64      // its progress at the last check
+	busy   bool        // the launch has work in progress
+	holds  bool        // the launch uses a place of its device
+	doomed error       // why its device or partition failed; nil: no failure. The requests start again later
+	limit  Time        // time at which the watchdog checks the launch
+	second bool        // in real time: the watchdog has already checked the launch once at this limit
+	seenAt uint64      // progress of the launch at the last check
 	killed bool
 	lost   bool // abandoned: the device may still read its memory, which is not reused
 	listed bool // work.Launch lists its requests and thresholds
@@ -75,23 +75,23 @@ type dev struct {
 	v         device.Virtual // the device's interface in virtual time
 	info      device.Info
 	undivided bool // every launch uses the whole device
-	at        int  // its index
+	at        int  // index of the device
 	slots     int
-	held      int    // places in use
+	held      int    // number of places in use
 	running   int    // number of launches with work in progress
 	since     Time   // when the first of the running launches began
 	freed     Time   // when the last running launch ended
 	seq       uint64 // sequence number of the work begun last
-	watch     Time   // earliest limit of the work on it
+	watch     Time   // earliest time limit of the work on the device
 	stale     bool   // the fields below must be computed again
 	hangs     bool   // next is a limit of the watchdog
 	next      Time   // time of the device's next event, or of the watchdog's check
 	dead      bool
-	idle      int // how many times in a row an event was due but none came
+	idle      int // number of consecutive times that an event was due but none came
 	outages   []*outage
 }
 
-// begin begins work on a device. The time of the device's next event may change.
+// begin begins work on a device. This may change the time of the device's next event.
 func (d *dev) begin(ctx context.Context, now Time, w *device.Work) (bool, error) {
 	d.stale = true
 	return d.Begin(ctx, now, w)
@@ -117,11 +117,11 @@ type job struct {
 	req   *request // Copy
 	net   *Network // Load, Unload
 	out   *outage  // Reset
-	of    *change  // Load, Unload: the change that waits for its end
-	cut   bool     // Load, Unload: the device has failed since it began
+	of    *change  // Load, Unload: the change that waits for the end of this job
+	cut   bool     // Load, Unload: the device has failed since the job began
 	began Time
 	limit Time
-	seen  bool // in real time: the watchdog has checked it once at this limit
+	seen  bool // in real time: the watchdog has already checked the job once at this limit
 }
 
 // core is the state of a run. Each embedded part has one purpose.
@@ -142,7 +142,7 @@ type core struct {
 	admission   admission
 	changes     []*change
 	families    map[string]*family
-	interrupted bool // the run's context ended during a copy
+	interrupted bool // the run's context ended while a copy began
 	shut        bool // the policy is not asked any more
 	drained     bool // the source is not asked any more
 }
@@ -150,18 +150,18 @@ type core struct {
 // clocks has the time and the future events.
 type clocks struct {
 	now   Time
-	waits []Time // times at which the policy wants to be called
+	waits []Time // times at which the policy requested to be called
 	events
 }
 
-// tasks has the tasks that have not ended, with their requests.
+// tasks represents the tasks that have not ended, with their requests.
 type tasks struct {
 	reqs       index[request] // requests that have not ended or are still in a running segment
 	byID       index[task]
 	oldest     *task // first of the list of tasks, which is in order of arrival
 	newest     *task
 	last       device.RequestID
-	given      uint64 // number of ids given to tickets
+	given      uint64 // number of ids assigned to tickets
 	spareReqs  pool[request]
 	spareTasks pool[task]
 	spoiled    []spoiled // with admission by the tables: tasks that must end
@@ -176,11 +176,11 @@ type spoiled struct {
 
 // launches has all launches that have requests or work in progress.
 type launches struct {
-	live   []*launch // visible to the policy; always few
+	live   []*launch // visible to the policy; a short list
 	doom   []*launch // no longer shown to the policy, but with work in progress
 	next   device.LaunchID
 	left   bool    // a launch may have no requests left
-	atExit *launch // a launch that has just reached an exit with requests left; at most one, as the policy is asked after each
+	atExit *launch // the launch that has just reached an exit with requests left
 	spare  pool[launch]
 }
 
@@ -194,11 +194,11 @@ type health struct {
 	gone      atomic.Bool // every device has been given up
 }
 
-// asking has what is needed to ask the policy.
+// asking has the data for asking the policy.
 type asking struct {
-	ev       sched.Event // the event that it is asked about
+	ev       sched.Event // the event that the policy receives
 	buf      []sched.Action
-	again    bool // something has ended without an event, so ask the policy once more
+	again    bool // something has ended without an event, so the policy is asked once more
 	planning int  // plans in progress
 }
 
@@ -207,7 +207,7 @@ type results struct {
 	res    Result
 	keep   recorder
 	ended  int
-	traced bool // steps and spans are recorded or given to an observer
+	traced bool // steps and spans are recorded or passed to an observer
 	latest reported
 }
 
@@ -235,7 +235,7 @@ func newCore(cfg *Config) (*core, error) {
 		info := d.Info()
 		c.devs = append(c.devs, dev{Device: d, info: info, at: i, undivided: info.Units == 0 && info.Places == 1, watch: never})
 		most := info.MaxBatch
-		if p, ok := cfg.Policy.(sched.Limited); ok && p.Largest() > 0 { // admission expects no batches above the policy's largest
+		if p, ok := cfg.Policy.(sched.Limited); ok && p.Largest() > 0 { // admission expects no larger batches than the policy
 			most = min(most, p.Largest())
 		}
 		v := sched.DeviceView{
@@ -299,7 +299,7 @@ func (c *core) tell(ev sched.Event) error {
 	return c.ask()
 }
 
-// ask is like tell, for the event in c.ev, which the policy reads in place.
+// ask does the same as tell, for the event in c.ev. The policy reads this event in place.
 func (c *core) ask() error {
 	for !c.shut {
 		c.giveUp()
@@ -313,7 +313,7 @@ func (c *core) ask() error {
 				return fmt.Errorf("policy %s, %s at %d ns: %w", c.res.Policy, c.buf[i].Kind, c.now, err)
 			}
 		}
-		if l := c.atExit; l != nil { // the policy did not preempt it, so its next segment begins
+		if l := c.atExit; l != nil { // the policy did not preempt the launch, so its next segment begins
 			c.atExit = nil
 			if l.Phase == sched.AtExit && l.Reached < l.Last && len(l.reqs) > 0 {
 				if err := c.goOn(l); err != nil {
@@ -351,7 +351,7 @@ func (c *core) refused() error {
 	return c.fault(f.l, f.err)
 }
 
-// planned passes on the result of a plan.
+// planned tells the policy the result of a plan.
 func (c *core) planned(found any) error {
 	c.planning--
 	c.st.Found = found
@@ -433,8 +433,8 @@ func (c *health) allDead() bool {
 	return true
 }
 
-// idle reports whether no device works and no event will come by itself. Timers and cancels do not count: they only matter
-// while there are tasks.
+// idle reports whether no device works and no event is scheduled. Timers and cancels do not count if there are no
+// tasks, since they have no effect then.
 func (c *core) idle() bool {
 	if c.planning > 0 || len(c.jobs) > 0 || len(c.doom) > 0 {
 		return false
@@ -472,11 +472,11 @@ func (c *core) close() error {
 	return nil
 }
 
-// stop ends all requests that have not ended, when a run cannot continue. It tells the devices to stop. Their remaining
-// events free the slots.
+// stop ends all remaining requests when a run cannot continue. It tells the devices to stop. The remaining events of
+// the devices free the slots.
 func (c *core) stop(why error) {
 	c.shut = true
-	c.st.Queue = sched.Queue{} // remove all at once, as hundreds of thousands may wait; the policy is not asked any more
+	c.st.Queue = sched.Queue{} // remove all requests at once, since there may be hundreds of thousands
 	for i := range c.st.Devices {
 		c.st.Devices[i].Queue = sched.Queue{}
 	}

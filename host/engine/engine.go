@@ -1,8 +1,8 @@
-// Package engine carries out a policy's decisions. It queues requests, begins launches, copies and loads on devices, handles
-// their events, and records everything. Its state changes only at events (of devices, clients and timers), with the same code
-// in virtual and in real time. Run is a discrete-event simulation in virtual time. It handles events in the order of (time,
-// sequence), so equal configurations give byte-identical results on any machine. Server accepts tasks from any goroutine in
-// real time. Serve is a Server with a load source.
+// Package engine carries out a policy's decisions. It queues requests, begins launches, copies and loads on devices,
+// handles their events, and records everything. Its state changes only at events of devices, clients and timers. The
+// code is the same for virtual and real time. Run is a discrete-event simulation in virtual time. It handles events in
+// the order of (time, sequence), so equal configurations give byte-identical results on any machine. Server accepts
+// tasks from any goroutine in real time. Serve is a Server with a load source.
 package engine
 
 import (
@@ -20,7 +20,7 @@ import (
 // Time is ns since the run began.
 type Time = sched.Time
 
-// Clock says where the durations of segments come from in virtual time.
+// Clock determines the durations of segments in virtual time.
 type Clock int
 
 const (
@@ -45,7 +45,7 @@ var (
 	ErrDevice = device.ErrContract
 )
 
-// Reasons for rejecting a task. Only that task ends, and its caller gets the error.
+// Reasons for rejecting a task. Only that task ends, and its caller receives the error.
 var (
 	ErrNetwork  = errors.New("the network is not served")
 	ErrTaken    = errors.New("the task's id is zero or taken")
@@ -54,19 +54,19 @@ var (
 	ErrAdmitted = errors.New("not admitted")
 	ErrLate     = fmt.Errorf("%w: the deadline cannot be met", ErrAdmitted)
 	ErrClosed   = errors.New("no more tasks are taken")
-	// ErrInside is returned by a call that would wait for the goroutine that makes it.
+	// ErrInside is returned by a call that would block the server's goroutine, on which the call is made.
 	ErrInside = errors.New("the server waits for the caller of this: call it from another goroutine, or return tasks from Source.Ended")
 )
 
 // Network is a network to serve.
 type Network struct {
 	Name string // name, or name@version
-	// Family, if set, is a name that tasks may use in place of the network's. All members of a family answer the same
-	// question, with larger and smaller networks. A launch or an assignment chooses a member.
+	// Family, if set, is a name that tasks may use instead of the network's name. The members of a family do the same
+	// job with larger and smaller networks. A launch or an assignment chooses the member.
 	Family string
 	Tables []*sched.Table // by device; nil for a device that cannot serve the network
-	// Artefacts, by device, are what LoadNetwork loads. Load is the time of loading in virtual time. A Cold network is on no
-	// device at the start, and must be loaded.
+	// Artefacts, by device, are the data for LoadNetwork. Load is the duration of loading in virtual time, by device. A
+	// Cold network is on no device at the start, and must be loaded.
 	Artefacts []device.Artefact
 	Load      []Time
 	Cold      bool
@@ -77,11 +77,11 @@ type Watchdog struct {
 	Times int64 // limit of a launch as a multiple of its time in the table; 0: 10
 	Least Time  // added to this multiple, in ns; 0: 50 ms
 	Fixed Time  // replaces Times and Least, if positive
-	// Other is the time allowed for a copy, load or reset in addition to its Expect; 0: 10 s.
+	// Other is the time limit of a copy, load or reset, in addition to the Expect of the work; 0: 10 s.
 	Other Time
 }
 
-// Limit is the time, in ns, after which work with an expected time counts as hung.
+// Limit returns the time, in ns, after which work counts as hung. expect is the expected time of the work.
 func (w *Watchdog) Limit(expect Time) Time {
 	if w.Fixed > 0 {
 		return w.Fixed
@@ -89,7 +89,7 @@ func (w *Watchdog) Limit(expect Time) Time {
 	times, least := w.Times, w.Least
 	times = cmp.Or(times, 10)
 	least = cmp.Or(least, 50_000_000)
-	if expect|times|least >= 1<<30 { // the product may overflow; a division at every segment would be slow
+	if expect|times|least >= 1<<30 { // the product may overflow; a division for every segment would be slow
 		if hi, lo := bits.Mul64(uint64(times), uint64(expect)); hi != 0 || lo > 1<<61 || least > 1<<61 {
 			return 1 << 62
 		}
@@ -97,47 +97,49 @@ func (w *Watchdog) Limit(expect Time) Time {
 	return times*expect + least
 }
 
-// Config is a run.
+// Config is the configuration of a run.
 type Config struct {
-	Devices  []device.Device // networks that are not Cold are already loaded on devices for which they have a table
+	Devices  []device.Device // networks that are not Cold are already loaded on all devices with a table for them
 	Networks []Network
 	Policy   sched.Policy
 	Source   Source // nil only for a Server
-	// Inputs returns a request's input. It is called when the input is copied, in real time on a goroutine of the
-	// device, so it may be slow. It may return the same tensors again.
+	// Inputs returns a request's input. It is called when the input is copied. In real time this is on a goroutine of
+	// the device, so the function may be slow. It may return the same tensors for several requests.
 	Inputs func(r *sched.Request) ([]device.Tensor, error)
 
 	Clock Clock // for Run; Serve uses real durations
 	// SLO, if positive, is checked at the start: one request alone must meet it (ErrSLO).
 	SLO Time
-	// Admission, if set, decides about every arriving task; false rejects it.
+	// Admission, if set, decides about every arriving task. If it returns false, the task is rejected.
 	Admission func(now Time, s *sched.State, t *sched.Task) bool
 
 	// ByTable enables admission by the latency tables. Tasks that cannot meet their deadline are rejected (ErrLate).
-	// Requests that no longer can are dropped from the queue or at their next exit.
+	// Requests that can no longer meet it are dropped from the queue or at their next exit.
 	ByTable bool
 
-	// Now, if set, is a Server's clock in place of this machine's: ns that never decrease, for example an NPU's count
-	// of cycles. Any goroutine may call it. Devices that run by this machine's clock are rejected. These include all
-	// virtual devices, since NewServer wraps them with device.Pace.
+	// Now, if set, is a Server's clock instead of this machine's clock. It returns a time in ns that never decreases,
+	// for example from an NPU's cycle counter. ~ These include all virtual devices, since NewServer wraps them with
+	// device.Pace. => Virtual devices are rejected too, since NewServer wraps them with device.Pace, which uses this
+	// machine's clock. Any goroutine may call it. Devices that run by this machine's clock are rejected. These include
+	// all virtual devices, since NewServer wraps them with device.Pace.
 	Now func() Time
 
 	Watchdog Watchdog
-	// ResetCost is the virtual time of a reset in ns; 0: 1 ms. Resets is the number of resets that may fail in a row before
-	// the device is given up; 0: 6. The interval between them doubles each time.
+	// ResetCost is the virtual time of a reset in ns; 0: 1 ms. After Resets failed resets in succession the device is
+	// given up; 0: 6. The interval between them doubles each time.
 	ResetCost Time
 	Resets    int
 	// Grace is how long Serve waits at its end for devices that do not stop; 0: 5 s.
 	Grace time.Duration
 
-	// Log receives the panics, with their stack, of functions that are called for a request. Such a panic ends only that
+	// Log receives the panics, with their stack, of functions that run for one request. Such a panic ends only that
 	// request. nil: slog.Default.
 	Log      *slog.Logger
 	Observer Observer // nil: none
-	Keep     Keep     // what Result keeps
+	Keep     Keep     // the data that Result stores
 }
 
-// Item and Source are types of sched, so that load sources do not depend on the engine.
+// Item and Source are defined in sched, so that load sources do not depend on the engine.
 type (
 	Item   = sched.Item
 	Source = sched.Source
@@ -168,7 +170,7 @@ func (c *Config) check() error {
 	return c.checkNetworks()
 }
 
-// checkNetworks rejects duplicate names, and networks that no device can serve.
+// checkNetworks returns an error for duplicate names, and for networks that no device can serve.
 func (c *Config) checkNetworks() error {
 	members := map[string]bool{}
 	for i := range c.Networks {
@@ -189,7 +191,7 @@ func (c *Config) checkNetworks() error {
 	return nil
 }
 
-// checkNetwork rejects a network that no device can serve.
+// checkNetwork returns an error if no device can serve the network.
 func (c *Config) checkNetwork(n *Network) error {
 	if len(n.Tables) != len(c.Devices) || n.Load != nil && len(n.Load) != len(c.Devices) || n.Artefacts != nil && len(n.Artefacts) != len(c.Devices) {
 		return fmt.Errorf("%w: network %q has %d latency tables, %d artefacts, %d loading times for %d devices", ErrConfig, n.Name, len(n.Tables), len(n.Artefacts), len(n.Load), len(c.Devices))
@@ -228,10 +230,10 @@ func (c *Config) logPanic(what string, err error) {
 	log.Error("panic", "in", what, "value", p.Value, "stack", string(p.Stack))
 }
 
-// other is the time limit, in ns, of work that has no time in a table.
+// other returns the time limit, in ns, of work without a time in a table.
 func (c *Config) other() Time { return cmp.Or(c.Watchdog.Other, 10_000_000_000) }
 
-// WordInputs makes Config.Inputs for inputs of one int16 tensor.
+// WordInputs makes a function for Config.Inputs from a function that returns one int16 tensor.
 func WordInputs(of func(r *sched.Request) ([]int16, error)) func(*sched.Request) ([]device.Tensor, error) {
 	return func(r *sched.Request) ([]device.Tensor, error) {
 		v, err := of(r)

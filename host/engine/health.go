@@ -1,4 +1,5 @@
-// Failures, hangs and resets: what is lost, which requests start again, and when a device is reset.
+// This file handles failures, hangs and resets. It decides what is lost, which requests start again, and when a device
+// is reset.
 
 package engine
 
@@ -23,9 +24,9 @@ func (c *core) countFault(f *Fault) {
 	}
 }
 
-// fault records that a launch has failed, and what is lost with it: only the launch, or a partition or the whole device,
-// which must then be reset. Other launches there are stopped. When they have ended, their requests start again, and then the
-// reset begins. A reset keeps only inputs, so the requests of halted launches start again too.
+// fault records that a launch has failed, and what is lost: only the launch, a partition, or the whole device. A lost
+// partition or device must be reset, so its other launches are stopped. After they have ended, their requests start
+// again, and then the reset begins. A reset preserves only inputs, so the requests of halted launches start again too.
 func (c *core) fault(l *launch, cause error) error {
 	if c.cut(cause) && !c.shut { // the run's context has ended; the device has not failed
 		c.halt(l)
@@ -50,7 +51,7 @@ func (c *core) fault(l *launch, cause error) error {
 // endLaunch ends a launch without work in progress.
 func (c *core) endLaunch(l *launch, v *sched.DeviceView, ready Time, cause error) {
 	for _, r := range l.reqs {
-		if r.copying { // it ends now, and its slot is freed after the copy
+		if r.copying { // the request ends now, and its slot is freed after the copy
 			r.launch = nil
 			if !r.inFlight {
 				r.inFlight = true
@@ -64,13 +65,13 @@ func (c *core) endLaunch(l *launch, v *sched.DeviceView, ready Time, cause error
 	l.reqs, l.Requests = l.reqs[:0], l.Requests[:0]
 	l.unhold()
 	c.forget(l)
-	c.fails = slices.DeleteFunc(c.fails, func(f failed) bool { return f.l == l }) // its memory will be reused
+	c.fails = slices.DeleteFunc(c.fails, func(f failed) bool { return f.l == l }) // the memory of l will be reused
 	if !l.lost {
 		c.spare.give(l)
 	}
 }
 
-// lose takes units of a device (none: all of it) out of service until a reset.
+// lose takes units of a device out of service until a reset. An empty set means the whole device.
 func (c *core) lose(d int, units device.Units, first *launch, cause error) {
 	v := &c.st.Devices[d]
 	if units.Empty() {
@@ -81,7 +82,7 @@ func (c *core) lose(d int, units device.Units, first *launch, cause error) {
 	}
 	ready := c.now + c.cfg.resetCost()
 	for _, view := range slices.Clone(v.Launches) {
-		o := c.find(view.ID) // nil: it is marked already, and in doom
+		o := c.find(view.ID) // nil: the launch is marked already, and is in doom
 		if o == nil {
 			continue
 		}
@@ -92,7 +93,7 @@ func (c *core) lose(d int, units device.Units, first *launch, cause error) {
 			c.endLaunch(o, v, ready, cause)
 			continue
 		}
-		o.doomed, o.Phase = cause, sched.Stopping // it stays visible until it has ended
+		o.doomed, o.Phase = cause, sched.Stopping // the launch stays visible until it has ended
 		c.live = without(c.live, slices.Index(c.live, o))
 		c.doom = append(c.doom, o)
 		if o.busy {
@@ -100,7 +101,7 @@ func (c *core) lose(d int, units device.Units, first *launch, cause error) {
 		}
 	}
 	dev := &c.devs[d]
-	dev.outages = slices.DeleteFunc(dev.outages, func(o *outage) bool { return units.Empty() && !o.resetting }) // a failure of the whole device replaces partial ones
+	dev.outages = slices.DeleteFunc(dev.outages, func(o *outage) bool { return units.Empty() && !o.resetting }) // a failure of the whole device replaces failures of its parts
 	dev.outages = append(dev.outages, &outage{units: units})
 	v.Lost = v.Lost.Union(units)
 	c.recover(d)
@@ -119,7 +120,7 @@ func (c *core) landLaunch(l *launch) error {
 // recover begins the resets of those parts of a device on which nothing runs any more.
 func (c *core) recover(d int) {
 	dev := &c.devs[d]
-	if c.shut { // the run ends, so the device is not needed
+	if c.shut { // the run ends, so the device is not used any more
 		return
 	}
 	for _, o := range dev.outages {
@@ -152,8 +153,8 @@ func (c *core) recover(d int) {
 	}
 }
 
-// recovered handles the end of a reset. If it failed, it is tried again, each time after twice the interval. A device that
-// cannot be reset is given up.
+// recovered handles the end of a reset. A failed reset is tried again, each time after twice the interval. If no reset
+// succeeds, the device is given up.
 func (c *core) recovered(d int, o *outage, err error) error {
 	dev, v := &c.devs[d], &c.st.Devices[d]
 	o.resetting = false
@@ -168,7 +169,7 @@ func (c *core) recovered(d int, o *outage, err error) error {
 		return c.tell(sched.Event{Kind: sched.Loaded, Device: d})
 	}
 	if o.tries++; o.tries < c.cfg.resets() && !c.shut {
-		o.resetting = true // recover must not begin it too
+		o.resetting = true // recover must not begin the same reset
 		e := c.push(c.now + c.cfg.resetCost()<<o.tries)
 		e.x = &extra{again: o}
 		e.dev = int32(d)
@@ -205,11 +206,11 @@ func (c *health) nextWatch() Time {
 	return t
 }
 
-// watch handles work at its time limit, in these steps. First, in real time, it posts pending events, since the end of the
-// work may be on its way. It extends the limit once, by the time without a check (away), since this machine may have been
-// suspended. Second, if launches share units, a launch that has made progress since the last check gets the same time again,
-// even if it runs alone by now. Third, a launch that can be stopped is stopped. What still runs at its limit after these
-// steps hangs, and its device is lost.
+// watch handles work that has reached its time limit. First, in real time, it makes the device post pending events,
+// since they may include the end of the work. It also extends the limit once, by the time without a check (away), since
+// this machine may have been suspended. Second, if a launch may share units and has made progress since the last check,
+// its time limit starts again. Third, a launch is stopped if the device supports this. Work that still runs at its
+// limit after these steps hangs, and its device is lost.
 func (c *core) watch(away Time) error {
 	for _, l := range slices.Concat(c.live, c.doom) {
 		if l.busy && l.limit <= c.now && c.overdue(l, away) {
@@ -236,7 +237,7 @@ func (c *core) watch(away Time) error {
 	return nil
 }
 
-// overdue reports whether a launch at its limit hangs. If it gets more time, it has a new limit.
+// overdue reports whether a launch at its limit hangs. Otherwise it sets a new limit.
 func (c *core) overdue(l *launch, away Time) bool {
 	d := &c.devs[l.Device]
 	defer c.rewatch(l.Device)
@@ -259,8 +260,8 @@ func (c *core) overdue(l *launch, away Time) bool {
 	return true
 }
 
-// looksAgain does the first step of watch: in real time it posts pending events, and extends a limit that was reached for the
-// first time. It reports whether it extended the limit.
+// looksAgain does the first step of watch, which is only for real time. It makes the device post pending events, and
+// extends a limit that was reached for the first time. It reports whether it extended the limit.
 func (c *core) looksAgain(d *dev, looked *bool, limit *Time, away, most Time) bool {
 	if !c.real || *looked {
 		return false
@@ -278,8 +279,8 @@ func (c *core) late(l *launch) error {
 		c.devs[l.Device].info.Name, l.ID, l.Network, l.work.Launch.First, l.work.Launch.Last, c.now-l.began, l.work.Expect)
 }
 
-// killed is the error of a launch that the watchdog has stopped. If its device stopped as it should (err is nil), only the
-// launch is lost. Otherwise err says what is lost.
+// killed returns the error of a launch that the watchdog has stopped. If err is nil, the device stopped correctly, and
+// only the launch is lost. Otherwise err determines what is lost.
 func (c *core) killed(l *launch, err error) error {
 	if err == nil {
 		return &device.Failure{Scope: device.LoseLaunch, Err: c.late(l)}
@@ -287,8 +288,8 @@ func (c *core) killed(l *launch, err error) error {
 	return fmt.Errorf("%w: %w", c.late(l), err)
 }
 
-// ill reports whether the error of a copy means that its device has failed. Errors of the function that makes the input do
-// not mean this.
+// ill reports whether the error of a copy means that its device has failed. An error of the function that makes the
+// input does not mean a failure of the device.
 func (c *core) ill(err error) bool {
 	if _, bad := errors.AsType[*inputError](err); bad || c.shut || c.cut(err) {
 		return false
@@ -307,7 +308,7 @@ func (c *core) illCopy(r *request, cause error) error {
 	l, d, scope := r.launch, r.dev, device.ScopeOf(cause)
 	v, ready := &c.st.Devices[d], c.now
 	f := Fault{At: c.now, Device: d, Scope: scope, Err: cause}
-	var units device.Units // the units of its launch, or else the whole device
+	var units device.Units // the units of the request's launch; empty: the whole device
 	switch {
 	case l != nil:
 		f.Launch = l.ID
@@ -338,7 +339,7 @@ func (c *core) illCopy(r *request, cause error) error {
 }
 
 // lostCopy abandons a copy that does not end, and its device. The device may still read the memory of the job and the
-// request, so it is not reused.
+// request, so this memory is not reused.
 func (c *core) lostCopy(j *job, cause error) error {
 	r, d := j.req, j.dev
 	r.task.flying++ // never decremented, so the task's memory is not reused
@@ -372,7 +373,7 @@ func (c *core) lostCopy(j *job, cause error) error {
 func (c *core) hung(l *launch, cause error) error {
 	c.halt(l)
 	c.ran(l, l.Reached+1, inFailure)
-	l.lost = true // the device may still read its memory, which is not reused
+	l.lost = true // the device may still read the launch's memory, so this memory is not reused
 	if l.doomed != nil {
 		return c.landLaunch(l)
 	}

@@ -1,4 +1,4 @@
-// Adding and removing networks while a Server runs.
+// This file adds and removes networks while a Server runs.
 
 package engine
 
@@ -20,8 +20,8 @@ type change struct {
 	name   string
 	leaves bool
 	users  int   // number of requests for the network that have not ended; the change begins when there are none
-	begun  bool  // its loads or unloads have begun
-	todo   []int // devices on which they have not begun
+	begun  bool  // the loads or unloads of the change have begun
+	todo   []int // devices on which the load or unload has not begun
 	left   int   // loads or unloads in progress
 	errs   []error
 	done   chan error
@@ -32,10 +32,10 @@ func (h *change) failed(device string, err error) {
 	h.errs = append(h.errs, fmt.Errorf("%s: %w", device, err))
 }
 
-// AddNetwork loads a network on every device that has a table for it and has not been given up. It returns when the network
-// can be served. After an error in loading, the network is on no device. A device that is being reset loads it afterwards.
-// warm, if not nil, is the input of one sample, which runs once before AddNetwork returns. ctx limits only the wait; the
-// change continues.
+// AddNetwork loads a network on every device that has a table for it and has not been given up. It returns when the
+// network can be served. After an error in loading, the network is on no device. A device loads the network after a
+// reset that is in progress. ~ the change continues => the end of ctx does not cancel the change warm, if not nil, is
+// the input of one sample, which runs once before AddNetwork returns. ctx limits only the wait; the change continues.
 func (s *Server) AddNetwork(ctx context.Context, n Network, warm []device.Tensor) error {
 	if err := s.c.cfg.checkNetwork(&n); err != nil {
 		return err
@@ -65,12 +65,13 @@ func (s *Server) AddNetwork(ctx context.Context, n Network, warm []device.Tensor
 	return nil
 }
 
-// neverSure is a threshold above every confidence.
+// neverSure is a threshold that no confidence reaches.
 const neverSure = 2
 
 // RemoveNetwork stops accepting tasks for a network, and returns when its remaining tasks have ended and it is
-// unloaded. A device that is being reset unloads it afterwards. On a device that cannot unload it, the network stays,
-// is still served, and can be removed again. ctx limits only the wait; the change continues.
+// unloaded. A device unloads the network after a reset that is in progress. If a device cannot unload the network, it
+// still serves it, and RemoveNetwork can be called again. ~ the change continues => the end of ctx does not cancel the
+// change ctx limits only the wait; the change continues.
 func (s *Server) RemoveNetwork(ctx context.Context, name string) error {
 	if err := s.change(ctx, &change{name: name, leaves: true}); err != nil {
 		return fmt.Errorf("remove network %q: %w", name, err)
@@ -84,7 +85,7 @@ func (s *Server) change(ctx context.Context, h *change) error {
 		return context.Cause(ctx)
 	}
 	select {
-	case <-s.ended: // the server has ended and reads no post any more
+	case <-s.ended: // the server has ended and reads no message any more
 		return ErrClosed
 	default:
 	}
@@ -99,7 +100,7 @@ func (s *Server) change(ctx context.Context, h *change) error {
 			return err
 		case <-s.ended:
 			select {
-			case err := <-h.done: // the server has posted it before its own end
+			case err := <-h.done: // the change ended before the server did
 				return err
 			default:
 				return ErrClosed
@@ -119,7 +120,7 @@ func (c *core) leaves(network string) bool {
 	return slices.ContainsFunc(c.changes, func(h *change) bool { return h.name == network })
 }
 
-// change records a requested change.
+// change starts a change that a caller requested.
 func (c *core) change(h *change) {
 	i := slices.IndexFunc(c.nets, func(n *Network) bool { return n.Name == h.name })
 	if err := c.mayChange(h, i); err != nil {
@@ -150,7 +151,8 @@ func (c *core) change(h *change) {
 	c.carry(h)
 }
 
-// mayChange rejects an impossible change of the i-th network (-1: there is none with that name).
+// mayChange returns an error if a change of the i-th network is impossible. i is -1 if there is no network with that
+// name.
 func (c *core) mayChange(h *change, i int) error {
 	switch {
 	case c.leaves(h.name):
@@ -170,7 +172,7 @@ func grown[T any](list []T, n int) []T {
 	return append(list, make([]T, max(0, n-len(list)))...)
 }
 
-// seeAgain updates all pointers into the list of traffic, after the list has been reallocated.
+// seeAgain updates all pointers into the list of traffic, after the list was allocated again.
 func (c *core) seeAgain() {
 	for _, r := range c.reqs.vals {
 		if r != nil {
@@ -182,7 +184,7 @@ func (c *core) seeAgain() {
 	}
 }
 
-// carry lists the devices on which a change must load or unload: all that can serve the network.
+// carry lists the devices on which a change must load or unload: all devices that can serve the network.
 func (c *core) carry(h *change) {
 	h.begun, h.todo = true, nil
 	for i, t := range h.net.Tables {
@@ -192,8 +194,8 @@ func (c *core) carry(h *change) {
 	}
 }
 
-// carryOn begins the loads and unloads that need not wait any longer for a reset, or for a load or unload of the
-// policy.
+// carryOn begins the loads and unloads that can begin now. The others wait for a reset, or for a load or unload of the
+// same network that the policy requested.
 func (c *core) carryOn(h *change) {
 	kind := sched.Unload
 	if !h.leaves {
@@ -225,7 +227,8 @@ func (c *core) carryOn(h *change) {
 	})
 }
 
-// carried handles the end of a load or unload. One that a reset interrupted begins again after the reset.
+// carried handles the end of a load or unload. If the device failed in the meantime, the load or unload begins again
+// after the reset.
 func (c *core) carried(j *job, err error) {
 	h := j.of
 	h.left--
@@ -237,7 +240,7 @@ func (c *core) carried(j *job, err error) {
 	}
 }
 
-// anyAlive reports whether a device that can serve a network has not been given up.
+// anyAlive reports whether at least one device that can serve a network has not been given up.
 func (c *core) anyAlive(n *Network) bool {
 	for i, t := range n.Tables {
 		if t != nil && !c.devs[i].dead {
@@ -259,7 +262,7 @@ func (c *core) settle() error {
 				if err := c.settled(h); err != nil {
 					return err
 				}
-			default: // a load failed: the other devices unload the network again
+			default: // a load failed, so the other devices unload the network again
 				h.leaves, again = true, true
 				c.carry(h)
 			}
@@ -273,7 +276,7 @@ func (c *core) settled(h *change) error {
 	same := func(x *change) bool { return x == h }
 	c.changes = slices.DeleteFunc(c.changes, same)
 	gone := false
-	// a device could not unload it
+	// The network is removed only if every device has unloaded it.
 	if h.leaves && !slices.ContainsFunc(c.st.Devices, func(v sched.DeviceView) bool { return v.Hosts(h.name) }) {
 		c.nets = slices.DeleteFunc(c.nets, func(n *Network) bool { return n == h.net })
 		c.st.Traffic = slices.DeleteFunc(slices.Clone(c.st.Traffic), func(t sched.Traffic) bool { return t.Network == h.name })

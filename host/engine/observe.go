@@ -1,4 +1,4 @@
-// Observers are told about endings with their results, steps, spans and faults.
+// This file reports endings with their results, steps, spans and faults to observers.
 
 package engine
 
@@ -12,12 +12,12 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// Observer is told about everything. Its methods are called on the server's goroutine and must not block. Their arguments are
-// valid only during the call.
+// Observer receives all endings, steps, spans, faults and advice. Its methods are called on the server's goroutine and
+// must not block. Their arguments are valid only during the call.
 type Observer interface {
 	// Ended: a request has ended. result is its result at the exit taken; nil: none.
 	Ended(r *Record, result *device.ExitResult)
-	// TaskEnded: a task's last request has ended. how is its worst ending.
+	// TaskEnded: a task's last request has ended. how is the worst ending of its requests.
 	TaskEnded(now Time, t *sched.Task, how Ending)
 	Step(s *Step) // an action has been carried out
 	Span(s *Span) // a segment, a copy, a load or a reset has ended
@@ -25,7 +25,7 @@ type Observer interface {
 	Advised(now Time, a *sched.Advice)
 }
 
-// NopObserver is an Observer that does nothing, to be embedded.
+// NopObserver is an Observer that does nothing. Observers can embed it.
 type NopObserver struct{}
 
 func (NopObserver) Ended(*Record, *device.ExitResult)   {}
@@ -45,7 +45,7 @@ type Fault struct {
 	Err    error           `json:"-"`
 }
 
-// progress reports how many requests have ended.
+// progress is the observer that Tell returns.
 type progress struct {
 	NopObserver
 	tell  func(ended int)
@@ -65,18 +65,18 @@ func Tell(f func(ended int)) Observer {
 	return &progress{tell: f}
 }
 
-// Keep says what a Result keeps of a run in addition to its counts.
+// Keep determines the data that a Result stores in addition to its counts.
 type Keep int
 
 // Values of Keep.
 const (
-	AsUsual    Keep = iota // Everything for Run and Serve, Counts for a Server, which may run for ever
+	AsUsual    Keep = iota // Everything for Run and Serve; Counts for a Server, since its run may have no end
 	Everything             // records, steps and spans
 	Records                // records
 	Counts                 // only counts and a histogram, so that memory does not grow with the run
 )
 
-// recorder keeps records, steps and spans in a result.
+// recorder stores records, steps and spans in a result.
 type recorder struct {
 	res  *Result
 	keep Keep
@@ -142,7 +142,7 @@ func (c *core) span(s Span, reqs []*request) {
 	}
 }
 
-// idsOf returns the requests' ids; the slice is valid until the next call.
+// idsOf returns the ids of requests; the slice is valid until the next call.
 func (c *core) idsOf(reqs []*request) []device.RequestID {
 	c.latest.ids = c.latest.ids[:0]
 	for _, r := range reqs {
@@ -151,7 +151,7 @@ func (c *core) idsOf(reqs []*request) []device.RequestID {
 	return c.latest.ids
 }
 
-// reported holds the observer's last arguments, so that their memory is reused.
+// reported has the last arguments of the observer, so that their memory is reused.
 type reported struct {
 	step Step
 	span Span

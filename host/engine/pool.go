@@ -1,9 +1,9 @@
-// Reused memory: a long run allocates only what its busiest moment needs.
+// This file reuses memory, so that a long run allocates only the memory of its busiest moment.
 
 package engine
 
-// index maps numbers other than 0 to values, by open addressing with linear probing. Requests and tasks are numbered
-// in sequence, so nearly every look-up succeeds at once.
+// index maps numbers other than 0 to values, by open addressing with linear probing. Requests and tasks are numbered in
+// sequence, so nearly every look-up needs only one step.
 type index[T any] struct {
 	keys []uint64 // 0: free; the length is a power of two
 	vals []*T
@@ -11,7 +11,7 @@ type index[T any] struct {
 }
 
 func (x *index[T]) slot(key uint64) int {
-	// Fibonacci hashing gives neighbouring keys different places, whatever the distance between them.
+	// Fibonacci hashing maps neighbouring keys to different places, for any distance between the keys.
 	return int((key * 0x9e3779b97f4a7c15) >> 32 & uint64(len(x.keys)-1))
 }
 
@@ -59,7 +59,7 @@ func (x *index[T]) drop(key uint64) bool {
 		i = (i + 1) & mask
 	}
 	x.n--
-	// Close the gap: later entries move up, unless they are already at the place that their key hashes to.
+	// Close the gap: later entries move forward, unless they are already at the place of their hash.
 	for j := (i + 1) & mask; x.keys[j] != 0; j = (j + 1) & mask {
 		if home := x.slot(x.keys[j]); (j-home)&mask >= (j-i)&mask {
 			x.keys[i], x.vals[i] = x.keys[j], x.vals[j]
@@ -84,11 +84,11 @@ func (p *pool[T]) take() *T {
 
 func (p *pool[T]) give(v *T) { p.free = append(p.free, v) }
 
-// without removes the i-th pointer from a list in place. It does not clear the slot after the new end, since the value
-// that it points to is reused anyway.
+// without removes the i-th pointer from a list in place. It does not clear the slot after the new end, since the object
+// of that pointer is reused anyway.
 func without[T any](list []*T, i int) []*T {
 	last := len(list) - 1
-	if i < last { // the pointer is usually the last one, and nothing moves
+	if i < last { // usually the pointer is the last one, so that nothing moves
 		copy(list[i:], list[i+1:])
 	}
 	return list[:last]

@@ -1,4 +1,4 @@
-// Server and Serve run in real time. One goroutine owns the engine's state and asks the policy; it waits only for the
+// Server and Serve run in real time. One goroutine owns the engine's state and calls the policy. It waits only for the
 // next message. Devices, clients and plans post messages from their own goroutines.
 
 package engine
@@ -42,18 +42,18 @@ type asked struct {
 	at     Time
 	cancel uint64
 	reply  *reply // of a task
-	room   bool   // it holds a place in Server.room; the cancellation of a ticket does not, as it must never wait
+	room   bool   // the request uses a place in Server.room; cancelTicket needs no place, as it never waits
 }
 
-// reply is what a client waits on until its task is accepted or rejected.
+// reply carries the answer to a client that waits until its task is accepted or rejected.
 type reply struct {
 	refused chan error // receives the error of a rejected task, or nil if the task was accepted
 	state   atomic.Int32
 	timer   *time.Timer
 }
 
-// States of a reply. The server and the client each try to change it from waiting, and the first to do so decides whether the
-// task is served.
+// States of a reply. The server and the client each try to change the state from waiting. The first of them to succeed
+// decides whether the task is served.
 const (
 	waiting   int32 = iota
 	looked          // the server has read the request, and will answer
@@ -64,7 +64,7 @@ const (
 type Server struct {
 	c       *core
 	start   time.Time
-	other   func() Time // Config.Now, shifted to start at 0; nil: this machine's clock
+	other   func() Time // Config.Now, shifted to start at 0; nil: use this machine's clock
 	wake    chan struct{}
 	plans   sync.WaitGroup
 	posters []device.Poster // devices that post some events only when the engine calls Post
@@ -73,23 +73,23 @@ type Server struct {
 	gone  chan struct{} // closed when no more tasks are accepted
 	ended chan struct{} // closed when messages are not read any more
 	ran   atomic.Bool
-	busy  atomic.Bool   // the server's goroutine works; it is not waiting for a message
+	busy  atomic.Bool   // the server's goroutine works and does not wait for a message
 	turns atomic.Uint64 // number of messages read
 	frame uintptr       // address of Run's frame on the stack; set before busy
 
 	mu     sync.Mutex
 	in     []posted
 	asks   []asked
-	closed error // why no more tasks are accepted
+	closed error // the reason why no more tasks are accepted
 	over   bool
 
-	// Only for the loop's goroutine.
-	again    []posted // memory that take swaps with in
+	// The fields below belong to the loop's goroutine.
+	again    []posted // memory that is swapped with in
 	open     []asked  // memory that is swapped with asks; the requests before next have been processed
 	next     int
 	draining bool
-	looks    Time // time until which the watchdog has kept watch
-	alarm    Time // time for which the loop's timer is set; never: it is not set
+	looks    Time // time until which the watchdog has checked the work
+	alarm    Time // time for which the loop's timer is set; never: the timer is not set
 	replies  sync.Pool
 }
 
@@ -150,10 +150,10 @@ func newServer(cfg Config) (*Server, error) {
 // maxAsked limits the unprocessed requests of clients. Further requests wait.
 const maxAsked = 4096
 
-// stuck is how long a call waits before it checks whether the server is waiting for the calling goroutine.
+// stuck is the time after which a waiting call checks whether the server waits for the calling goroutine.
 const stuck = 10 * time.Millisecond
 
-// ask posts a client's request when there is room.
+// ask posts a client's request when room has a free place.
 func (s *Server) ask(ctx context.Context, q *asked, gone <-chan struct{}) error {
 	select {
 	case s.room <- struct{}{}:
@@ -178,7 +178,7 @@ func (s *Server) ask(ctx context.Context, q *asked, gone <-chan struct{}) error 
 	}
 	s.mu.Lock()
 	err := s.closed
-	if q.cancel != 0 && !s.over { // cancelling is possible until the last task has ended
+	if q.cancel != 0 && !s.over { // tasks can be cancelled until the last task has ended
 		err = nil
 	}
 	if err == nil {
@@ -194,8 +194,8 @@ func (s *Server) ask(ctx context.Context, q *asked, gone <-chan struct{}) error 
 	return nil
 }
 
-// cancelTicket asks the server to end a ticket's task. It never waits. Each ticket asks only once, so the number of tasks
-// limits the number of these requests.
+// cancelTicket requests the server to end a ticket's task. It never waits. Each ticket asks only once, so the number of
+// tasks limits the number of these requests.
 func (s *Server) cancelTicket(t *Ticket) {
 	s.mu.Lock()
 	if !s.over {
@@ -205,7 +205,7 @@ func (s *Server) cancelTicket(t *Ticket) {
 	s.stir()
 }
 
-// leaveRoom frees the entries in room of processed requests.
+// leaveRoom frees the places of processed requests in room.
 func (s *Server) leaveRoom(asks []asked) {
 	for i := range asks {
 		if asks[i].room {
@@ -229,7 +229,7 @@ func (s *Server) stir() {
 	}
 }
 
-// Now is the time on the server's clock, in ns; the clock starts at NewServer. Deadlines are times on this clock.
+// Now returns the time on the server's clock, in ns since NewServer. Deadlines are times on this clock.
 func (s *Server) Now() Time {
 	if s.other != nil {
 		return s.other()
@@ -237,16 +237,16 @@ func (s *Server) Now() Time {
 	return time.Since(s.start).Nanoseconds()
 }
 
-// inside reports whether the server is waiting for the caller: it has read nothing since turn, and Run is among the
-// caller's callers. If this server makes no progress during that time, it also rejects calls from callbacks of other
-// servers.
+// inside reports whether the server is waiting for the caller. This is so if the server has read nothing since turn,
+// and Run is on the caller's stack. A callback of another server is rejected too if this server has read nothing in the
+// meantime.
 func (s *Server) inside(turn uint64) bool {
 	if !s.busy.Load() || s.turns.Load() != turn {
 		return false
 	}
 	pcs := make([]uintptr, 128)
 	n := runtime.Callers(3, pcs)
-	for n == len(pcs) { // deep stacks are rare, and not all of them belong to callbacks
+	for n == len(pcs) { // the stack may be deep, although this is rare; not all deep stacks belong to callbacks
 		pcs = make([]uintptr, 2*len(pcs))
 		n = runtime.Callers(3, pcs)
 	}
@@ -258,20 +258,23 @@ func (s *Server) inside(turn uint64) bool {
 	return false
 }
 
-// look is the polling interval if the clock is not this machine's, as the speed of that clock is unknown.
+// look is the polling interval for a clock other than this machine's, since the speed of that clock is unknown.
 const look = 10 * time.Millisecond
 
 // Submit submits a task, from any goroutine. It returns an error if the task is rejected (ErrNetwork, ErrTaken,
-// ErrExpired, ErrSamples, ErrAdmitted, ErrClosed). The observer learns how an accepted task ends. Latency counts from
-// Arrived if that is set and not in the future, otherwise from now. Deadlines are on the server's clock (Now); 0:
-// none.
+// ErrExpired, ErrSamples, ErrAdmitted, ErrClosed). The observer receives the ending of an accepted task. Latency counts
+// from Arrived if Arrived is set and not in the future, otherwise from now. Deadlines are times on the server's clock
+// (Now); 0: no deadline. ~ It waits until Run has accepted the task; before Run is called, it waits as long as ctx
+// allows. => Submit waits until Run has accepted the task. If Run has not been called, Submit waits until ctx ends. ~
+// After nil the end of ctx => If Submit returns nil, the end of ctx ~ Such calls are rejected (ErrInside) as soon as
+// that is noticed, after some ms. => The server rejects such calls (ErrInside) after some ms.
 //
 // It waits until Run has accepted the task; before Run is called, it waits as long as ctx allows. After an error the
 // task is not served. After nil the end of ctx has no effect on the task.
 //
 // Callbacks (observer, policy, Admission, source) must not wait for their own server. Such calls are rejected
-// (ErrInside) as soon as that is noticed, after some ms. Tasks that follow from an ending must come from
-// Source.Ended, or from another goroutine.
+// (ErrInside) as soon as that is noticed, after some ms. Tasks that follow from an ending must come from Source.Ended,
+// or from another goroutine.
 func (s *Server) Submit(ctx context.Context, t *sched.Task) error {
 	return s.submit(ctx, &asked{task: *t})
 }
@@ -294,7 +297,7 @@ func (s *Server) submit(ctx context.Context, q *asked) error {
 		return fmt.Errorf("task %d: %w", id, err)
 	}
 	select {
-	case err := <-r.refused: // usually the answer is there already
+	case err := <-r.refused: // usually the answer has arrived already
 		s.replies.Put(r)
 		return err
 	default:
@@ -308,10 +311,10 @@ func (s *Server) submit(ctx context.Context, q *asked) error {
 		case err = <-r.refused:
 		case <-ended:
 		case <-ctx.Done():
-			if r.state.CompareAndSwap(waiting, withdrawn) { // not processed yet, so the server will skip it
+			if r.state.CompareAndSwap(waiting, withdrawn) { // unprocessed, so the server will skip the request
 				return fmt.Errorf("task %d: %w", id, context.Cause(ctx))
 			}
-			ctx = context.WithoutCancel(ctx) // the server is processing it, so the answer will come
+			ctx = context.WithoutCancel(ctx) // the server is processing the request, so an answer will come
 			if ended != nil {
 				q.ticket.Cancel()
 			}
@@ -328,9 +331,9 @@ func (s *Server) submit(ctx context.Context, q *asked) error {
 	}
 }
 
-// Cancel cancels a task, also after Drain. It ignores unknown and ended tasks. It waits, as long as ctx allows, only if
-// thousands of other calls are unprocessed. Otherwise it works even if ctx has ended. After the end of Run there is nothing
-// to cancel (ErrClosed).
+// Cancel cancels a task, also after Drain. It ignores unknown and ended tasks. Cancel waits only if thousands of other
+// calls are unprocessed, and only until ctx ends. Otherwise it works even if ctx has ended. After the end of Run,
+// Cancel returns ErrClosed.
 func (s *Server) Cancel(ctx context.Context, id uint64) error {
 	if id == 0 {
 		return nil
@@ -341,15 +344,15 @@ func (s *Server) Cancel(ctx context.Context, id uint64) error {
 	return nil
 }
 
-// Drain makes the server accept no more tasks from clients or the source. Items of the source that are not due yet are
+// Drain stops the acceptance of tasks from clients and the source. Items of the source that are not due yet are
 // dropped. Run returns when the remaining tasks have ended.
 func (s *Server) Drain() {
 	s.close(ErrClosed)
 	s.post(&posted{kind: drainNow})
 }
 
-// Gone reports whether every device has been given up because no reset succeeded. It is true before requests end for
-// that reason.
+// Gone reports whether every device has been given up because no reset succeeded. It returns true before the requests
+// end for that reason.
 func (s *Server) Gone() bool { return s.c.gone.Load() }
 
 func (s *Server) close(why error) {
@@ -371,13 +374,13 @@ func Serve(ctx context.Context, cfg Config) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.draining = true // the source is the only client
+	s.draining = true // the server accepts no other clients than the source
 	return s.Run(ctx)
 }
 
 // Run serves until Drain has been called and every request has ended. If ctx ends first, all remaining requests end as
-// errors, work on devices is abandoned, and the error wraps ctx's. Run waits at most Config.Grace for devices and plans that
-// do not stop, and names them in the error. A server runs only once.
+// errors, and work on devices is abandoned. The error of Run wraps the error of ctx. Run waits at most Config.Grace for
+// devices and plans that do not stop. The error names them. A server runs only once.
 func (s *Server) Run(ctx context.Context) (*Result, error) {
 	if s.ran.Swap(true) {
 		return nil, fmt.Errorf("%w: this server has run, or runs", ErrClosed)
@@ -417,7 +420,7 @@ func (s *Server) Run(ctx context.Context) (*Result, error) {
 	defer late.Stop()
 	s.land(late)
 	stop()
-	late.Reset(max(letGo, time.Until(until))) // a slow plan or device gets a little more time
+	late.Reset(max(letGo, time.Until(until))) // a slow plan or device has a little more time
 	found := make(chan struct{})
 	go func() {
 		defer close(found)
@@ -428,10 +431,10 @@ func (s *Server) Run(ctx context.Context) (*Result, error) {
 		case <-ch:
 			return true
 		case <-late.C:
-			late.Reset(0) // no time is left for the next one either
+			late.Reset(0) // the next channel has no time left either
 		}
 		select {
-		case <-ch: // both cases were ready: it stopped in time
+		case <-ch: // both cases were ready, so the goroutine has stopped in time
 			return true
 		default:
 			return false
@@ -448,14 +451,16 @@ func (s *Server) Run(ctx context.Context) (*Result, error) {
 	return &c.res, err
 }
 
-// letGo is the shortest time that goroutines of devices and plans get to end after their context, even on a loaded machine.
+// letGo is the minimum time that goroutines of devices and plans have to end after their context, even on a loaded
+// machine.
 const letGo = time.Second
 
 // clock updates the engine's time.
 func (s *Server) clock() { s.c.now = max(s.c.now, s.Now()) }
 
-// Limits of a turn of the loop: the number of clients' requests, and the time after which it processes no further request.
-// Between turns the loop serves devices, timers, the watchdog and the context, whatever clients do.
+// Limits of a turn of the loop: the number of clients' requests, and the time in ns after which no further request is
+// processed. Between turns the loop serves devices, timers, the watchdog and the context, so clients cannot delay
+// these.
 const (
 	perTurn = 64
 	aTurn   = Time(time.Millisecond)
@@ -493,11 +498,11 @@ func (s *Server) rest(ctx context.Context, timer *time.Timer) {
 		next = min(next, c.heap[0].at)
 	}
 	switch {
-	case s.other == nil && next == s.alarm: // the usual case: the timer is already set
+	case s.other == nil && next == s.alarm: // usually the timer is already set
 	case s.other == nil:
 		s.alarm = next
 		timer.Reset(min(time.Hour, time.Duration(next)-time.Since(s.start)))
-	case next <= c.now: // more was due than one turn handles
+	case next <= c.now: // more events were due than one turn handles
 		return
 	default:
 		timer.Reset(look)
@@ -511,7 +516,7 @@ func (s *Server) rest(ctx context.Context, timer *time.Timer) {
 	}
 	s.busy.Store(true)
 	if s.other == nil {
-		s.looks = max(s.looks, min(s.Now(), next)) // the wait counts as watched, up to the time at which something was due
+		s.looks = max(s.looks, min(s.Now(), next)) // the watchdog needs no check for this wait, up to next
 	}
 }
 
@@ -542,7 +547,8 @@ func (s *Server) took() {
 	s.clock()
 }
 
-// take returns the messages that were posted and those whose time has come. They are valid until the next call.
+// take returns the messages that were posted, after devices have posted those that are due. The messages are valid
+// until the next call.
 func (s *Server) take() []posted {
 	for _, p := range s.posters {
 		if due, ok := p.Next(); ok && due <= s.c.now {
@@ -560,7 +566,7 @@ func (s *Server) take() []posted {
 	return s.again
 }
 
-// events handles what devices, plans and tickets have posted.
+// events handles the messages of devices, plans and tickets.
 func (s *Server) events() error {
 	s.clock()
 	msgs := s.take()
@@ -592,7 +598,7 @@ func (s *Server) event(m *posted) error {
 	return c.answer(&c.devs[m.dev], &m.event)
 }
 
-// due handles the items and events of the heap whose time has come.
+// due handles the items and events of the heap that are due.
 func (s *Server) due() error {
 	c := s.c
 	s.clock()
@@ -602,7 +608,7 @@ func (s *Server) due() error {
 		}
 		s.took()
 	}
-	return nil // the rest follows in the next turn
+	return nil // the next turn handles the rest
 }
 
 func (s *Server) watchdog() error {
@@ -618,7 +624,7 @@ func (s *Server) watchdog() error {
 	return nil
 }
 
-// clients processes some of the clients' requests.
+// clients processes a number of clients' requests.
 func (s *Server) clients() error {
 	if s.next == len(s.open) {
 		s.mu.Lock()
@@ -655,7 +661,7 @@ func (s *Server) client(q *asked) error {
 	refused, err := c.arrive(&q.task, min(q.at, c.now), q.ticket)
 	whole := q.ticket.toEnd() != nil
 	switch failed := err != nil && refused == nil; {
-	case failed && whole && !q.ticket.over: // a Do learns this at the end of its task, which is now
+	case failed && whole && !q.ticket.over: // a Do receives the error at the end of its task, which is now
 		q.ticket.closed = fmt.Errorf("task %d: %w", q.task.ID, ErrClosed)
 	case failed && !whole:
 		q.reply.refused <- fmt.Errorf("task %d: %w", q.task.ID, ErrClosed)
@@ -695,11 +701,11 @@ func (s *Server) refuseAll() {
 	s.asks, s.open, s.next = nil, nil, 0
 }
 
-// land handles the last answers of devices, which free slots.
+// land handles the last events of devices. These events free slots.
 func (s *Server) land(late *time.Timer) {
 	c := s.c
 	c.shut = true
-	for i := range c.heap { // jobs that ended as they began, and wait to be reported
+	for i := range c.heap { // jobs that ended when they began and have not been reported
 		if x := c.heap[i].x; x != nil && x.job != nil {
 			c.jobs = slices.DeleteFunc(c.jobs, func(j *job) bool { return j == x.job })
 		}
@@ -709,7 +715,7 @@ func (s *Server) land(late *time.Timer) {
 		msgs := s.take()
 		for i := range msgs {
 			if msgs[i].kind == fromDevice {
-				_ = c.answer(&c.devs[msgs[i].dev], &msgs[i].event) // the error is not reported, as the policy is not asked any more
+				_ = c.answer(&c.devs[msgs[i].dev], &msgs[i].event) // not reported, since the policy is not asked any more
 			}
 		}
 		if !c.flying() && s.empty() {
@@ -737,7 +743,7 @@ func (s *Server) pull() error {
 	if err := checkItem(it, 0); err != nil {
 		return err
 	}
-	if it.Task != nil { // copied, so that the source can reuse the task's memory
+	if it.Task != nil { // the source can reuse the memory of its task
 		t := *it.Task
 		it.Task = &t
 	}

@@ -1,4 +1,4 @@
-// The result of a run: a record per request, the order of actions, and the spans of devices.
+// This file has the result of a run: a record for each request, the order of actions, and the spans of devices.
 
 package engine
 
@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// Ending is how a request ends.
+// Ending is the way in which a request ends.
 type Ending = sched.Ending
 
 const (
@@ -30,7 +30,7 @@ type Record struct {
 	ID         device.RequestID `json:"id"`
 	Task       uint64           `json:"task"`
 	Sample     int              `json:"sample"`
-	Arrived    Time             `json:"arrived_ns"`  // due time
+	Arrived    Time             `json:"arrived_ns"`  // time at which the request was due
 	Deadline   Time             `json:"deadline_ns"` // 0: none
 	Started    Time             `json:"started_ns"`
 	Ended      Time             `json:"ended_ns"`
@@ -40,13 +40,13 @@ type Record struct {
 	Logits     string           `json:"logits_sha256"` // hash of the raw logits, as little-endian int16, at the exit taken
 	Ending     Ending           `json:"ending"`
 	Retried    bool             `json:"retried,omitempty"`
-	Why        string           `json:"why,omitempty"` // reason for an error or a rejection
+	Why        string           `json:"why,omitempty"` // reason of an error or a rejection
 }
 
 // Latency is the time from arrival to end, in ns.
 func (r *Record) Latency() Time { return r.Ended - r.Arrived }
 
-// Step is one action that was carried out. Two runs did the same if their steps are equal except for At.
+// Step is an action that was carried out. Two runs are the same if their steps are equal except for At.
 type Step struct {
 	At       Time               `json:"at_ns"`
 	Kind     string             `json:"kind"` // name of the sched.ActionKind
@@ -56,7 +56,7 @@ type Step struct {
 	First    int                `json:"first"`
 	Last     int                `json:"last"`
 	Requests []device.RequestID `json:"requests,omitempty"`
-	Network  string             `json:"-"` // of a launch
+	Network  string             `json:"-"` // network of a launch
 }
 
 // Same reports whether two steps are equal except for their time.
@@ -65,8 +65,8 @@ func (s *Step) Same(o *Step) bool {
 		s.First == o.First && s.Last == o.Last && slices.Equal(s.Requests, o.Requests)
 }
 
-// DiffSteps compares two runs. It returns 0 if both took the same actions in the same order. Otherwise it counts, in
-// each run, the actions that the other run does not have, and returns the larger count, at least 1. Times and launch
+// DiffSteps compares two runs. It returns 0 if both took the same actions in the same order. Otherwise it counts, for
+// each run, the actions that are missing in the other run, and returns the larger count, at least 1. Times and launch
 // ids are ignored.
 func DiffSteps(a, b []Step) int {
 	if slices.EqualFunc(a, b, func(x, y Step) bool { return x.Same(&y) }) {
@@ -91,12 +91,13 @@ func DiffSteps(a, b []Step) int {
 	return max(1, lack(a, b), lack(b, a))
 }
 
-// Span is a time interval in which a device ran a segment. With Segment -1 it is a reset, copy, load or unload (What).
+// Span is a time interval in which a device ran a segment. If Segment is -1, the span is a reset, or a copy, load or
+// unload (What).
 type Span struct {
 	What     string             `json:"what,omitempty"` // copy, load, unload
 	Device   int                `json:"device"`
 	Launch   device.LaunchID    `json:"launch"`
-	Network  string             `json:"-"` // of a launch
+	Network  string             `json:"-"` // network of a launch
 	Segment  int                `json:"segment"`
 	Start    Time               `json:"start_ns"`
 	End      Time               `json:"end_ns"`
@@ -131,7 +132,8 @@ type Result struct {
 	Samples []int64 `json:"samples"`
 }
 
-// Latencies has statistics of the time from arrival to end, in ns, over on_time and late requests; -1 if there are none.
+// Latencies has statistics of the time from arrival to end, in ns, over on_time and late requests. The values are -1 if
+// there are no such requests.
 type Latencies struct {
 	Avg int64 `json:"avg_ns"`
 	P50 int64 `json:"p50_ns"`
@@ -148,11 +150,11 @@ type Summary struct {
 	Refused     int64     `json:"refused"`
 	Cancelled   int64     `json:"cancelled"`
 	Errors      int64     `json:"errors"`
-	Violations  int64     `json:"violations"` // all endings but on_time and cancelled
+	Violations  int64     `json:"violations"` // number of endings other than on_time and cancelled
 	Exits       []int64   `json:"exits"`      // number of requests that left at exit i
 	Latency     Latencies `json:"latency"`
-	Goodput     float64   `json:"goodput"` // on_time requests per second, from time 0 to the last end
-	Busy        float64   `json:"busy"`    // share of time in which a device ran segments, averaged over devices
+	Goodput     float64   `json:"goodput"` // on_time requests per second, from time 0 to the end of the last request
+	Busy        float64   `json:"busy"`    // share of time in which a device ran segments, as an average over devices
 	Calls       int64     `json:"calls"`
 	Launches    int64     `json:"launches"`
 	Preemptions int64     `json:"preemptions"`
@@ -162,12 +164,12 @@ type Summary struct {
 	Resets      int64     `json:"resets"`
 	Retries     int64     `json:"retries"`
 	Cycles      uint64    `json:"cycles"`
-	Bytes       uint64    `json:"bytes"` // of DRAM traffic
+	Bytes       uint64    `json:"bytes"` // bytes of DRAM traffic
 	End         Time      `json:"end_ns"`
-	MeanBatch   float64   `json:"mean_batch"` // average number of samples per segment run
+	MeanBatch   float64   `json:"mean_batch"` // average number of samples in a segment run
 }
 
-// Summary computes the numbers. If the result has no records, p50 and p99 are exact to 0.1 % (Histogram).
+// Summary computes the numbers. If the result has no records, p50 and p99 come from Histogram and are exact to 0.1 %.
 func (r *Result) Summary() Summary {
 	s := Summary{
 		Policy: r.Policy, Requests: int64(len(r.Records)), Calls: r.Calls, Launches: r.Launches,
@@ -229,12 +231,12 @@ func (r *Result) Latencies() []int64 {
 	return l
 }
 
-// Quantile is the smallest of the sorted values that at least a share q of the values do not exceed.
+// Quantile returns the smallest of the sorted values for which at least a share q of the values are not larger.
 func Quantile[T int64 | float64](sorted []T, q float64) T {
 	return sorted[rank(q, int64(len(sorted)))-1]
 }
 
-// rank is the rank, 1..n, of the quantile q among n values.
+// rank returns the rank (1..n) of the quantile q in n values.
 func rank(q float64, n int64) int64 { return min(max(int64(math.Ceil(q*float64(n))), 1), n) }
 
 // Check returns an error unless every request has ended once, the counts add up, and no time goes backwards.
@@ -260,8 +262,8 @@ func (r *Result) Check() error {
 	return nil
 }
 
-// DiffResults counts the requests, by id, whose exit, class or logits differ between two runs. Requests that are in only one
-// of the runs count too.
+// DiffResults returns the number of requests with different exits, classes or logits in two runs. Requests are compared
+// by id. A request that is in only one of the runs counts too.
 func DiffResults(a, b *Result) int {
 	n := max(len(a.Records), len(b.Records)) - min(len(a.Records), len(b.Records))
 	for i := range min(len(a.Records), len(b.Records)) {

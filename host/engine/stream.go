@@ -1,4 +1,4 @@
-// Statistics of a run in constant memory.
+// This file computes statistics of a run in constant memory.
 
 package engine
 
@@ -8,16 +8,16 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// fine is the number of buckets from one power of two to the next.
+// fine is the number of histogram buckets between two successive powers of two.
 const fine = 1 << 10
 
-// Stream has those statistics of requests that every run keeps. Its memory is constant.
+// Stream has the statistics of requests that every run stores.
 type Stream struct {
 	Requests int64                    `json:"requests"`
 	Endings  [sched.Errored + 1]int64 `json:"endings"` // by Ending
-	Exits    []int64                  `json:"exits"`   // results by exit
-	Sum      float64                  `json:"sum_ns"`  // of latencies
-	Hist     Histogram                `json:"-"`       // of latencies
+	Exits    []int64                  `json:"exits"`   // number of results by exit
+	Sum      float64                  `json:"sum_ns"`  // sum of the latencies
+	Hist     Histogram                `json:"-"`       // histogram of the latencies
 }
 
 func (s *Stream) take(r *Record) {
@@ -33,8 +33,8 @@ func (s *Stream) take(r *Record) {
 	s.Hist.Add(r.Latency())
 }
 
-// Histogram counts times in ns. Up to 2048 ns a bucket holds one value. Above, values with equal first 11 bits share
-// a bucket, so quantiles are exact to 0.1 %.
+// Histogram counts times in ns. Each value below 2048 ns has its own bucket. Larger values share a bucket if their
+// first 11 bits are equal, so quantiles are exact to 0.1 %.
 type Histogram struct {
 	counts []int64
 	n      int64
@@ -68,8 +68,7 @@ func highest(i int) int64 {
 	return int64((uint64(i%fine+fine)+1)<<shift - 1)
 }
 
-// Quantile is at most 0.1 % above the smallest counted value that at least a share q of the values do not exceed; -1 without
-// values.
+// Quantile returns the quantile q of the counted values, or up to 0.1 % more; -1 if there are no values.
 func (h *Histogram) Quantile(q float64) int64 {
 	if h.n == 0 {
 		return -1

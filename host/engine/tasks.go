@@ -1,4 +1,4 @@
-// Tasks: arrival, rejection, cancellation and end.
+// This file handles the arrival, rejection, cancellation and end of tasks.
 
 package engine
 
@@ -26,7 +26,7 @@ func (c *core) item(it Item) error {
 	return c.tell(sched.Event{Kind: sched.Timer})
 }
 
-// check returns why a task is rejected, or nil. seen is the traffic of the task's network.
+// check returns the reason to reject a task, or nil. seen is the traffic of the task's network.
 func (c *core) check(in *sched.Task, due Time, seen *sched.Traffic) error {
 	switch {
 	case c.shut:
@@ -56,7 +56,7 @@ func (c *core) refuse(in *sched.Task, due Time, why error) {
 	c.taskEnded(&t, Refused)
 }
 
-// arrive accepts a task or rejects it. A ticket's task without an id gets a free id.
+// arrive accepts a task or rejects it. A task with a ticket but without an id receives a free id.
 func (c *core) arrive(in *sched.Task, due Time, ticket *Ticket) (refused, err error) {
 	if ticket != nil {
 		in.ID = ticket.number(c, in.ID)
@@ -76,8 +76,8 @@ func (c *core) arrive(in *sched.Task, due Time, ticket *Ticket) (refused, err er
 	*e = sched.Event{}
 	e.Request = c.last + device.RequestID(samples)
 	t := c.spareTasks.take()
-	// Assign field by field, here and below. A literal is built on the stack and then copied, and processors stall when they
-	// copy what was just written in smaller pieces.
+	// Here and below, fields are assigned one by one. The compiler builds a literal on the stack and then copies it,
+	// and processors stall when they copy data that was just written in smaller pieces.
 	t.Task = *in
 	t.Arrived, t.Samples = due, samples
 	t.left, t.flying, t.worst, t.over, t.reqs, t.ticket = samples, 0, Pending, false, t.reqs[:0], nil
@@ -94,7 +94,7 @@ func (c *core) arrive(in *sched.Task, due Time, ticket *Ticket) (refused, err er
 	for s := range samples {
 		c.newRequest(t, s, deadline, seen, home)
 	}
-	reqs := t.reqs // kept here, since the last ending clears the task
+	reqs := t.reqs // the last ending clears t.reqs
 	how, why := Refused, ""
 	switch {
 	case !admitted:
@@ -102,7 +102,7 @@ func (c *core) arrive(in *sched.Task, due Time, ticket *Ticket) (refused, err er
 	case c.allDead():
 		how, why = Errored, "no device is left"
 		refused = fmt.Errorf("task %d: %w: %s", in.ID, device.ErrGone, why)
-	case ticket != nil: // the ticket is told nothing about a rejected task
+	case ticket != nil: // the ticket receives no outcome of a rejected task
 		t.ticket = ticket
 		ticket.admit(samples, len(seen.Passed))
 	}
@@ -203,9 +203,9 @@ func (c *core) cancel(id uint64) error {
 	return c.tell(sched.Event{Kind: sched.Cancel, Request: last})
 }
 
-// takeBack ends all requests of a task, wherever they are. It returns the id of the last one.
+// takeBack ends all requests of a task in queues, copies and launches. It returns the id of the last request.
 func (c *core) takeBack(t *task, how Ending, why string) (last device.RequestID) {
-	reqs := t.reqs // kept here, since the last ending clears the task
+	reqs := t.reqs // the last ending clears t.reqs
 	t.over = true
 	for _, r := range reqs {
 		if r.ended {
@@ -252,8 +252,8 @@ func (c *core) requeue(r *request) {
 	c.st.Queue.Insert(&r.Request)
 }
 
-// giveBack handles a request of a launch that has failed. The request starts again once, if it can be in time when its device
-// is ready.
+// giveBack handles a request of a launch that has failed. The request starts again at most once, and only if it can
+// meet its deadline from the time ready.
 func (c *core) giveBack(r *request, v *sched.DeviceView, ready Time, cause error) {
 	r.launch = nil
 	c.release(r)
@@ -318,7 +318,7 @@ func (c *core) end(r *request, how Ending, why string, result *device.ExitResult
 	t := r.task
 	t.worst = max(t.worst, how)
 	if t.left--; t.left > 0 {
-		if c.admission.on && !t.over && (how == Dropped || how == Errored) { // without this one the task's other samples are useless
+		if c.admission.on && !t.over && (how == Dropped || how == Errored) { // without this result the task's other samples are useless
 			t.over = true
 			c.spoiled, c.again = append(c.spoiled, spoiled{t.ID, how, why}), true
 		}
@@ -360,15 +360,16 @@ func (c *core) taskEnded(t *sched.Task, how Ending) {
 	}
 }
 
-// landed removes a request that ended while its segment or copy was running, when the segment or copy has ended too.
+// landed removes a request that ended while its segment or copy was running. It is called when the segment or copy has
+// ended too.
 func (c *core) landed(r *request) {
 	c.dropRequest(r)
 	r.task.flying--
 	c.recycle(r.task)
 }
 
-// recycle keeps the memory of a task and its requests for later tasks, once nothing refers to it. The fields keep their
-// values until the next arrival, which is another event.
+// recycle returns the memory of a task and its requests to the pools, if nothing refers to the memory any more. The
+// fields stay valid until the next arrival, which is another event.
 func (c *core) recycle(t *task) {
 	if t.left > 0 || t.flying > 0 || c.shut { // after shut no more tasks arrive
 		return

@@ -1,4 +1,4 @@
-// Tickets: tasks of a Server with their own inputs, whose callers learn about exits and the end.
+// Tickets are tasks of a Server with their own inputs. The callers receive every exit and the end.
 
 package engine
 
@@ -14,12 +14,13 @@ import (
 // MaxOpen limits the samples of a Call, since memory for all their exits is allocated at once.
 const MaxOpen = 1 << 14
 
-// firstGiven is the first id that Open assigns. Ids from clients are smaller. JSON numbers can represent both exactly.
+// firstGiven is the smallest id that Open assigns. Ids from clients are smaller. JSON numbers can represent all these
+// ids exactly.
 const firstGiven = 1 << 52
 
-// Call is a task that brings its own inputs.
+// Call is a task with its own inputs.
 type Call struct {
-	Task sched.Task // if ID is 0, the server assigns a free one, from 1<<52 on
+	Task sched.Task // if ID is 0, the server assigns a free id of 1<<52 or more
 	// Inputs are the inputs by sample; nil: Config.Inputs is used. The caller must not change them any more.
 	Inputs [][]device.Tensor
 	// Taken, if set, is called on the server's goroutine when the task has been accepted, unless the task has ended at once.
@@ -27,14 +28,14 @@ type Call struct {
 	Taken func()
 }
 
-// Exit is an exit that a sample has passed. The receiver may keep and change it.
+// Exit is an exit that a sample has passed. The receiver may store and change the value.
 type Exit struct {
 	Sample, Exit int
 	Result       device.ExitResult
 	At           Time
 }
 
-// Outcome is how a sample has ended. Result is its result at the exit taken; nil: none.
+// Outcome is the ending of a sample. Result is the result at the exit taken; nil: none.
 type Outcome struct {
 	Record Record
 	Result *device.ExitResult
@@ -46,7 +47,7 @@ type Ticket struct {
 	id        uint64
 	inputs    [][]device.Tensor
 	exits     chan Exit
-	whole     bool  // made by Do, which only waits for the end
+	whole     bool  // created by Do, which only waits for the end
 	over      bool  // the task has ended; only the server's goroutine uses this
 	closed    error // for Do: the server ended before it accepted the task
 	taken     func()
@@ -55,12 +56,12 @@ type Ticket struct {
 	cancelled atomic.Bool
 }
 
-// Open is like Submit, for a task with its own inputs. It returns when the task is accepted or rejected. After that the end
-// of ctx has no effect (context.AfterFunc(ctx, ticket.Cancel) makes it cancel the task).
+// Open is like Submit, for a task with its own inputs. It returns when the task is accepted or rejected. After that the
+// end of ctx has no effect. To cancel the task at the end of ctx, use context.AfterFunc(ctx, ticket.Cancel).
 func (s *Server) Open(ctx context.Context, c *Call) (*Ticket, error) { return s.ticket(ctx, c, false) }
 
-// Do opens a task and waits for its end. It is for callers that do not need exits; their goroutine wakes only once. If ctx
-// ends after the task has been accepted, the task is cancelled, and its outcomes say so.
+// Do opens a task and waits for its end. Callers that do not need exits use Do, since their goroutine wakes only once.
+// If ctx ends after the task has been accepted, the task is cancelled, and Do returns its outcomes.
 func (s *Server) Do(ctx context.Context, c *Call) ([]Outcome, error) {
 	t, err := s.ticket(ctx, c, true)
 	if err == nil {
@@ -88,14 +89,14 @@ func (s *Server) ticket(ctx context.Context, c *Call, whole bool) (*Ticket, erro
 // ID is the id of the task.
 func (t *Ticket) ID() uint64 { return t.id }
 
-// Exits delivers every exit that a sample passes, once and immediately. The channel has room for all of them, so the server
-// never waits for the reader. The channel is closed when the task has ended.
+// Exits returns a channel that delivers every exit that a sample passes, once and immediately. The channel has room for
+// all exits, so the server never waits for the reader. The channel is closed when the task has ended.
 func (t *Ticket) Exits() <-chan Exit { return t.exits }
 
 // Done returns a channel that is closed when the task has ended.
 func (t *Ticket) Done() <-chan struct{} { return t.done }
 
-// Outcomes returns how each sample has ended. Call it after Done.
+// Outcomes returns the endings of the samples, after Done.
 func (t *Ticket) Outcomes() []Outcome { return t.outcomes }
 
 // Cancel ends the task; a running sample ends at its next exit. It never waits, and may be called at any time.
@@ -105,7 +106,8 @@ func (t *Ticket) Cancel() {
 	}
 }
 
-// toEnd returns the channel that is closed when the task of a Do has ended; nil if submit need not wait for that.
+// toEnd returns the channel that is closed when the task of a Do has ended. It returns nil if submit need not wait for
+// the end.
 func (t *Ticket) toEnd() <-chan struct{} {
 	if t == nil || !t.whole {
 		return nil
@@ -113,7 +115,7 @@ func (t *Ticket) toEnd() <-chan struct{} {
 	return t.done
 }
 
-// number returns the id of the task: its own, or a free one.
+// number returns the id of the task. If id is 0, it assigns a free id.
 func (t *Ticket) number(c *core, id uint64) uint64 {
 	for id == 0 {
 		if c.given++; c.byID.get(firstGiven+c.given) == nil {
@@ -132,7 +134,7 @@ func (t *Ticket) admit(samples, exits int) {
 	}
 }
 
-// passed reports an exit, unless it was reported before. A request that starts again passes the same exits again.
+// passed reports an exit, unless the exit was reported before. A request that starts again passes the same exits again.
 func (t *Ticket) passed(r *request, exit int, exits []device.ExitResult, now Time) {
 	if t.whole {
 		return

@@ -1,4 +1,5 @@
-// Run in virtual time: each device says when its next event is due, and the engine handles the earliest event next.
+// This file runs in virtual time. Each device reports when its next event is due, and the engine handles the earliest
+// event next.
 
 package engine
 
@@ -12,7 +13,7 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// event is an item of the source, or an internal event. It is small, since the heap moves events.
+// event is an item of the source, or an internal event. The struct is small, since the heap moves events.
 type event struct {
 	at     Time
 	seq    uint64
@@ -23,19 +24,19 @@ type event struct {
 	fresh  bool // the item came from Source.Next; the next item is requested after it
 }
 
-// extra has those fields of an event that few events need.
+// extra has the fields that only few events need.
 type extra struct {
-	job   *job // a job that ended as it began, with err
+	job   *job // a job that ended when it began, with error err
 	err   error
-	again *outage // a reset to try again
+	again *outage // the failed part of a device; its reset is tried again
 	plan  any
 	is    bool // the event is the end of a plan; plan is its result
 }
 
 func (e *event) item() Item { return Item{At: e.at, Task: e.task, Cancel: e.cancel} }
 
-// events is a binary heap ordered by (time, sequence): of two events at the same time, the one that was requested first is
-// handled first.
+// events is a binary heap ordered by (time, sequence). Of two events at the same time, the event that was requested
+// first is handled first.
 type events struct {
 	heap []event
 	seq  uint64
@@ -45,13 +46,13 @@ func (e *event) before(o *event) bool { return e.at < o.at || e.at == o.at && e.
 
 func (h *events) less(i, j int) bool { return h.heap[i].before(&h.heap[j]) }
 
-// push adds an event at a time and returns it. The caller sets its fields before the next push or pop; passing a complete
-// event would copy it twice.
+// push adds an event at a time and returns a pointer to it. The caller sets its fields before the next push or pop. A
+// parameter with a complete event would be copied twice.
 func (h *events) push(at Time) *event {
 	h.seq++
 	i := len(h.heap)
 	h.heap = append(h.heap, event{})
-	for i > 0 && at < h.heap[(i-1)/2].at { // at equal times the older one stays first
+	for i > 0 && at < h.heap[(i-1)/2].at { // at equal times the older event stays first
 		h.heap[i] = h.heap[(i-1)/2]
 		i = (i - 1) / 2
 	}
@@ -76,7 +77,7 @@ func (h *events) pop() *event {
 	if last > 0 {
 		*top, h.heap[0] = h.heap[0], *top
 	}
-	h.heap = h.heap[:last] // no need to clear the slot after the end, as launches and tasks are reused
+	h.heap = h.heap[:last] // the slot after the end is not cleared, since launches and tasks are reused
 	for i := 0; last > 1; {
 		down := 2*i + 1
 		if down >= last {
@@ -96,15 +97,16 @@ func (h *events) pop() *event {
 
 type virtual struct {
 	c *core
-	// The source's next item is kept beside the heap, so about a third of all events bypass it.
+	// The next item of the source is stored outside the heap, so about a third of all events bypass the heap.
 	fresh event
 	due   bool
 	ahead [2]sched.Task // copies of two tasks from the source: the one being accepted, and the next
 	turn  int
 }
 
-// Run serves until the source has no tasks left and every request has ended. Its result depends only on the configuration. If
-// ctx ends first, the remaining requests end as errors. The result shows this, and the error wraps ctx's.
+// Run serves until the source has no tasks left and every request has ended. Its result depends only on the
+// configuration. If ctx ends first, the remaining requests end as errors. The result contains these requests, and the
+// error wraps the error of ctx.
 func Run(ctx context.Context, cfg Config) (*Result, error) {
 	c, err := newCore(&cfg)
 	if err != nil {
@@ -144,7 +146,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 func (v *virtual) run(ctx context.Context) error {
 	c := v.c
 	for n := uint(0); ; n++ {
-		if n%64 == 0 || c.res.Faults > 0 { // after faults at every event, since devices fail when the context ends
+		if n%64 == 0 || c.res.Faults > 0 { // after a fault at every event, since devices fail when ctx ends
 			if ctx.Err() != nil {
 				return c.over()
 			}
@@ -166,8 +168,8 @@ func (v *virtual) run(ctx context.Context) error {
 	}
 }
 
-// first returns the time of the next event, and the device that has the event or hangs. If from is nil, the event is soonest.
-// If at is never, there is no event.
+// first returns the time of the next event, and the device (from) that has the event or hangs. If from is nil, soonest
+// returns the event. If at is never, there is no event.
 func (v *virtual) first() (at Time, from *dev) {
 	at, seq := never, uint64(math.MaxUint64)
 	if e := v.soonest(); e != nil {
@@ -188,7 +190,7 @@ func (v *virtual) first() (at Time, from *dev) {
 	return at, from
 }
 
-// soonest is the earliest event of the heap and the source; nil if there is none.
+// soonest returns the earliest event of the heap and the source; nil if there are no events.
 func (v *virtual) soonest() *event {
 	switch heap := v.c.heap; {
 	case v.due && (len(heap) == 0 || v.fresh.before(&heap[0])):
@@ -199,7 +201,7 @@ func (v *virtual) soonest() *event {
 	return nil
 }
 
-// take handles the next event of a device, or its hang.
+// take handles the next event of a device, or the time limit of its work.
 func (c *core) take(d *dev, at Time) error {
 	if d.hangs {
 		c.now = at
@@ -214,7 +216,7 @@ func (c *core) take(d *dev, at Time) error {
 	return d.nothing(c.now)
 }
 
-// found returns the result of a plan; nil if it panics.
+// found returns the result of a plan; nil if the plan panics.
 func (c *core) found(ctx context.Context, p sched.Plan) (found any) {
 	var err error
 	defer func() { c.cfg.logPanic("a plan of "+c.res.Policy, err) }()
@@ -227,7 +229,8 @@ func (c *core) over() error {
 	return fmt.Errorf("run of %s, %d requests ended: %w", c.res.Policy, c.ended, c.ctx.Err())
 }
 
-// maxIdle is how many times in a row a device may announce an event for the current time that does not come.
+// maxIdle is the maximum number of consecutive times that a device may announce an event for the current time without
+// delivering the event.
 const maxIdle = 1000
 
 // nothing records that an event was due but the device had none.
@@ -242,7 +245,7 @@ func (d *dev) nothing(now Time) error {
 	return nil
 }
 
-// look computes when the device must be examined next.
+// look computes the time at which the device must be examined next.
 func (d *dev) look() {
 	d.stale = false
 	due, ok := d.v.Next()
@@ -252,7 +255,7 @@ func (d *dev) look() {
 	d.next = due
 }
 
-// outside handles an event of the source, or an internal one.
+// outside handles an event of the source, or an internal event.
 func (v *virtual) outside(at Time) error {
 	c := v.c
 	c.now = at
@@ -295,7 +298,7 @@ func (c *core) own(e *event) error {
 	return c.jobDone(x.job, x.err, 0)
 }
 
-// land lets devices end their work, so that slots become free.
+// land waits in virtual time for the ends of the devices' work. These events free slots.
 func (v *virtual) land() {
 	c := v.c
 	for c.flying() {
@@ -324,7 +327,7 @@ func (v *virtual) pull() error {
 	if err := checkItem(it, v.c.now); err != nil {
 		return err
 	}
-	if it.Task != nil { // copied, so that the source can reuse the task's memory
+	if it.Task != nil { // the source can reuse the memory of its task
 		v.turn ^= 1
 		v.ahead[v.turn] = *it.Task
 		it.Task = &v.ahead[v.turn]
@@ -336,7 +339,7 @@ func (v *virtual) pull() error {
 	return nil
 }
 
-// checkItem rejects an item that is empty or before the given time.
+// checkItem returns an error if an item is empty, or if its time is before the given time.
 func checkItem(it Item, after Time) error {
 	if it.At < after || it.Task == nil && it.Cancel == 0 {
 		return fmt.Errorf("%w: an item at %d ns, after %d ns, or an empty one", ErrSource, it.At, after)

@@ -1,4 +1,4 @@
-// Package enginetest has devices for tests. Fake reads from each input the exit at which the request leaves. Faulty
+// Package enginetest has devices for tests. Each input of a Fake contains the exit at which the request leaves. Faulty
 // fails and hangs on demand.
 package enginetest
 
@@ -18,8 +18,8 @@ import (
 // Network is the name of the network that a Fake serves.
 const Network = "fake"
 
-// Fake is a device with inputs {exit, class}: the exit at which a sample becomes confident (0.99 instead of 0.1), and its
-// class. Segments take their time in T.
+// Fake is a device with inputs {exit, class}. exit is the exit at which the sample's confidence rises from 0.1 to 0.99;
+// class is the result. The durations of segments are in T.
 type Fake struct {
 	T     *sched.Table
 	B     int                                // B_max; 0: 8
@@ -105,7 +105,7 @@ func (f *Fake) Release(id device.RequestID) {
 	delete(f.slots, id)
 }
 
-// Used is the number of slots in use.
+// Used returns the number of slots in use.
 func (f *Fake) Used() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -126,14 +126,14 @@ func (*Fake) Close() error { return nil }
 // ErrInjected is the error of injected failures.
 var ErrInjected = errors.New("injected failure")
 
-// Faulty wraps a device and injects faults. Both functions receive the number of the call of Run, counted from 0. A nil
-// function injects nothing.
+// Faulty wraps a device and injects faults. The functions receive the index of the call of Run, from 0. A nil function
+// injects nothing.
 type Faulty struct {
 	device.Blocking
 	Fail, Hang func(run int) bool
 	FailReset  func(reset int) bool
-	// Real: a hanging Run returns only when its context ends. Otherwise it reports the hang at once, as a driver that
-	// counts cycles does.
+	// If Real is true, a hanging Run returns only when its context ends. If it is false, Run reports the hang at once,
+	// like a driver that counts cycles.
 	Real bool
 
 	mu           sync.Mutex
@@ -179,7 +179,8 @@ func (f *Faulty) Reset(ctx context.Context) error {
 	return f.Blocking.Reset(ctx)
 }
 
-// Linear is a latency table in which every segment takes fixed + batch * each ns, and a span takes the sum.
+// Linear returns a latency table in which every segment takes fixed + batch * each ns. A span of segments takes the sum
+// of its segments.
 func Linear(segments, batch int, fixed, each int64) []bundle.LatencyEntry {
 	var out []bundle.LatencyEntry
 	for first := range segments {

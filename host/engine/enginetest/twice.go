@@ -12,12 +12,12 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// Twice asks a copy of the policy before the policy itself. Equal states must give equal answers, and an answer may change
-// nothing but the policy.
+// Twice calls a copy of the policy before the policy itself. Equal states must give equal answers, and Decide may
+// change only the policy itself.
 type Twice struct {
 	sched.Policy
 	T     testing.TB
-	Clean func(*sched.Action) // removes from an action what cannot be compared, such as a plan; nil: nothing
+	Clean func(*sched.Action) // removes data that cannot be compared, for example a plan; nil: none
 	Asked int
 }
 

@@ -1,11 +1,12 @@
-// Functions of all batching policies: the limit for a batch, and the number of requests at the queue's head that can
-// form one.
+// This file has functions for all batching policies: the limit of a batch, and the number of requests at the queue's
+// head that can form a batch.
 
 package sched
 
 import "github.com/sluice-npu/sluice/host/device"
 
-// bMax is the largest batch that the policy's parameter (0: no limit), the device and its table all allow.
+// bMax returns the largest batch that the policy's parameter, the device and its table all allow. The parameter 0 is no
+// limit.
 func bMax(param int, d *DeviceView, t *Table) int {
 	b := min(d.MaxBatch, t.MaxBatch())
 	if param > 0 {
@@ -14,8 +15,8 @@ func bMax(param int, d *DeviceView, t *Table) int {
 	return b
 }
 
-// Head returns how many consecutive requests of a queue are for the given network, counted from the skip-th oldest, at
-// most limit. A launch runs one network, so it can take that many.
+// Head returns the number of consecutive requests of a queue that are for the given network, up to limit. It counts
+// from the request with index skip. A launch runs one network, so it can contain all of these requests.
 func Head(q *Queue, network string, skip, limit int) int {
 	n := 0
 	for n < limit && skip+n < q.Len() && q.At(skip+n).Network == network {
@@ -27,7 +28,8 @@ func Head(q *Queue, network string, skip, limit int) int {
 // idle reports whether a device can start a batch.
 func (d *DeviceView) idle() bool { return !d.Down && len(d.Launches) == 0 }
 
-// Actions of the batching policies. An Action is large: filling it in place avoids a copy.
+// The functions below append actions of the batching policies. An Action is large, so they fill it in place instead of
+// copying it.
 
 // fill appends an empty action and returns its address.
 func fill(buf []Action) ([]Action, *Action) {

@@ -1,4 +1,4 @@
-// Latency tables that also have times per number of units, the quantiles P95 and P99, and data for predictors.
+// This file has latency tables with times per number of units, the quantiles P95 and P99, and data for predictors.
 
 package sched
 
@@ -10,20 +10,20 @@ import (
 	"github.com/sluice-npu/sluice/host/predict"
 )
 
-// Cell is a measured or estimated time of a network on a device: of segments First..Last, for a batch size and a
-// number of units (0: the whole device). P95 and P99 may be 0: unknown.
+// Cell is the measured or estimated time of the segments First..Last of a network on a device, for a batch size and a
+// number of units (0: the whole device). A P95 or P99 of 0 is unknown.
 type Cell struct {
 	First, Last, Batch, Units int
 	P50, P95, P99             Time
 }
 
-// Throughput is the share, 0..1, of each resource of a device that a segment uses when it runs alone: level-1 and
+// Throughput is the share, 0..1, of each resource of a device, that a segment uses when it runs alone: level-1 and
 // level-2 cache, DRAM, tensor cores, FMA pipes, and capacity for threads.
 type Throughput = predict.Use
 
-// NewTableOf makes a table of cells. Every number of units must have the same spans and batch sizes, complete as
-// NewTable requires. The table for the whole device has Units 0; without such cells it is the table with the largest
-// number of units. Quantiles must not decrease.
+// NewTableOf builds a table from cells. All numbers of units must have the same spans and batch sizes, and these must
+// be complete (NewTable). Cells for the whole device have Units 0. If there are no such cells, the table with the
+// largest number of units is used for the whole device. Quantiles must not decrease: p50 <= P95 <= P99.
 func NewTableOf(network string, cells []Cell) (*Table, error) {
 	var units []int
 	for _, c := range cells {
@@ -58,7 +58,7 @@ func NewTableOf(network string, cells []Cell) (*Table, error) {
 	return whole, nil
 }
 
-// tableOn makes the table for one number of units.
+// tableOn builds the table for one number of units.
 func tableOn(network string, units int, cells []Cell) (*Table, error) {
 	var e []bundle.LatencyEntry
 	for _, c := range cells {
@@ -81,8 +81,9 @@ func tableOn(network string, units int, cells []Cell) (*Table, error) {
 	return t, nil
 }
 
-// On returns the table for a launch on a number of units (0: the whole device). It is the largest table that needs at
-// most this many units, or the smallest table if all need more.
+// On returns the table for a launch on a number of units (0: the whole device). It returns the table with the most
+// units among the tables that need no more than the given units. If all tables need more, it returns the table with the
+// fewest units.
 func (t *Table) On(units int) *Table {
 	if units == 0 || len(t.parts) == 0 {
 		return t
@@ -96,7 +97,8 @@ func (t *Table) On(units int) *Table {
 	return best
 }
 
-// Units returns the numbers of units that have times in the table, ascending; nil: only the whole device.
+// Units returns the numbers of units that have times in the table, in ascending order. nil means that there are only
+// times for the whole device.
 func (t *Table) Units() []int {
 	var out []int
 	for _, p := range t.parts {
@@ -105,7 +107,7 @@ func (t *Table) Units() []int {
 	return out
 }
 
-// P95 is the 95th percentile if it is known, else the median.
+// P95 returns the 95th percentile, or the median if the percentile is unknown.
 func (t *Table) P95(first, last, batch int) Time {
 	if t.p95 == nil {
 		return t.At(first, last, batch)
@@ -113,7 +115,7 @@ func (t *Table) P95(first, last, batch int) Time {
 	return t.p95[t.index(first, last, batch)]
 }
 
-// P99 is the 99th percentile if it is known, else the 95th or the median.
+// P99 returns the 99th percentile. If this is unknown, it returns P95.
 func (t *Table) P99(first, last, batch int) Time {
 	if t.p99 == nil {
 		return t.At(first, last, batch)

@@ -1,30 +1,33 @@
-// Clockwork: Gujarati et al., "Serving DNNs like Clockwork: Performance Predictability from the Bottom Up", OSDI
-// 2020, section 5.3, on one accelerator that runs one batch at a time. Each batch size has a queue, sorted by the
-// latest start (deadline minus the batch's time). Sizes are tried from the largest to the smallest. A request that
-// has missed its latest start at a size leaves that size's queue; one that has missed it at size 1 is given up. A
-// size whose queue is shorter than the size is skipped.
+// Clockwork: Gujarati et al., "Serving DNNs like Clockwork: Performance Predictability from the Bottom Up", OSDI 2020,
+// section 5.3, on one accelerator that runs one batch at a time. Each batch size has a queue, sorted by the latest
+// start (deadline minus the batch's time). Sizes are tried from the largest to the smallest. A request that has missed
+// its latest start for a size leaves the queue of that size. A request that has missed its latest start for size 1 is
+// given up. A size is skipped if its queue is shorter than the size. ~ sizes whose batch would include none are skipped
+// => other batch sizes are skipped ~ So one sorted list serves all queues: size b's queue is the part with deadline >=
+// now + T(b). => So one sorted list represents all queues. The queue of size b is the part of the list with deadline >=
+// now + T(b).
 //
 // A batch must include a request of the highest waiting level; sizes whose batch would include none are skipped.
 //
-// For one size, sorting by latest start is the same as sorting by deadline. So one sorted list serves all queues:
-// size b's queue is the part with deadline >= now + T(b).
+// For one size, sorting by latest start is the same as sorting by deadline. So one sorted list serves all queues: size
+// b's queue is the part with deadline >= now + T(b).
 
 package sched
 
-// Clockwork has the parameter B_max. It keeps a buffer between calls, so each run needs its own Clockwork.
+// Clockwork has the parameter B_max. It reuses a buffer in all calls, so each run needs its own Clockwork.
 type Clockwork struct {
-	BMax int // largest batch; 0: whatever the device and its table allow
+	BMax int // largest batch; 0: the limit of the device and its table
 
 	pick picks
-	fit  []int // a batch's requests: indices into the order of deadlines
+	fit  []int // requests of a batch, as indices into the order of deadlines
 }
 
 func (*Clockwork) Name() string { return "clockwork" }
 
 func (p *Clockwork) Largest() int { return p.BMax }
 
-// Decide serves every idle device and gives up requests that no device can serve in time. If deadlines are in the
-// order of arrival, it costs O(B_max^2 + dropped) per device, else O(N_Q) more.
+// Decide serves every idle device. It gives up requests that no device can serve in time. The cost per device is
+// O(B_max^2 + dropped), plus O(N_Q) if deadlines are not in the order of arrival.
 func (p *Clockwork) Decide(now Time, s *State, _ *Event, buf []Action) []Action {
 	p.pick.reset(&s.Queue)
 	for i := range s.Devices {
@@ -70,7 +73,7 @@ func (p *Clockwork) dispatch(now Time, dev int, d *DeviceView, head *Request, t 
 	return buf
 }
 
-// quickest is the time of one request alone on the fastest available device; -1 if there is none.
+// quickest returns the time of one request alone on the fastest available device; -1 if no device serves the network.
 func quickest(s *State, network string) Time {
 	best := Time(-1)
 	for i := range s.Devices {

@@ -1,15 +1,15 @@
-// The policies that SEEB-GPU is compared with. They collect requests for a window, as SEEB does, and serve an
-// application's requests in batches, but do not use exits.
+// This file has the policies with which SEEB-GPU is compared. They collect requests during a window, as SEEB does, and
+// serve an application's requests in batches. Except for BranchyNet they do not use exits.
 //
 //	Batch      batches of one size, an instance of every application, all units (Triton's batcher)
-//	Triton     the same without a window: the requests that wait when an instance is free, up to the largest batch
+//	Triton     as Batch without a window: all waiting requests up to the largest batch, when an instance is free
 //	DeepRT     all collected requests in one batch, one batch at a time, the earliest deadline first
 //	BranchyNet as Batch, with exits at one threshold
-//	GSLICE     a partition for every application, of its share of the images that came lately, and a
-//	           batch that grows while its time allows
+//	GSLICE     a partition for every application, in proportion to its share of the recent images, and a
+//	           batch size that grows while batches end in time
 //
 // Partitions follow the load slowly and exist even while their application has no work. Shares are rounded up, so
-// their sum may exceed the device. Then they overlap, as with the percentages of MPS.
+// their sum may exceed the device. In this case the partitions overlap, as with the percentages of MPS.
 
 package sched
 
@@ -20,15 +20,15 @@ import (
 	"github.com/sluice-npu/sluice/host/device"
 )
 
-// Collect is one of these policies, selected by its fields.
+// Collect is one of the policies above, selected by its fields.
 type Collect struct {
 	Label  string
-	Window Time    // requests are served when a window ends; 0: at once
+	Window Time    // requests are served when a window ends; 0: served at once
 	Batch  int     // the largest batch; 0: the limit of device and table
 	One    bool    // only one batch on the device at a time, the earliest deadline first
-	Theta  float32 // threshold of every exit; 0: those of the requests
+	Theta  float32 // threshold of every exit; 0: the thresholds of the requests
 	Share  bool    // use partitions, and batches that grow and shrink
-	Resize Time    // Share: how often partitions may change
+	Resize Time    // Share: the minimum time between two changes of the partitions
 
 	slices   []slice
 	resized  Time
@@ -36,15 +36,15 @@ type Collect struct {
 	constant map[float32][]float32
 }
 
-// slice is an application's part of the device under Share.
+// slice is an application's part of the device if Share is set.
 type slice struct {
 	network string
 	rate    float64 // images per window, smoothed
-	arrived int64   // images so far
+	arrived int64   // number of images so far
 	units   device.Units
 	batch   int
 	began   Time // when the batch on the device was launched
-	bound   Time // shortest time that a request of this batch had from arrival to deadline; 0: no batch
+	bound   Time // shortest time from arrival to deadline in this batch; 0: no batch
 }
 
 func (p *Collect) Name() string { return p.Label }
@@ -84,7 +84,7 @@ func (p *Collect) Decide(now Time, st *State, _ *Event, buf []Action) []Action {
 	return buf
 }
 
-// next returns the application to serve next: one with requests and nothing on the device.
+// next returns the application to serve next. This application has requests, and no batch on the device.
 func (p *Collect) next(by Time, st *State, buf []Action) (network string) {
 	d := &st.Devices[0]
 	tight := Time(math.MaxInt64)
@@ -108,7 +108,7 @@ func (p *Collect) next(by Time, st *State, buf []Action) (network string) {
 	return network
 }
 
-// launch takes the oldest requests of an application.
+// launch starts a batch of the oldest requests of an application.
 func (p *Collect) launch(now, by Time, st *State, network string, buf []Action) []Action {
 	d := &st.Devices[0]
 	t := d.Table(network)
@@ -148,7 +148,7 @@ func (p *Collect) slice(network string) *slice {
 	return nil
 }
 
-// share sets the sizes of the partitions and learns from ended batches.
+// share sets the sizes of the partitions, and adapts batch sizes to the duration of the last batches.
 func (p *Collect) share(now, by Time, st *State) {
 	d := &st.Devices[0]
 	if p.slices == nil {
@@ -183,7 +183,7 @@ func (p *Collect) share(now, by Time, st *State) {
 	}
 }
 
-// resize assigns each application its share of n units, at least a tenth, one after the other.
+// resize assigns each application its share of n units, at least a tenth of them. The partitions follow one another.
 func (p *Collect) resize(n int) {
 	sum := 0.0
 	for i := range p.slices {

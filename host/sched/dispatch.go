@@ -1,15 +1,15 @@
-// Dispatch imitates servers that do not schedule. A request is launched as soon as the device has a free place (as with GPU
-// streams) or, with One, as soon as nothing else runs on it.
+// Dispatch imitates servers without a scheduler. A request is launched as soon as the device has a free place, as with
+// GPU streams. With One, a request is launched as soon as nothing else runs on the device.
 
 package sched
 
 import "github.com/sluice-npu/sluice/host/device"
 
-// Dispatch launches every waiting request separately, through the whole network, as soon as a device has a free
-// place. Higher priorities go first; within a priority the order is that of arrival.
+// Dispatch launches every waiting request separately, through the whole network, as soon as a device has a free place.
+// Higher priorities go first. Requests of the same priority are launched in the order of arrival.
 type Dispatch struct {
-	// One: nothing is launched while something runs on the device (sequential execution, as in Clockwork and in
-	// REEF's SEQ).
+	// One: no request is launched while a launch runs on the device. This is sequential execution, as in Clockwork and
+	// in REEF's SEQ.
 	One bool
 	ids []device.RequestID
 }
@@ -42,7 +42,7 @@ func (p *Dispatch) Decide(_ Time, s *State, _ *Event, buf []Action) []Action {
 			}
 		}
 		for ; free > 0; free-- {
-			first := 0 // the first request that is not launched yet and that the device can serve
+			first := 0 // the first request that the device can serve and that this answer has not launched
 			for first < min(q.Len(), 64) && (taken>>first&1 != 0 || d.Table(q.At(first).Network) == nil) {
 				first++
 			}

@@ -1,13 +1,13 @@
 // Earliest deadline first: Liu and Layland, "Scheduling Algorithms for Multiprogramming in a Hard-Real-Time
-// Environment", JACM 20(1), 1973, section 7, extended by batches. An idle device takes up to B_max waiting requests
-// with the earliest deadlines. It runs one batch at a time through the whole network, without preemption, and drops
-// nothing. If all requests have the same SLO, it is batching without a timeout.
+// Environment", JACM 20(1), 1973, section 7, extended by batches. An idle device serves up to B_max waiting requests
+// with the earliest deadlines. It runs one batch at a time through the whole network, without preemption. No request is
+// dropped. If all requests have the same SLO, EDF is the same as batching without a timeout.
 
 package sched
 
-// EDF has the parameter B_max. It keeps a buffer between calls, so each run needs its own EDF.
+// EDF has the parameter B_max. It reuses a buffer in all calls, so each run needs its own EDF.
 type EDF struct {
-	BMax int // largest batch; 0: whatever the device and its table allow
+	BMax int // largest batch; 0: the limit of the device and its table
 
 	pick picks
 }
@@ -16,7 +16,7 @@ func (*EDF) Name() string { return "edf" }
 
 func (e *EDF) Largest() int { return e.BMax }
 
-// Decide serves every idle device. It costs O(B_max) per device if deadlines are in the order of arrival, else
+// Decide serves every idle device. The cost per device is O(B_max) if deadlines are in the order of arrival, otherwise
 // O(N_Q).
 func (e *EDF) Decide(_ Time, s *State, _ *Event, buf []Action) []Action {
 	e.pick.reset(&s.Queue)

@@ -12,26 +12,26 @@
 //	9      "look again" with the merged batch                              same call
 //	19     break                                                           Resume
 //
-// The listing leaves two points open. It does not say what happens if the queue or the batch is empty: here both stop
-// the filling. And equation 4 is only tested while segments remain, since after the last exit there is no batch to
-// merge with. The new requests may leave at exits on their way to exit i and are not preempted themselves (no nesting).
-// T_slack is the earliest deadline in the batch minus now. If all requests have the same SLO, that is T_SLO - (T_wait +
-// T_exec so far) of the oldest request.
+// The listing leaves two points open. First, it does not define the case of an empty queue or batch: here the filling
+// stops in both cases. Second, equation 4 is only tested while segments remain, since after the last exit there is no
+// batch for a merge. The new requests may leave at exits before exit i. They are not preempted themselves (no nesting).
+// T_slack is the earliest deadline in the batch minus the current time. If all requests have the same SLO, T_slack is
+// T_SLO - (T_wait + T_exec so far) of the oldest request.
 
 package sched
 
 // Fluid has the parameters <B_max, T_SLO>; T_SLO is contained in each request's deadline.
 type Fluid struct {
-	BMax int // largest batch; 0: whatever the device and its table allow
+	BMax int // largest batch; 0: the limit of the device and its table
 }
 
 func (Fluid) Name() string { return "fluid" }
 
 func (f Fluid) Largest() int { return f.BMax }
 
-// Decide looks at every device; it costs O(devices * B_max).
+// Decide examines every device. Its cost is O(devices * B_max).
 func (f Fluid) Decide(now Time, s *State, _ *Event, buf []Action) []Action {
-	taken := 0 // requests at the queue's head that this answer has already launched
+	taken := 0 // number of requests at the queue's head that this answer has already launched
 	for i := range s.Devices {
 		d := &s.Devices[i]
 		if d.Down {
@@ -98,7 +98,7 @@ func (f Fluid) atExit(now Time, s *State, dev, taken int, buf []Action) ([]Actio
 	return buf, taken + n
 }
 
-// incr is B_incr; 0 if the batch should go on unchanged.
+// incr returns B_incr, the number of new requests for the batch. It returns 0 if the batch should continue unchanged.
 func (f Fluid) incr(s *State, d *DeviceView, t *Table, base *LaunchView, rem int, slack Time, taken, level int) int {
 	i, last, limit := base.Reached, t.Segments()-1, bMax(f.BMax, d, t)
 	if rem == 0 || rem >= limit || i < 0 || i >= last {

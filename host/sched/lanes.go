@@ -1,4 +1,4 @@
-// Lanes: the queue split into one lane per network and priority, for policies of servers that have a queue per model.
+// Lanes divide the queue by network and priority, for policies of servers that have a queue per model.
 
 package sched
 
@@ -9,13 +9,13 @@ import (
 	"github.com/sluice-npu/sluice/host/device"
 )
 
-// lane holds the requests that wait for one network at one priority, oldest first.
+// lane has the requests that wait for one network at one priority, oldest first.
 type lane struct {
 	network  string
 	priority int
 	ids      []device.RequestID
 	came     []Time
-	deadline []Time // deadline[i]: the earliest deadline of the first i+1 requests
+	deadline []Time // deadline[i] is the earliest deadline of the first i+1 requests
 }
 
 // skip removes the first n requests.
@@ -23,9 +23,9 @@ func (l *lane) skip(n int) {
 	l.ids, l.came, l.deadline = l.ids[n:], l.came[n:], l.deadline[n:]
 }
 
-// full reports whether a lane must be served: it has a whole batch, or its oldest request has waited for the given
-// share of the time from its arrival to its deadline. Otherwise it also returns the time at which the lane must be
-// served.
+// full reports whether a lane must be served. This is so if the lane has a whole batch, or if its oldest request has
+// waited for the given share of the time from its arrival to its deadline. full also returns the time at which this
+// wait ends.
 func (l *lane) full(now Time, most int, share float64) (bool, Time) {
 	if len(l.ids) == 0 {
 		return false, 0
@@ -34,7 +34,7 @@ func (l *lane) full(now Time, most int, share float64) (bool, Time) {
 	return len(l.ids) >= most || now >= until, until
 }
 
-// lanes are rebuilt at every event; their memory is reused.
+// lanes has the lanes of the queue. They are built again at every event, in the same memory.
 type lanes struct {
 	all   []lane
 	n     int
@@ -43,12 +43,12 @@ type lanes struct {
 	came  []Time
 	until []Time
 	count []int
-	of    []int // index of each request's lane, by place in the queue; -1: none
+	of    []int // index of each request's lane, by place in the queue; -1: no lane
 }
 
-// sort fills the lanes with the requests for which keep is true and returns them in the order of service. Lanes of higher
-// priority go first, and within a priority the lane with the oldest request. With fcfs only the oldest request of each lane
-// decides.
+// sort fills the lanes with the requests for which keep returns true, and returns the lanes in the order of service.
+// Lanes of higher priority go first. Within a priority, lanes with older requests go first. If fcfs is true, the
+// priority has no effect.
 func (l *lanes) sort(q *Queue, fcfs bool, keep func(*Request) bool) []*lane {
 	n := q.Len()
 	l.n, l.of, l.count = 0, l.of[:0], l.count[:0]

@@ -2,29 +2,29 @@
 // Inference", HPCA 2021, section IV, as described in Kouris et al., "Fluid Batching", IV ("Comparison to
 // LazyBatching").
 //
-//   - It decides at every boundary of the table. With a table of layers it works layer by layer, as
-//     published; with a table of segments between exits it is coarser.
-//   - The sub-batches form a stack. New requests preempt the top at its boundary, run from the start,
-//     and merge with the sub-batch below when they have reached the same boundary. Still newer
-//     requests can preempt them on their way, unlike in Fluid Batching.
-//   - Preemption requires that every member, including the new ones, keeps a slack >= 0. The slack
-//     is computed as if each member's remaining time ran alone, one after the other: a batch counts
-//     as its size times the single-sample time. As many requests preempt as satisfy this, oldest first.
-//   - The publication leaves open what an idle device takes. There are two readings. lazy: as many
-//     as the same slack allows, at least one; once requests are late, that is one at a time, and
-//     the backlog grows. lazy-idle: the whole queue up to B_max, since there is no batch whose
-//     slack could suffer; slack only guards preemption. lazy-idle is the stronger one, and the
-//     baseline of the project's claims.
-//   - It does not know exits. A place counts as taken until its sub-batch ends, so a batch that was
-//     full once is never preempted again, and places that become free stay empty. The remaining time
-//     is that of the whole network for all requests that began.
+//   - The policy decides at every boundary of the table. With a table of layers it decides at every layer,
+//     as published. With a table of segments between exits it decides only at exits.
+//   - The sub-batches form a stack. New requests preempt the top sub-batch at its boundary, run from the
+//     start, and merge with the sub-batch below when they have reached the same boundary. Before that, still
+//     newer requests can preempt them, unlike in Fluid Batching.
+//   - Preemption requires that every member, including the new members, has a slack >= 0. The slack is
+//     computed as if the members ran alone, one after the other. So the remaining time of a batch is its
+//     size times the single-sample time. The oldest requests that satisfy this condition preempt.
+//   - The publication does not define how many requests an idle device launches. There are two readings.
+//     lazy: as many as the same slack allows, at least one. When requests are late, the device serves one
+//     request at a time, and the backlog grows. lazy-idle: the whole queue up to B_max, since no batch runs
+//     that could lose slack. The slack then limits only preemption. lazy-idle performs better than lazy, and
+//     is the baseline of the project's claims.
+//   - The policy ignores exits. A place is in use until its sub-batch ends, so a batch that was full once is
+//     never preempted again, and places that become free stay empty. The remaining time is the time through
+//     the whole network for all requests that began.
 
 package sched
 
 // Lazy has the parameter B_max; the SLO is contained in each request's deadline.
 type Lazy struct {
-	BMax int  // largest batch; 0: whatever the device and its table allow
-	Idle bool // an idle device takes the whole queue up to B_max
+	BMax int  // largest batch; 0: the limit of the device and its table
+	Idle bool // an idle device serves the whole queue up to B_max
 }
 
 func (l Lazy) Name() string {
@@ -36,7 +36,7 @@ func (l Lazy) Name() string {
 
 func (l Lazy) Largest() int { return l.BMax }
 
-// Decide looks at every device; it costs O(stack + B_max) per device.
+// Decide examines every device. Its cost per device is O(stack + B_max).
 func (l Lazy) Decide(now Time, s *State, _ *Event, buf []Action) []Action {
 	taken := 0
 	for i := range s.Devices {
@@ -70,7 +70,7 @@ func (l Lazy) Decide(now Time, s *State, _ *Event, buf []Action) []Action {
 // never is a deadline that is always met.
 const never = Time(1<<63 - 1)
 
-// boundary decides what a device does when its top sub-batch is at a boundary.
+// boundary decides the actions for a device if its top sub-batch is at a boundary.
 func (l Lazy) boundary(now Time, s *State, dev, taken int, buf []Action) ([]Action, int) {
 	d := &s.Devices[dev]
 	k := len(d.Launches) - 1 // index of the sub-batch that continues
@@ -87,7 +87,7 @@ func (l Lazy) boundary(now Time, s *State, dev, taken int, buf []Action) ([]Acti
 	if base.Reached >= 0 && base.Reached < last {
 		n = l.newcomers(now, s, t, base.Network, deadline, rest, min(bMax(l.BMax, d, t)-places, d.free()), taken, level)
 	}
-	stop := last // unless the next sub-batch below waits at a boundary before that
+	stop := last // unless the next sub-batch below waits at an earlier boundary
 	if k > 0 && d.Launches[k-1].Network == base.Network && d.Launches[k-1].Reached > base.Reached {
 		stop = d.Launches[k-1].Reached
 	}
@@ -104,13 +104,13 @@ func (l Lazy) boundary(now Time, s *State, dev, taken int, buf []Action) ([]Acti
 	return buf, taken + n
 }
 
-// merged merges the sub-batch at the top, k, with the sub-batches below it that are at the same boundary. It returns
-// the index of the sub-batch that continues.
+// merged merges the sub-batch at the top (index k) with the sub-batches below if these are at the same boundary. It
+// returns the index of the sub-batch that continues.
 func (Lazy) merged(d *DeviceView, k, most int, buf []Action) ([]Action, int) {
 	top := d.Launches[k]
 	rem := len(top.Requests)
 	for k > 0 && d.Launches[k-1].Reached == top.Reached && d.Launches[k-1].Network == top.Network {
-		if rem += len(d.Launches[k-1].Requests); rem > most { // too large: one of the two was interrupted for a higher level
+		if rem += len(d.Launches[k-1].Requests); rem > most { // too large: a higher level has interrupted one of the two
 			break
 		}
 		buf = merge(buf, d.Launches[k].ID, d.Launches[k-1].ID)
@@ -119,8 +119,8 @@ func (Lazy) merged(d *DeviceView, k, most int, buf []Action) ([]Action, int) {
 	return buf, k
 }
 
-// stacked sums up a device's sub-batches: places, earliest deadline, remaining time one after the other, and highest
-// level.
+// stacked returns sums over a device's sub-batches: the number of places, the earliest deadline, the remaining time if
+// they run one after the other, and the highest level.
 func stacked(d *DeviceView) (places int, deadline, rest Time, level int) {
 	deadline, level = never, anyLevel
 	for _, v := range d.Launches {
@@ -136,8 +136,8 @@ func stacked(d *DeviceView) (places int, deadline, rest Time, level int) {
 	return places, deadline, rest, level
 }
 
-// newcomers returns how many waiting requests may start besides the members of the stack, given the members' earliest
-// deadline and the sum of their remaining times.
+// newcomers returns the number of waiting requests that may start in addition to the members of the stack. deadline is
+// the earliest deadline of the members, and rest is the sum of their remaining times.
 func (Lazy) newcomers(now Time, s *State, t *Table, network string, deadline, rest Time, room, taken, level int) int {
 	n := 0
 	for m := atLeast(&s.Queue, network, taken, room, level); n < m; n++ {

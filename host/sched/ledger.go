@@ -1,5 +1,5 @@
-// The ledger records the running batches, for policies that watch deadlines on shared devices. It combines what the engine
-// shows of a launch (LaunchView) with what the policy expected of it.
+// The ledger records the running batches for policies that check deadlines on shared devices. It combines a launch as
+// the engine shows it (LaunchView) with the expectations of the policy.
 
 package sched
 
@@ -11,9 +11,9 @@ import (
 	"github.com/sluice-npu/sluice/host/predict"
 )
 
-// underway is a launched batch that has not ended.
+// underway is a launched batch that has not yet ended.
 type underway struct {
-	id       device.LaunchID // 0: the engine has not shown the launch yet
+	id       device.LaunchID // 0: the launch is not yet in the engine's State
 	device   int
 	network  string
 	priority int
@@ -21,20 +21,20 @@ type underway struct {
 	n        int  // number of requests still in the batch
 	deadline Time // earliest deadline of these requests
 
-	sent, copied Time // time of launch; expected end of the transfer of the batch's inputs
-	copies       Time // duration of that transfer if nothing else is transferred
+	sent, copied Time // time of the launch; expected end of the transfer of the batch's inputs
+	copies       Time // duration of this transfer if there is no other transfer
 	begun        bool
-	began        Time // start of its kernels
-	segment      int  // segment that runs, or runs first
-	since        Time // start of that segment
-	took, alone  Time // duration of the ended segments: measured, and alone on the device
+	began        Time // start of the batch's kernels
+	segment      int  // segment that runs, or that will run first
+	since        Time // start of this segment
+	took, alone  Time // duration of the ended segments: as measured, and as expected alone on the device
 
 	use      predict.Use
 	seen     predict.Exposure
 	beside   predict.Use // resource use of the batches that ran on the device at the launch
-	expected Time        // expected end at the launch
-	arrived  Time        // arrival of its oldest request
-	batch    int         // size at the launch
+	expected Time        // expected end, computed at the launch
+	arrived  Time        // arrival of the batch's oldest request
+	batch    int         // batch size at the launch
 }
 
 // ledger lists batches in the order of launching.
@@ -45,7 +45,7 @@ type ledger struct {
 	there []bool
 }
 
-// transfer describes inputs that arrived since the last event.
+// transfer describes the transfer of a batch's inputs that ended since the last event.
 type transfer struct {
 	device                        int
 	asked, profiled, expected, at Time
@@ -53,13 +53,13 @@ type transfer struct {
 
 // change is the effect of an event on a batch of the ledger.
 type change struct {
-	passed bool // it has passed a segment
-	ended  bool // it has ended completely
+	passed bool // the batch has passed a segment
+	ended  bool // the batch has ended completely
 	late   bool // the event came after the earliest deadline in the batch
 	batch  underway
 }
 
-// on counts the batches of a device.
+// on returns the number of batches on a device.
 func (l *ledger) on(device int) (n int) {
 	for i := range l.all {
 		if l.all[i].device == device {
@@ -78,7 +78,7 @@ func (l *ledger) add(r *underway, ids []device.RequestID) {
 	e.n, e.batch = len(ids), len(ids)
 }
 
-// spare returns the memory of an ended batch, which was kept after the end of the list.
+// spare returns the memory of an ended batch. remove has stored this memory after the end of the list.
 func (l *ledger) spare() []device.RequestID {
 	if n := len(l.all); n < cap(l.all) {
 		return l.all[:n+1][n].ids[:0]
@@ -86,7 +86,7 @@ func (l *ledger) spare() []device.RequestID {
 	return nil
 }
 
-// remove removes a batch. Its memory is kept after the end of the list (spare).
+// remove removes a batch. It stores the batch's memory after the end of the list for spare.
 func (l *ledger) remove(i int) {
 	gone := l.all[i]
 	copy(l.all[i:], l.all[i+1:])
@@ -94,7 +94,7 @@ func (l *ledger) remove(i int) {
 	l.all = l.all[:len(l.all)-1]
 }
 
-// find returns the index of the batch of a launch, or -1.
+// find returns the index of the batch that belongs to a launch, or -1.
 func (l *ledger) find(v *LaunchView) int {
 	for i := range l.all {
 		r := &l.all[i]
@@ -109,14 +109,14 @@ func (l *ledger) find(v *LaunchView) int {
 	return -1
 }
 
-// follow updates the ledger from what the engine shows, and returns what the event changed.
+// follow updates the ledger from the engine's State, and returns the changes of this event.
 func (l *ledger) follow(now Time, s *State, ev *Event) (c change) {
 	l.look(s)
 	at := -1
 	if ev.Kind == SegmentDone {
 		at = l.named(ev)
 	}
-	if at >= 0 && !l.all[at].begun { // it began and ended a segment between two events
+	if at >= 0 && !l.all[at].begun { // the batch began and ended a segment between two events
 		r := &l.all[at]
 		r.begun, r.began, r.since = true, now-ev.Took, now-ev.Took
 		l.fresh = append(l.fresh, at)
@@ -157,7 +157,7 @@ func (l *ledger) follow(now Time, s *State, ev *Event) (c change) {
 	return c
 }
 
-// look finds which batches the engine shows, and which of them have begun.
+// look finds the batches that are in the engine's State, and the batches that have begun.
 func (l *ledger) look(s *State) {
 	l.there = slices.Grow(l.there[:0], len(l.all))[:len(l.all)]
 	clear(l.there)
@@ -177,7 +177,7 @@ func (l *ledger) look(s *State) {
 	}
 }
 
-// shrink updates the sizes and earliest deadlines of the batches from which requests have left.
+// shrink updates the size and the earliest deadline of batches that requests have left.
 func (l *ledger) shrink(now Time, s *State) {
 	for d := range s.Devices {
 		for _, v := range s.Devices[d].Launches {
@@ -188,8 +188,9 @@ func (l *ledger) shrink(now Time, s *State) {
 	}
 }
 
-// named returns the batch whose segment has ended. It finds the batch by launch id. If no batch has this id, it returns
-// the only batch on the device that the engine has not shown yet: at most one launch ends between two events.
+// named returns the batch with the segment that has ended. It finds the batch by launch id. If no batch has this id, it
+// returns the only batch on the device that is not in the engine's State. There is only one such batch, since only one
+// launch can end between two events.
 func (l *ledger) named(ev *Event) int {
 	for i := range l.all {
 		if l.all[i].id == ev.Launch {
@@ -231,8 +232,9 @@ func (l *ledger) leave(now Time, i int) {
 	}
 }
 
-// pressure is the sum of the resource use of a device's batches, including those whose inputs are still being
-// transferred. Batch but is left out (-1: none). Only batches of the given priority count (-1: of all).
+// pressure returns the sum of the resource use of a device's batches. Batches count even while their inputs are still
+// being transferred. The batch with index but does not count (-1: all count). If priority is not negative, only batches
+// of this priority count.
 func (l *ledger) pressure(device, but, priority int) (u predict.Use) {
 	for i := range l.all {
 		if r := &l.all[i]; i != but && r.device == device && (priority < 0 || r.priority == priority) {

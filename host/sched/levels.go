@@ -1,14 +1,20 @@
-// Levels: a request with a higher Priority goes before all those with a lower one. Within a level each policy keeps its own
-// order. The queue has the levels in this order, so policies that take from its head respect it. A batch that is not full
-// also takes requests of lower levels, as Triton's does.
+// Levels: a request with a higher Priority goes before all requests with a lower Priority. Within a level each policy
+// has its own order. The queue is sorted by level, so policies that serve from its head respect the levels. ~ if the
+// device has a free slot and a request waits whose level is higher than all that are left in the batch => if the device
+// has a free slot and a request of a higher level waits. The level of a batch is the highest level of its remaining
+// requests ~ It is never filled up with requests of a level lower than the batch's, since the batch would have to wait
+// for them. => A batch is never filled up with requests of a lower level, since the batch would have to wait for them.
+// ~ Other policies finish what they have launched. => Other policies do not halt their launches. ~ so a starved request
+// is given up when it is too late => so a starved request is given up when it can no longer meet its deadline A batch
+// that is not full also takes requests of lower levels, as Triton's does.
 //
 // Policies that preempt (Interrupting) also do so for levels. They halt a batch at its exit if the device has a free
 // slot and a request waits whose level is higher than all that are left in the batch. The batch continues when those
 // requests have ended. It is never filled up with requests of a level lower than the batch's, since the batch would
 // have to wait for them. Other policies finish what they have launched.
 //
-// There is no aging: if one level uses the whole device, lower levels starve. The engine's admission by table counts requests
-// of the same and of higher levels, so a starved request is given up when it is too late.
+// There is no aging: if one level uses the whole device, lower levels starve. The engine's admission by table counts
+// requests of the same and of higher levels, so a starved request is given up when it is too late.
 
 package sched
 
@@ -25,10 +31,10 @@ func (Fluid) Interrupts() {}
 func (Lazy) Interrupts()  {}
 func (*Plus) Interrupts() {}
 
-// anyLevel is a level below all that requests have.
+// anyLevel is lower than the levels of all requests.
 const anyLevel = math.MinInt
 
-// Level is the highest priority of the requests that are left in a launch.
+// Level is the highest priority of the remaining requests of a launch.
 func (l *LaunchView) Level() int {
 	level := anyLevel
 	for i := range l.Requests {
@@ -37,17 +43,18 @@ func (l *LaunchView) Level() int {
 	return level
 }
 
-// fills reports whether top is filling up the batch below it and has reached that batch's exit. It is false if all
-// requests of the lower batch were cancelled. The next launch in the list is then one that was interrupted for a higher
-// level, and top continues alone.
+// fills reports whether top fills up the batch below it and has reached the exit of that batch. It returns false if all
+// requests of the lower batch were cancelled. The next launch in the list is then a launch that was interrupted for a
+// higher level, and top continues alone.
 func fills(top, below *LaunchView, most int) bool {
 	return below.Network == top.Network && below.Reached == top.Reached && len(below.Requests)+len(top.Requests) <= most
 }
 
-// free is how many more samples a device can hold: a batch halted for a higher level keeps its slots.
+// free returns the number of samples for which a device has free slots. A batch that was halted for a higher level uses
+// its slots.
 func (d *DeviceView) free() int { return d.Slots - d.Used }
 
-// atLeast is like Head, but does not count requests of lower levels.
+// atLeast returns the same number as Head, but without requests of lower levels.
 func atLeast(q *Queue, network string, skip, limit, level int) int {
 	n := Head(q, network, skip, limit)
 	for n > 0 && q.At(skip+n-1).Priority < level {
@@ -56,9 +63,9 @@ func atLeast(q *Queue, network string, skip, limit, level int) int {
 	return n
 }
 
-// interrupt launches requests through the whole network in place of a launch of the given level that is at an exit or halted.
-// It takes them from the queue's head, from the skip-th on. It returns their number: 0 if no request of a higher level waits
-// there, or if the device cannot take any.
+// interrupt halts a launch of the given level at its exit, and launches requests of a higher level through the whole
+// network. It uses requests of the queue from index skip on. It returns their number, or 0 if no request of a higher
+// level is at this index or the device cannot accept any.
 func interrupt(s *State, dev int, l *LaunchView, level, skip, param int, buf []Action) ([]Action, int) {
 	d := &s.Devices[dev]
 	if skip >= s.Queue.Len() || s.Queue.At(skip).Priority <= level {

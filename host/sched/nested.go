@@ -1,11 +1,12 @@
-// Nested combines policies: an outer policy assigns requests to devices and to members of families, and an inner
-// policy for each device runs what was assigned to it.
+// Nested combines policies. An outer policy assigns requests to devices and to members of families. An inner policy for
+// each device runs the assigned requests.
 
 package sched
 
-// Nested makes one policy of an outer policy and one inner policy for each device. The outer policy sees everything and should answer only with Assign, Drop,
-// LoadNetwork, Unload, MakePlan, Advise, SetTheta and Wait. An inner policy sees a state with only its device
-// (Devices[0]), whose queue holds the requests that were assigned to it, and answers as if nothing else existed.
+// Nested is a policy that consists of an outer policy and one inner policy for each device. The outer policy sees the
+// whole State. It should answer only with Assign, Drop, LoadNetwork, Unload, MakePlan, Advise, SetTheta and Wait. An
+// inner policy sees a State with only its device (Devices[0]). The queue of this State has the requests that were
+// assigned to the device. The inner policy answers as if no other device existed.
 type Nested struct {
 	Outer Policy
 	Inner []Policy // by device
@@ -22,8 +23,8 @@ func (n *Nested) Name() string {
 	return n.Outer.Name() + "/" + n.Inner[0].Name()
 }
 
-// Decide asks the outer policy, then those inner policies that the event may concern. After an Assign the engine asks again
-// (Fault without a device, or Copied), and the inner policy then sees its new requests.
+// Decide asks the outer policy, and then the inner policies of the devices to which the event may apply. After an
+// Assign the engine asks again (Fault without a device, or Copied). The inner policy then sees its new requests.
 func (n *Nested) Decide(now Time, s *State, ev *Event, buf []Action) []Action {
 	for len(n.views) < len(n.Inner) {
 		n.views = append(n.views, State{Devices: make([]DeviceView, 1)})

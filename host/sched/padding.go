@@ -2,31 +2,32 @@ package sched
 
 import "slices"
 
-// Version is one implementation of a kernel, described for padding (REEF, sections 5.2 and 5.3). Its times were
-// measured offline, alone on the device.
+// Version describes one implementation of a kernel for padding (REEF, sections 5.2 and 5.3). The times were measured
+// offline, with the kernel alone on the device.
 type Version struct {
 	Name      string
-	KernelNs  int64 // all blocks
-	BlockNs   int64 // time of a block that has its unit to itself, while all others run on other units
-	FullNs    int64 // time of a block on a unit that holds Occupancy of them
+	KernelNs  int64 // time of all blocks
+	BlockNs   int64 // time of a block on a unit of its own, while all other blocks run on other units
+	FullNs    int64 // time of a block on a unit with Occupancy blocks
 	Blocks    int
-	Threads   int // per block
-	Regs      int // per thread
-	Shared    int // bytes per block
-	Occupancy int // blocks that one unit can hold at once
-	Done      int // blocks that earlier launches have computed: the next launch begins after them
+	Threads   int // number of threads per block
+	Regs      int // number of registers per thread
+	Shared    int // shared memory, in bytes per block
+	Occupancy int // maximum number of blocks on one unit at once
+	Done      int // number of blocks that earlier launches have computed; the next launch begins after these blocks
 }
 
-// Units is the number of units that hold all blocks of the kernel at once, with occupancy blocks on each.
+// Units returns the number of units that run all blocks of the kernel at once, with occupancy blocks on each unit.
 func (v *Version) Units(occupancy int) int { return (v.Blocks + occupancy - 1) / occupancy }
 
-// At is the time of a block, in ns, if its unit holds per blocks at once and they share its issue slots.
+// At returns the time of a block, in ns, on a unit that runs per blocks at once. The blocks share the unit's issue
+// slots.
 func (v *Version) At(per int) int64 {
 	return max(v.BlockNs, v.FullNs*int64(per)/int64(max(1, v.Occupancy)))
 }
 
-// densest returns how many blocks a unit can hold, up to most, so that each block takes less than before ns. It returns 0
-// if even a block alone takes longer.
+// densest returns the maximum number of blocks on a unit for which each block takes less than before ns. The result is
+// at most most. It is 0 if a block alone takes longer.
 func (v *Version) densest(most int, before int64) int {
 	switch {
 	case v.BlockNs >= before:
@@ -37,45 +38,47 @@ func (v *Version) densest(most int, before int64) int {
 	return int(min(int64(most), (before*int64(max(1, v.Occupancy))-1)/v.FullNs))
 }
 
-// Padding is a range of blocks of one kernel that runs beside a real-time kernel.
+// Padding is a range of blocks of one kernel, which run beside a real-time kernel.
 type Padding struct {
-	Queue   int // index of the best-effort queue that has the kernel at its head
+	Queue   int // index of the best-effort queue with this kernel at its head
 	Version int
 	Units   int
-	From    int // its first block
+	From    int // index of the first block
 	Blocks  int
 }
 
-// Waves is the number of blocks of a real-time kernel on each unit, if the kernel has all n units.
+// Waves returns the number of blocks of a real-time kernel on each unit, if the kernel may use all n units.
 func (v *Version) Waves(n int) int {
 	return max(1, min((v.Blocks+n-1)/n, v.Occupancy))
 }
 
-// Reserve is how many of n units a real-time kernel keeps: the fewest on which it has no more blocks per unit than on all n.
+// Reserve returns the number of units, of n, that a real-time kernel uses. This is the smallest number for which no
+// unit has more blocks than with all n units.
 func (v *Version) Reserve(n int) int {
 	return min(n, v.Units(v.Waves(n)))
 }
 
-// Pad selects blocks to run beside a real-time kernel, on those of the n units that this kernel leaves free (REEF,
-// section 5.2). The argument heads has an entry for each best-effort queue, in the order of selection: the versions of the kernel
-// at its head, none if the queue is empty. If some blocks of a kernel are done, only the version that did them may be given. A version may be selected if there
-// is a free unit and both conditions hold:
+// Pad selects blocks to run beside a real-time kernel, on those of the n units that this kernel does not use (REEF,
+// section 5.2). The argument heads has an entry for each best-effort queue, in the order of selection. The entry has
+// the versions of the kernel at the head of the queue, and is empty if the queue is empty. If some blocks of a kernel
+// are done, its entry must have only the version that computed these blocks. A version may be selected if there is a
+// free unit and both conditions are true:
 //
 //  1. Time: the blocks of the version that run at the same time on a unit take less time than the real-time kernel. The
-//     padded kernel lasts as long as its slowest block.
-//  2. Occupancy: a unit can hold at least as many blocks of the version as it has blocks of the real-time kernel and of
-//     each version selected before. Pad puts no more blocks of a version on a unit than the smallest occupancy of these.
-//     The occupancy of the padded kernel is the minimum over its parts.
+//     padded kernel takes as long as its slowest block.
+//  2. Occupancy: the occupancy of the version is not less than the number of blocks per unit of the real-time kernel
+//     and of each version selected before. Pad assigns at most as many blocks of a version to a unit as the smallest
+//     occupancy of these. The occupancy of the padded kernel is the minimum over its parts.
 //
-// Of the versions of one kernel that may be selected, Pad takes the one with the shortest kernel time. It takes as many of
-// its blocks as there is room and time for, one after the other on a unit; the rest run later. Each kernel gets the fewest
-// units that its blocks need, so that units remain for the next. Units that nobody takes go to the selected kernels, in their
-// order, up to one unit per block.
+// If several versions of one kernel may be selected, Pad selects the version with the shortest kernel time. It selects
+// as many blocks as can run within the time and the units, some one after the other on a unit. The other blocks run
+// later. Each kernel uses the smallest number of units for its blocks, so that units are left for the next kernel. The
+// units that are left at the end are assigned to the selected kernels in their order, up to one unit per block.
 //
-// The result is appended to buf; nothing is allocated if it has room.
+// The result is appended to buf. Pad allocates memory only if buf has no room.
 func Pad(rt *Version, n int, heads [][]Version, buf []Padding) []Padding {
 	free := n - rt.Reserve(n)
-	least, most := rt.Waves(n), max(1, rt.Occupancy) // blocks on a unit: that must be held at least, and that may be held at most
+	least, most := rt.Waves(n), max(1, rt.Occupancy) // number of blocks per unit: required minimum, and maximum
 	from := len(buf)
 	for q := range heads {
 		if free <= 0 {
@@ -112,8 +115,8 @@ func Pad(rt *Version, n int, heads [][]Version, buf []Padding) []Padding {
 	return buf
 }
 
-// Prune removes every dominated version: another one is at least as good in everything that padding or a unit depends on,
-// and better in something (section 5.3).
+// Prune removes every dominated version. A version is dominated if another version is better in at least one property
+// that padding or a unit depends on, and not worse in any (section 5.3).
 func Prune(all []Version) []Version {
 	var out []Version
 	for i := range all {

@@ -1,18 +1,19 @@
-// The order of service in fluid+: by arrival, except for requests that will be late anyway. Serving them first makes other
-// requests miss their deadlines. Serving them last raises the 99th percentile. So such requests are treated in one of two
-// ways.
+// This file defines the order of service in fluid+. Requests are served in the order of arrival, except for requests
+// that will be late in any case. If late requests are served first, other requests miss their deadlines. If they are
+// served last, the 99th percentile increases. So a late request is handled in one of two ways.
 //
-//   - A few may be let go: they are served when no other request waits. They have waited longer than
-//     99 of 100 requests would in the order of arrival (Traffic.Tail), so they are beyond the 99th
-//     percentile in any case. If few requests are late, this resolves a jam as it begins; if many
-//     are, it shortens the worst jams.
-//   - All others stand back: other requests go before them until they have waited that long. Then
-//     they go first again, so in a jam that does not end, requests are served in the order of arrival.
+//   - A few late requests may be let go: they are served when no other request waits. These requests have
+//     waited longer than 99 of 100 requests would wait in the order of arrival (Traffic.Tail), so they are
+//     beyond the 99th percentile in any case. If few requests are late, this ends a jam at its beginning.
+//     If many requests are late, this shortens the worst jams.
+//   - All other late requests stand back: other requests go before them until they have waited for
+//     Traffic.Tail. After that they go first again. So in a jam that does not end, requests are served in
+//     the order of arrival.
 //
-// Requests that stand back add up, and too many can be due at once. So two numbers are compared: how many requests begin
-// beyond the tail, and how many would in the order of arrival. (The times at which some request begins are taken as given;
-// they hardly depend on the order.) The more the first number exceeds the second, the sooner a request that stands back is
-// due.
+// Too many of the requests that stand back can become due at the same time. So two numbers are compared: the number of
+// requests that begin beyond the tail, and the same number in the order of arrival. (The times at which requests begin
+// are assumed to be the same for both, since they hardly depend on the order.) The more the first number exceeds the
+// second, the shorter is the time for which requests stand back.
 
 package sched
 
@@ -24,13 +25,13 @@ import (
 )
 
 const (
-	maxLetGo = 16 // limit for waiting requests that were let go, which limits the cost of a decision
+	maxLetGo = 16 // maximum number of waiting requests that were let go; it limits the cost of a decision
 	nearHead = 16 // requests at the queue's head that are examined one by one
 )
 
 // patience records which requests were let go.
 type patience struct {
-	off []letOff // requests that may still wait, in the queue's order
+	off []letOff // requests that may still wait, in the order of the queue
 }
 
 // letOff is a request that was let go.
@@ -47,15 +48,16 @@ func (w *patience) has(id device.RequestID) bool {
 	return slices.ContainsFunc(w.off, func(o letOff) bool { return o.id == id })
 }
 
-// takes is the expected time, in ns, of a request that begins now. The batch is chosen later, so its size is assumed to be
-// two fifths of the waiting requests. With the time of one request alone, too many requests would begin that end late and
-// delay others. With the time of a batch of all waiting requests, requests would be given up that a smaller batch could still
-// serve in time.
+// takes returns the expected time, in ns, of a request that begins now. The batch is chosen later, so the assumed batch
+// size is two fifths of the waiting requests. If the time of one request alone were used, too many requests would begin
+// that end late and delay others. If the time of a batch of all waiting requests were used, some requests would be
+// given up that a smaller batch could serve in time.
 func (q *plan) takes(waiting int) Time {
 	return Time(q.rest[q.cell(0, min(q.b, max(1, 2*waiting/5)))])
 }
 
-// hold updates the number of requests that began beyond the tail, and how long late requests stand back from now on.
+// hold updates the number of requests that began beyond the tail, and the time for which late requests stand back from
+// now on.
 func (q *plan) hold(seen *Traffic) {
 	q.tail = seen.Tail
 	q.over += float64(seen.Beyond-q.beyond) - mul(tailKept, float64(seen.InOrder-q.inOrder))
@@ -64,8 +66,8 @@ func (q *plan) hold(seen *Traffic) {
 	q.back = mul(q.tail, 1-q.over/overLimit)
 }
 
-// standsBack reports whether a request that will be late lets others go first. Without a plan it does not, except under
-// fluid+last.
+// standsBack reports whether other requests go before a request that will be late. The result is false if there is no
+// plan, except under fluid+last.
 func (p *Plus) standsBack(now Time, q *plan, r *Request) bool {
 	if p.Last {
 		return canWait(now, r)
@@ -73,16 +75,16 @@ func (p *Plus) standsBack(now Time, q *plan, r *Request) bool {
 	return q != nil && float64(now-r.Arrived) <= q.back
 }
 
-// canWait reports whether a late request may wait longer: it has waited less than endurance times the time from its
-// arrival to its deadline.
+// canWait reports whether a late request may wait longer. It may wait endurance times the time from its arrival to its
+// deadline.
 func canWait(now Time, r *Request) bool { return (now-r.Arrived)/endurance < r.Deadline-r.Arrived }
 
-// next returns the request to serve next; nil if this answer has already used all that wait.
+// next returns the request to serve next. It returns nil if this answer has already used all waiting requests.
 func (p *Plus) next(now Time, s *State) *Request {
 	first, to := (*Request)(nil), 0
 	for i := 0; i < s.Queue.Len(); i++ {
 		if i >= to {
-			if first != nil { // a request stands back only behind requests of its own level
+			if first != nil { // a request stands back only behind requests of its level
 				break
 			}
 			to = s.Queue.Level(i)
@@ -102,8 +104,9 @@ func (p *Plus) next(now Time, s *State) *Request {
 	return first
 }
 
-// skip returns the last place after i up to which all deadlines are before the given time; end is the end of i's level.
-// Requests near the head are examined one by one. The same holds for a queue that is not ordered: there it returns i.
+// skip returns the last place, from i on, up to which all deadlines are before the given time. end is the end of the
+// level of i. Requests near the head and requests of a queue that is not ordered are examined one by one, so for these
+// skip returns i.
 func (q *Queue) skip(i, end int, before Time) int {
 	if i+1 < nearHead || !q.Ordered() {
 		return i
@@ -119,9 +122,9 @@ func (q *Queue) skip(i, end int, before Time) int {
 	return lo - 1
 }
 
-// pick appends requests for the plan's network to p.given, in the order of service: at most limit, of level least and above.
-// It stops at the first request for another network. It returns the index of the first request that it appended. It may let
-// requests go, or give them up (Refuse).
+// pick appends requests for the plan's network to p.given, in the order of service. It appends at most limit requests,
+// of level least or higher. It stops at the first request for another network. It returns the index of the first
+// request that it appended. pick may also let requests go, or give them up (Refuse).
 func (p *Plus) pick(now Time, s *State, q *plan, limit, least int, buf []Action) ([]Action, int) {
 	n := s.Queue.Len()
 	p.soonest = never
@@ -133,22 +136,22 @@ func (p *Plus) pick(now Time, s *State, q *plan, limit, least int, buf []Action)
 	return x.buf, x.from
 }
 
-// picking is the state of one pick.
+// picking is the state of one call of pick.
 type picking struct {
 	*Plus
-	now, begun Time // now, and when requests that begin now are expected to end
+	now, begun Time // the current time, and the expected end of requests that begin now
 	s          *State
 	q          *plan
 	limit      int
 	from       int // index in given of the first request of this pick
 	buf        []Action
 
-	// For the current level: first is the place of the first request that stands back (-1: none); at is the index, in
-	// the list of requests let go, of the first one that the search has not met yet.
+	// For the current level: first is the place of the first request that stands back (-1: none). at is an index in
+	// wait.off: the first entry that the search has not reached yet.
 	first, at int
 }
 
-// full reports whether the limit of the pick is reached.
+// full reports whether the pick has reached its limit.
 func (x *picking) full() bool { return len(x.given)-x.from >= x.limit }
 
 // taken reports whether this answer has already used or given up a request.
@@ -156,16 +159,16 @@ func (x *picking) taken(r *Request) bool {
 	return x.from > 0 && slices.Contains(x.given[:x.from], r.ID)
 }
 
-// level picks from one level, whose requests are at the places lo to hi. more reports whether the next level may
-// follow.
+// level picks requests from one level, which has the places lo to hi-1. more reports whether the search may continue
+// with the next level.
 func (x *picking) level(lo, hi int) (more bool) {
 	had := len(x.given) - x.from
 	more = x.inOrder(lo, hi)
 	if x.first >= 0 {
 		x.thoseBack(x.first, hi)
 	}
-	// Requests that were let go are taken if no other request waits, or if so many wait that only full batches keep
-	// up.
+	// Requests that were let go are used in two cases: no other request was picked, or so many requests wait that only
+	// full batches are fast enough.
 	if len(x.given)-x.from == had || x.s.Queue.Len() > guardBatches*x.q.b {
 		x.thoseLetGo(lo, hi)
 	}
@@ -175,7 +178,7 @@ func (x *picking) level(lo, hi int) (more bool) {
 	return more
 }
 
-// thoseBack picks from the requests that stand back.
+// thoseBack picks requests among those that stand back.
 func (x *picking) thoseBack(lo, hi int) {
 	for i := lo; i < hi && !x.full(); i++ {
 		r := x.s.Queue.At(i)
@@ -186,7 +189,7 @@ func (x *picking) thoseBack(lo, hi int) {
 	}
 }
 
-// thoseLetGo picks from the requests that were let go.
+// thoseLetGo picks requests among those that were let go.
 func (x *picking) thoseLetGo(lo, hi int) {
 	for i := lo; i < hi && !x.full() && len(x.wait.off) > 0; i++ {
 		if r := x.s.Queue.At(i); r.Network == x.q.network && x.wait.has(r.ID) && !slices.Contains(x.given, r.ID) {
@@ -195,8 +198,8 @@ func (x *picking) thoseLetGo(lo, hi int) {
 	}
 }
 
-// inOrder picks in the order of arrival. It skips requests that it lets go, gives up, or that stand back. more reports that
-// it did not stop at a request for another network.
+// inOrder picks requests in the order of arrival. It skips requests that are let go, given up, or stand back. more is
+// false if it stopped at a request for another network.
 func (x *picking) inOrder(lo, hi int) (more bool) {
 	x.first, x.at = -1, 0
 	if lo > 0 {
@@ -231,19 +234,19 @@ func (x *picking) inOrder(lo, hi int) (more bool) {
 	return true
 }
 
-// meet reports whether the next request was let go. It also removes earlier entries whose requests no longer wait.
+// meet reports whether the request was let go. It also removes entries of earlier requests that no longer wait.
 func (x *picking) meet(r *Request) bool {
 	for x.at < len(x.wait.off) && x.wait.off[x.at].compare(r) < 0 {
 		if x.first >= 0 {
 			x.at++ // the search has skipped this request
 			continue
 		}
-		x.wait.off = slices.Delete(x.wait.off, x.at, x.at+1) // served or gone
+		x.wait.off = slices.Delete(x.wait.off, x.at, x.at+1) // the request was served or has ended
 	}
 	return x.at < len(x.wait.off) && x.wait.off[x.at].id == r.ID
 }
 
-// again picks a request that was let go if it cannot wait longer.
+// again picks a request that was let go, if the request cannot wait longer.
 func (x *picking) again(r *Request) {
 	if r.Network != x.q.network || canWait(x.now, r) {
 		x.at++
@@ -253,7 +256,7 @@ func (x *picking) again(r *Request) {
 	x.give(r, x.begun)
 }
 
-// missed decides what to do with the request at place i, which will be late. It returns the place after which to go on.
+// missed handles the request at place i, which will be late. It returns the place after which the search continues.
 func (x *picking) missed(r *Request, i, hi int) int {
 	switch {
 	case x.Refuse:
@@ -272,8 +275,8 @@ func (x *picking) missed(r *Request, i, hi int) int {
 	return i
 }
 
-// back records that the request at place i stands back, and so do the requests after it whose deadlines are before the
-// given time. It returns the place of the last one.
+// back records that the request at place i stands back. The requests after it stand back too, as long as their
+// deadlines are before the given time. back returns the place of the last of these requests.
 func (x *picking) back(i, hi int, before Time) int {
 	if x.first < 0 {
 		x.first = i
@@ -281,7 +284,7 @@ func (x *picking) back(i, hi int, before Time) int {
 	return x.s.Queue.skip(i, hi, before)
 }
 
-// behind is the number of requests that were let go, of the given level and above.
+// behind returns the number of requests of the given or a higher level that were let go.
 func (w *patience) behind(level int) int {
 	n := 0
 	for n < len(w.off) && w.off[n].level >= level {
@@ -296,7 +299,7 @@ func (p *Plus) mayLetGo(now Time, q *plan, r *Request) bool {
 		len(p.wait.off) < maxLetGo && float64(p.letGone(r.Network)) < mul(letGo, float64(q.arrived))
 }
 
-// letGone is the number of a network's requests that were ever let go, on all devices.
+// letGone returns the number of a network's requests that have been let go so far, on all devices.
 func (p *Plus) letGone(network string) (n int64) {
 	for _, q := range p.plans {
 		if q.network == network {
@@ -309,7 +312,7 @@ func (p *Plus) letGone(network string) (n int64) {
 func (p *Plus) give(r *Request, begun Time) {
 	due := r.Deadline
 	if due < begun {
-		due = never // missed in any case, so later requests need not hurry for it
+		due = never // the deadline is missed in any case, so it does not affect later requests
 	}
 	p.given, p.due, p.soonest = append(p.given, r.ID), append(p.due, due), min(p.soonest, due)
 }

@@ -1,4 +1,4 @@
-// Picks requests from the queue in the order of levels and deadlines.
+// This file picks requests from the queue in the order of levels and deadlines.
 
 package sched
 
@@ -16,12 +16,12 @@ type place struct {
 	taken    bool // this answer has used the request
 }
 
-// picks holds the queue's requests in this order, as far as an answer needs them. It marks those that the answer uses. The
-// buffers are kept between answers.
+// picks sorts the queue's requests in this order, but only the first requests that an answer needs. It marks the
+// requests that the answer uses. The buffers are reused in later answers.
 type picks struct {
 	q      *Queue
 	sorted []place
-	heap   []place // the other requests, if the queue is in another order; built when the second request is needed
+	heap   []place // the other requests, if the queue is not in this order; built at the first call of next
 	ids    []device.RequestID
 }
 
@@ -29,7 +29,7 @@ func (p *picks) reset(q *Queue) {
 	p.q, p.sorted, p.heap, p.ids = q, p.sorted[:0], p.heap[:0], p.ids[:0]
 }
 
-// next returns the first unused request from the i-th on in this order; false if there is none.
+// next returns the first unused request in this order, from index i on; false if there is none.
 func (p *picks) next(i int) (int, *Request, bool) {
 	for ; i < p.q.Len(); i++ {
 		if i == len(p.sorted) {
@@ -48,7 +48,7 @@ func (p *picks) take(i int) {
 	p.ids = append(p.ids, p.q.At(c.at).ID)
 }
 
-// least returns the first request after the sorted ones.
+// least returns the request that follows the sorted requests.
 func (p *picks) least() place {
 	i := len(p.sorted)
 	if p.q.Ordered() {
@@ -72,7 +72,7 @@ func (p *picks) least() place {
 	return first
 }
 
-// sink moves the i-th element of the heap down until no element below it goes before it.
+// sink moves the i-th element of the heap down until all elements below it come later in this order.
 func (p *picks) sink(i int) {
 	for {
 		down := 2*i + 1

@@ -1,18 +1,18 @@
-// A plan is what fluid+ knows about one network on one device: expected times that take exits into account, and the
-// cost of leaving requests waiting.
+// A plan is the model that fluid+ has of one network on one device. It has the expected times with exits, and the cost
+// of letting requests wait.
 //
-// The queue is modelled as a semi-Markov decision process. In state j (j requests wait, the device is free) a batch
-// of k <= min(j, B_max) runs for rest(k) without being filled up. That costs the time that all requests spend in the
-// system. Meanwhile a Poisson number of requests arrives. V is the relative value function of the process and g its
-// average cost:
+// The queue is modelled as a semi-Markov decision process. In state j (j requests wait, the device is free) a batch of
+// size k <= min(j, B_max) runs for the time rest(k) without being filled up. The cost is the time that all requests
+// spend in the system. Meanwhile a Poisson number of requests arrives. V is the relative value function of the process,
+// and g is its average cost:
 //
 //	V(j) = min over k of  held(k) + (j - k) rest(k) + lambda rest(k)^2 / 2 - g rest(k) + E V(j - k + A)
 //	V(0) = 0 = V(1) - g / lambda
 //
-// (Puterman, "Markov Decision Processes", chapter 11). V starts from the birth-death chain that serves the best batch
-// at every level, and every decision improves two of its states. So it follows rates that drift, and no decision
-// waits for it. Results must be equal on every machine: products are rounded before they are added (no fused
-// operations), and the exponential function is our own.
+// (Puterman, "Markov Decision Processes", chapter 11). V starts with the values of the birth-death chain that serves
+// the best batch in every state. Every decision improves V for two states. So V follows slow changes of the rates, and
+// decisions need not wait for its computation. Results must be equal on every machine. Therefore products are rounded
+// before they are added (no fused operations), and the exponential function is implemented here.
 
 package sched
 
@@ -21,15 +21,15 @@ import (
 )
 
 const (
-	states      = 48  // number of states of the process; above them V is extended as a parabola
+	states      = 48  // number of states of the process; for larger numbers of requests, V is continued as a parabola
 	warmUp      = 40  // rounds of value iteration over all states at the start
 	stepG       = 0.2 // step of the average cost towards lambda V(1), per round
 	fullLoad    = 0.97
-	ratesWeight = 100 // number of requests that a given exit rate counts as
-	unseen      = 4   // number of requests that are assumed to have come to each exit without leaving
+	ratesWeight = 100 // weight of a given exit rate, in requests
+	unseen      = 4   // number of requests that are assumed to have passed each exit without leaving
 )
 
-// mul is a product that is rounded before it is used.
+// mul returns a product that is rounded before its next use.
 func mul(a, b float64) float64 { return float64(a * b) }
 
 type plan struct {
@@ -37,18 +37,18 @@ type plan struct {
 	table   *Table
 	b       int // B_max
 
-	arrived            int64   // requests so far
-	letGo              int64   // requests let go by this plan
+	arrived            int64   // number of requests so far
+	letGo              int64   // number of requests that were let go with this plan
 	tail               float64 // Traffic.Tail
 	back               float64 // time for which a request that will be late stands back, in ns
-	over               float64 // how many more requests began beyond the tail than allowed, 0 to overLimit
-	inOrder, beyond    int64   // values of Traffic.InOrder and Traffic.Beyond that over already includes
+	over               float64 // requests that began beyond the tail, minus the allowed number; 0 to overLimit
+	inOrder, beyond    int64   // values of Traffic.InOrder and Traffic.Beyond that are already included in over
 	weight             float64 // W in ns
-	nextRates, restart int64   // numbers of arrivals at which the rates are updated, and at which V is restarted
+	nextRates, restart int64   // numbers of arrivals at which the rates are next updated and V is restarted
 
-	// By cell(segments run before, batch):
-	rest, held     []float64 // from there to the end: duration, and sum of durations over the members
-	fill, fillHeld []float64 // the same from the start to there
+	// The index of these is cell(segments run before, batch).
+	rest, held     []float64 // from there to the end: duration, and sum of the durations of all members
+	fill, fillHeld []float64 // the same values from the start to there
 	stay           []float64 // by number of segments run: share of requests that are left
 
 	pace       float64 // ns per request with the best batch size, if batches are not filled up
@@ -70,7 +70,7 @@ func newPlan(network string, t *Table, b int) *plan {
 
 func (q *plan) cell(segment, batch int) int { return segment*(q.b+1) + batch }
 
-// follow updates the plan from what the engine has seen.
+// follow updates the plan from the statistics of the engine.
 func (q *plan) follow(seen *Traffic, prior []float64) {
 	q.arrived = seen.Arrived
 	q.hold(seen)
@@ -90,7 +90,7 @@ func (q *plan) follow(seen *Traffic, prior []float64) {
 	q.improve()
 }
 
-// at is the time of a segment for an expected batch size, which may be fractional.
+// at returns the time of a segment for an expected batch size, which may be a fraction.
 func (q *plan) at(s int, b float64) float64 {
 	i := min(int(b), q.b-1)
 	if i < 1 {
@@ -100,11 +100,11 @@ func (q *plan) at(s int, b float64) float64 {
 	return lo + mul(b-float64(i), float64(q.table.At(s, s, i+1))-lo)
 }
 
-// learn updates exit rates and arrival rate.
+// learn updates the exit rates and the arrival rate.
 func (q *plan) learn(seen *Traffic, prior []float64) {
 	n := q.table.Segments()
 	q.stay[0] = 1
-	left := 1.0 // share of requests left, by the prior shares of the exits so far
+	left := 1.0 // share of requests left after the exits so far, by the prior rates
 	for i := range n {
 		passed, leave := float64(seen.Passed[i]+unseen), float64(seen.Left[i])
 		if len(prior) == n && left > 0 {
@@ -131,7 +131,7 @@ func (q *plan) learn(seen *Traffic, prior []float64) {
 	q.arrivals()
 }
 
-// ahead computes rest and held for a batch of b that has run s segments.
+// ahead computes rest and held for a batch of size b that has run s segments.
 func (q *plan) ahead(s, b int) {
 	time, held := 0.0, 0.0
 	for i := s; i < q.table.Segments() && b > 0; i++ {
@@ -141,7 +141,7 @@ func (q *plan) ahead(s, b int) {
 		}
 		alive := mul(float64(b), share)
 		t := q.at(i, alive)
-		if alive < 1 { // the segment only runs if at least one request is left
+		if alive < 1 { // if all requests have left, the segment does not run
 			none := 1.0
 			for range b {
 				none = mul(none, 1-share)
@@ -154,7 +154,7 @@ func (q *plan) ahead(s, b int) {
 	q.rest[q.cell(s, b)], q.held[q.cell(s, b)] = time, held
 }
 
-// before computes fill and fillHeld for a batch of b that runs its first s segments.
+// before computes fill and fillHeld for a batch of size b that runs its first s segments.
 func (q *plan) before(s, b int) {
 	time, held := 0.0, 0.0
 	for i := range s {
@@ -173,7 +173,7 @@ func (q *plan) between(s int, b float64) (rest, held float64) {
 	return q.rest[c] + mul(f, q.rest[c+1]-q.rest[c]), q.held[c] + mul(f, q.held[c+1]-q.held[c])
 }
 
-// begin sets V and g to those of the birth-death chain and improves them until they settle.
+// begin sets V and g to the values of the birth-death chain, and improves them by rounds of value iteration.
 func (q *plan) begin() {
 	var rate [states + 1]float64
 	for j := 1; j <= states; j++ {
@@ -186,7 +186,7 @@ func (q *plan) begin() {
 		sum += p
 		mean += mul(p, float64(j))
 	}
-	tail := q.lambda / rate[states] // above the last state the chain is geometric
+	tail := q.lambda / rate[states] // above the last state the probabilities are a geometric series
 	sum += mul(p, tail/(1-tail))
 	mean += mul(p, mul(states, tail/(1-tail))+tail/mul(1-tail, 1-tail))
 	q.g = mean / sum
@@ -209,8 +209,9 @@ func (q *plan) begin() {
 	}
 }
 
-// arrivals models the arrivals while a batch of k runs: none with probability p0, else one of two numbers. Given that
-// requests arrive, these two have the mean and the variance of the Poisson number.
+// arrivals models the number of arrivals while a batch of size k runs. It is zero with probability p0, otherwise one of
+// two numbers, lo and hi. Under the condition that requests arrive, these two have the mean and the variance of the
+// Poisson number.
 func (q *plan) arrivals() {
 	for k := 1; k <= q.b; k++ {
 		a := mul(q.lambda, q.rest[q.cell(0, k)])
@@ -246,10 +247,10 @@ func (q *plan) improve() {
 	q.v[j] = best
 }
 
-// bend is the second difference of V where every batch is full.
+// bend returns the second difference of V for states in which every batch is full.
 func (q *plan) bend() float64 { return 1 / (1/q.pace - q.lambda) }
 
-// value is V for an expected number of requests, which may be fractional.
+// value returns V for an expected number of requests, which may be a fraction.
 func (q *plan) value(m float64) float64 {
 	i := int(m)
 	if i >= states {
@@ -259,20 +260,20 @@ func (q *plan) value(m float64) float64 {
 	return q.v[i] + mul(m-float64(i), q.v[i+1]-q.v[i])
 }
 
-// behind is the cost of leaving a number of requests waiting for a time. It consists of their waiting time, that of requests
-// that arrive meanwhile, and the value of the state when the device is free again.
+// behind returns the cost if a number of requests wait for a time. The cost consists of their waiting time, the waiting
+// time of requests that arrive meanwhile, and the value of the state when the device is free again.
 func (q *plan) behind(left, time float64) float64 {
 	come := mul(q.lambda, time)
 	m := left + come
 	cost := mul(left+come/2-q.g, time) + q.value(m)
-	if i := int(m); i+2 <= states { // V is convex, and the number of arrivals is only an expectation
+	if i := int(m); i+2 <= states { // a correction, since V is convex and the number of arrivals is only an expectation
 		cost += mul(come/2, max(0, q.v[i+2]-2*q.v[i+1]+q.v[i]))
 	}
 	return cost
 }
 
-// expNeg is e^-x for x >= 0, accurate to about 1e-14: x is halved until the series is short, then the result is
-// squared as often.
+// expNeg returns e^-x for x >= 0, accurate to about 1e-14. x is halved until the series is short, and then the result
+// is squared as often as x was halved.
 func expNeg(x float64) float64 {
 	if x > 700 {
 		return 0

@@ -1,25 +1,25 @@
-// Fluid+ (ours): the mechanism of Fluid Batching (fluid.go) with another criterion. At every dispatch and every exit
-// it computes a cost for each number of requests c that it could take:
+// Fluid+ is our policy. It has the mechanism of Fluid Batching (fluid.go), but another criterion. At every dispatch and
+// every exit it computes a cost for each possible number c of new requests:
 //
-//	cost(c) = requests in the system x time until the batch is through    (their latencies)
-//	        + V(requests that are then expected to wait) - g x time       (what is left behind)
-//	        + W x requests expected to miss their deadline by it          (violations)
+//	cost(c) = requests in the system x time until the batch has ended     (their latencies)
+//	        + V(requests that are then expected to wait) - g x time       (waiting requests)
+//	        + W x requests that are expected to miss their deadline       (violations)
 //
-// and takes the c with the least cost. V and g come from the queue modelled as a semi-Markov decision process
-// (plan.go), which value iteration solves step by step while serving. Exit rates, the arrival rate and waiting times
-// are what the engine has seen so far (Traffic). In addition:
+// It selects the c with the least cost. V and g come from a model of the queue, a semi-Markov decision process
+// (plan.go). Value iteration solves the model step by step while requests are served. The engine measures the exit
+// rates, the arrival rate and the waiting times (Traffic). In addition:
 //
-//   - Guard: if more than 2 B_max requests wait, the process is not used (it is unstable under
-//     overload); c is then the number that serves most requests per time.
-//   - Patience (patience.go): a request that can no longer meet its deadline stands back, or is let
-//     go and served when no other request waits. This is limited such that the 99th percentile stays
-//     that of the order of arrival. Under fluid+last all such requests stand back: fewer are late,
-//     but those are later.
+//   - Guard: if more than 2 B_max requests wait, the process is not used, since it is unstable under
+//     overload. c is then the number that serves most requests per time.
+//   - Patience (patience.go): a request that can no longer meet its deadline stands back, or is let go and
+//     served when no other request waits. This is limited, so that the 99th percentile is the same as in the
+//     order of arrival. Under fluid+last all late requests stand back. Then fewer requests are late, but
+//     these requests are later.
 //
-// A decision compares at most B_max + 1 numbers. At every 64th arrival (more often at first) the plan updates the
-// rates, in O(segments^2 B_max), and a few times in a run it restarts V; neither allocates.
+// A decision compares at most B_max + 1 numbers. At every 64th arrival (more often at first) the plan updates the rates
+// in O(segments^2 B_max). A few times in a run the plan restarts V. Neither of the two allocates memory.
 //
-// None of this depends on a network, a board or an SLO: the constants below are the same everywhere.
+// The constants below are the same for all networks, boards and SLOs.
 
 package sched
 
@@ -33,27 +33,27 @@ import (
 const (
 	guardBatches = 2     // limit of N_Q for the guard, in B_max
 	letGo        = 0.008 // share of a network's requests that may be let go
-	endurance    = 20    // a late request waits at most this many times the time from its arrival to its deadline
-	tailKept     = 0.7   // share of the requests beyond the tail in the order of arrival that may begin beyond it
-	overLimit    = 30    // if this many more requests began beyond the tail than allowed, no request stands back
+	endurance    = 20    // a late request waits at most this multiple of the time from its arrival to its deadline
+	tailKept     = 0.7   // allowed ratio of requests that begin beyond the tail to those in the order of arrival
+	overLimit    = 30    // if the allowed number is exceeded by this many requests, no request stands back
 	missWeight   = 3.0   // W in units of one request alone through the whole network
-	lateUpTo     = 0.9   // a deadline closer than this share of the expected time counts as missed
-	lateFrom     = 1.2   // a deadline beyond this share of the expected time counts as met; between both it may be met
+	lateUpTo     = 0.9   // a deadline before this multiple of the expected time counts as missed
+	lateFrom     = 1.2   // a deadline after this multiple of the expected time counts as met
 )
 
-// Plus has the parameters <B_max, T_SLO>; T_SLO is contained in each request's deadline. It keeps plans, buffers and
-// the requests that it has let go, so each run needs its own Plus.
+// Plus has the parameters <B_max, T_SLO>; T_SLO is contained in each request's deadline. Plus stores plans, buffers and
+// the list of requests that were let go, so each run needs its own Plus.
 type Plus struct {
-	BMax  int       // largest batch; 0: whatever the device and its table allow
-	Rates []float64 // initial exit rates; nil: assume that no request leaves until some are seen to
-	// Refuse gives up requests that can no longer meet their deadline, instead of serving them late. That is another
+	BMax  int       // largest batch; 0: the limit of the device and its table
+	Rates []float64 // initial exit rates; nil: assume that no request leaves until the first requests have left
+	// Refuse gives up requests that can no longer meet their deadline, instead of serving them late. This changes the
 	// admission rule, so the policy has another name.
 	Refuse bool
 	// Last makes requests that can no longer meet their deadline stand back until canWait is false (patience.go).
 	// There are fewer violations, but the tail is longer.
 	Last bool
-	// Theta makes it fluid+theta (theta.go): Levels are exit thresholds that it may lower while many requests wait,
-	// and Loss is the accuracy that this may cost on average over all results. Without levels it is fluid+.
+	// Theta selects fluid+theta (theta.go). Levels are exit thresholds that may be used while many requests wait. Loss
+	// is the allowed loss of accuracy, as an average over all results. Without levels the policy is the same as fluid+.
 	Theta  bool
 	Levels []Level
 	Loss   float64
@@ -61,9 +61,9 @@ type Plus struct {
 	eased []easing
 	plans []*plan
 	wait  patience
-	given []device.RequestID // requests that this answer has used, for all devices
-	due   []Time             // deadline of each given or considered request; never if it is missed in any case
-	// soonest is the earliest of the deadlines that were considered last.
+	given []device.RequestID // requests that this answer has used, on all devices
+	due   []Time             // deadline of each given or considered request; never if missed in any case
+	// soonest is the earliest deadline of the requests that were considered last.
 	soonest Time
 }
 
@@ -81,7 +81,7 @@ func (p *Plus) Name() string {
 
 func (p *Plus) Largest() int { return p.BMax }
 
-// Decide decides for every device in turn.
+// Decide handles the devices one after the other.
 func (p *Plus) Decide(now Time, s *State, ev *Event, buf []Action) []Action {
 	if ev.Kind == Loaded {
 		p.forget(s)
@@ -101,8 +101,8 @@ func (p *Plus) Decide(now Time, s *State, ev *Event, buf []Action) []Action {
 	return buf
 }
 
-// dispatch launches the requests to be served next, at most limit and of level least and above, through the whole
-// network. It also reports whether it launched any.
+// dispatch launches the requests to be served next through the whole network. It launches at most limit requests, of
+// level least or higher. It also reports whether it launched any requests.
 func (p *Plus) dispatch(now Time, s *State, dev, limit, least int, buf []Action) ([]Action, bool) {
 	d := &s.Devices[dev]
 	r := p.next(now, s)
@@ -127,7 +127,7 @@ func (p *Plus) dispatch(now Time, s *State, dev, limit, least int, buf []Action)
 	wait := float64(s.Queue.Len() - from)
 	guard := wait > float64(guardBatches*q.b)
 	best, n := math.Inf(1), 1
-	for c := min(m, q.b, limit); c >= 1; c-- { // from the largest batch, which wins if costs are equal
+	for c := min(m, q.b, limit); c >= 1; c-- { // from the largest batch, which is chosen if costs are equal
 		time, left := q.rest[q.cell(0, c)], wait-float64(c)
 		cost := time - mul(float64(c), q.pace)
 		if !guard {
@@ -178,7 +178,7 @@ func (p *Plus) atExit(now Time, s *State, dev int, buf []Action) []Action {
 	return p.interrupt(now, s, dev, base, level, last, buf)
 }
 
-// interrupt serves requests of a higher level in place of a launch, or resumes the launch.
+// interrupt launches requests of a higher level instead of the launch, or resumes the launch.
 func (p *Plus) interrupt(now Time, s *State, dev int, l *LaunchView, level, last int, buf []Action) []Action {
 	d := &s.Devices[dev]
 	halted := l.Phase == Halted
@@ -197,8 +197,8 @@ func (p *Plus) interrupt(now Time, s *State, dev int, l *LaunchView, level, last
 	return buf
 }
 
-// incr is B_incr: how many of the given requests, from index from on, should run to the exit that base has reached. It is 0
-// if the batch should go on unchanged.
+// incr returns B_incr: the number of requests in p.given, from index from on, that should run to the exit that base has
+// reached. It returns 0 if the batch should continue unchanged.
 func (p *Plus) incr(now Time, s *State, q *plan, base, top *LaunchView, rem, room, from int) int {
 	i := base.Reached + 1
 	wait := float64(s.Queue.Len() - from)
@@ -218,7 +218,7 @@ func (p *Plus) incr(now Time, s *State, q *plan, base, top *LaunchView, rem, roo
 			cost = q.fillHeld[q.cell(i, c)] + mul(float64(rem), fill) + held + q.behind(wait-float64(c), time) + mul(q.weight, late)
 		}
 		if s.ByTable && c > 0 && time > float64(min(base.Slack(now), top.Slack(now))) {
-			break // equation 4 fails: the engine would give up requests of the batch at an exit, and their work would be lost
+			break // equation 4 fails: the engine would give up requests at an exit, and their work would be lost
 		}
 		if cost < best {
 			best, n = cost, c
@@ -227,8 +227,8 @@ func (p *Plus) incr(now Time, s *State, q *plan, base, top *LaunchView, rem, roo
 	return n
 }
 
-// late is the expected number of the given requests, from index from on, that miss their deadline. The first c take the
-// given time, and the others follow at the pace of one batch.
+// late returns the expected number of requests in p.given, from index from on, that miss their deadline. The first c
+// requests take the given time. The others follow at the pace of one batch.
 func (p *Plus) late(now Time, q *plan, from, c int, time float64) float64 {
 	n := 0.0
 	others := p.due[from+c:]
@@ -236,7 +236,7 @@ func (p *Plus) late(now Time, q *plan, from, c int, time float64) float64 {
 	step := q.rest[q.cell(0, b)] / float64(b)
 	one := q.rest[q.cell(0, 1)]
 	if p.soonest-now >= Time(mul(lateFrom, time+one+mul(step, float64(len(others))))) {
-		return 0 // the usual case: no deadline is near
+		return 0 // usually no deadline is near
 	}
 	for _, due := range p.due[from : from+c] {
 		n += misses(due-now, time)
@@ -247,8 +247,8 @@ func (p *Plus) late(now Time, q *plan, from, c int, time float64) float64 {
 	return n
 }
 
-// misses is the probability that a duration exceeds the slack. Exits are unknown, so only the expected duration is
-// known; the probability is a ramp over slack / time.
+// misses returns the probability that a duration exceeds the slack. The exits are not known in advance, so only the
+// expected duration is known. The probability is a linear function of slack / time between two limits.
 func misses(slack Time, time float64) float64 {
 	x := float64(slack)
 	switch {
@@ -260,7 +260,8 @@ func misses(slack Time, time float64) float64 {
 	return (mul(lateFrom, time) - x) / mul(lateFrom-lateUpTo, time)
 }
 
-// missed is the expected number of members of a batch that miss their deadline if the batch takes the given time.
+// missed returns the expected number of requests of a launch that miss their deadline, if the launch takes the given
+// time.
 func missed(l *LaunchView, now Time, time float64) float64 {
 	n := 0.0
 	for j := range l.Requests {
@@ -271,11 +272,11 @@ func missed(l *LaunchView, now Time, time float64) float64 {
 	return n
 }
 
-// keep keeps the first n requests of given and removes those that were only considered.
+// keep truncates given to its first n requests. The removed requests were only considered.
 func (p *Plus) keep(n int) { p.given, p.due = p.given[:n], p.due[:n] }
 
-// plan finds or makes the plan for a network on a device: devices with the same table and the same B_max
-// share one.
+// plan returns the plan for a network on a device. Devices with the same table and the same B_max share one plan. If
+// there is no plan yet, a new plan is created.
 func (p *Plus) plan(s *State, d *DeviceView, network string, t *Table) *plan {
 	var q *plan
 	b := bMax(p.BMax, d, t)
@@ -297,7 +298,7 @@ func (p *Plus) plan(s *State, d *DeviceView, network string, t *Table) *plan {
 	return q
 }
 
-// forget deletes what was learned about networks that are gone. A network that returns starts anew.
+// forget deletes the plans of networks that were removed. A network that returns has a new plan.
 func (p *Plus) forget(s *State) {
 	gone := func(network string) bool {
 		return !slices.ContainsFunc(s.Traffic, func(t Traffic) bool { return t.Network == network })

@@ -1,4 +1,4 @@
-// The names of policies, and the mapping that each uses.
+// This file has the names of policies and the mapping of each policy.
 
 package sched
 
@@ -17,28 +17,28 @@ var (
 	ErrRates         = errors.New("exit rates")
 )
 
-// Mappings: how the hardware runs a batch. Each has its own latency table. MappingOf names the one that a policy was
-// published with; the caller supplies the table.
+// Mappings are the ways in which the hardware runs a batch. Each mapping has its own latency table. MappingOf returns
+// the mapping with which a policy was published. The caller passes the table.
 const (
-	MappingFluid = "fluid" // the best of all entries by layer and batch (Fluid Batching, III-A)
-	MappingR     = "r"     // every layer batched along the rows
-	MappingFC    = "fc"    // only fully connected layers batched; a convolution runs sample by sample
+	MappingFluid = "fluid" // the best mapping for each layer and batch size (Fluid Batching, III-A)
+	MappingR     = "r"     // every layer is batched along the rows
+	MappingFC    = "fc"    // only fully connected layers are batched; a convolution runs sample by sample
 )
 
-// Limited is a policy with a largest batch; 0: it has no limit of its own.
+// Limited is a policy with a largest batch (Largest). 0 means that the policy has no limit of its own.
 type Limited interface{ Largest() int }
 
 // Options are the parameters that policies share.
 type Options struct {
-	BMax int // largest batch; 0: whatever the device and its table allow
-	// SLO is the time of which the adaptive batchers take a share as timeout; 0: the time of each request from
-	// arrival to deadline.
+	BMax int // largest batch; 0: the limit of the device and its table
+	// SLO is the time from which adaptive batchers compute their timeout, as a share of this time. 0 means the time of
+	// each request from arrival to deadline.
 	SLO Time
-	// Rates are the shares of requests that leave at each exit, if they are known in advance; nil: use what the
-	// engine has seen so far. They must add up to one.
+	// Rates are the shares of requests that leave at each exit, if the shares are known in advance. Their sum must be
+	// one. nil means the rates that the engine has seen so far.
 	Rates []float64
-	// Levels are exit thresholds, in descending order, that fluid+theta may use, and Loss is the accuracy that this
-	// may cost on average. Without levels it is fluid+.
+	// Levels are exit thresholds, in descending order, that fluid+theta may use. Loss is the accuracy that they may
+	// cost on average. Without levels fluid+theta is the same as fluid+.
 	Levels []Level
 	Loss   float64
 }
@@ -63,7 +63,7 @@ func (o *Options) check() error {
 	return nil
 }
 
-// CheckRates rejects shares that are not a distribution over the exits.
+// CheckRates returns an error if the shares are not a distribution over the exits.
 func CheckRates(rates []float64) error {
 	if len(rates) == 0 || len(rates) > MaxSegments {
 		return fmt.Errorf("%w: %d of them, expected 1..%d", ErrRates, len(rates), MaxSegments)
@@ -81,13 +81,13 @@ func CheckRates(rates []float64) error {
 	return nil
 }
 
-// entry is one policy: its name, the mapping that it was published with, and its constructor.
+// entry describes one policy: its name, the mapping with which it was published, and its constructor.
 type entry struct {
 	name, mapping string
 	make          func(Options) Policy
 }
 
-// entries returns the entries in the order of printed tables. It is a function because the package has no global state.
+// entries returns the policies in the order of printed tables. It is a function, since the package has no global state.
 func entries() []entry {
 	adapt := func(name, mapping string, percent int64) entry {
 		return entry{name, mapping, func(o Options) Policy {
@@ -95,14 +95,14 @@ func entries() []entry {
 		}}
 	}
 	return []entry{
-		{"serial", MappingFluid, func(Options) Policy { return Serial{} }}, // the best entry of each layer for B = 1
+		{"serial", MappingFluid, func(Options) Policy { return Serial{} }}, // the mapping that is best for each layer at B = 1
 		adapt("fc-adaptb-s", MappingFC, 5),
 		adapt("fc-adaptb-m", MappingFC, 45),
 		adapt("fc-adaptb-l", MappingFC, 95),
 		adapt("r-adaptb-s", MappingR, 5),
 		adapt("r-adaptb-m", MappingR, 45),
 		adapt("r-adaptb-l", MappingR, 95),
-		{"lazy", MappingR, func(o Options) Policy { return Lazy{BMax: o.BMax} }}, // R: the mapping that the published design search found for it
+		{"lazy", MappingR, func(o Options) Policy { return Lazy{BMax: o.BMax} }}, // R: the result of the published design search
 		{"lazy-idle", MappingR, func(o Options) Policy { return Lazy{BMax: o.BMax, Idle: true} }},
 		{"edf", MappingR, func(o Options) Policy { return &EDF{BMax: o.BMax} }}, // R: a system without Fluid Batching
 		{"clockwork", MappingR, func(o Options) Policy { return &Clockwork{BMax: o.BMax} }},
@@ -116,7 +116,7 @@ func entries() []entry {
 	}
 }
 
-// MappingOf is the mapping that a policy was published with; "" for names that New does not know.
+// MappingOf returns the mapping with which a policy was published; "" for unknown names.
 func MappingOf(name string) string {
 	for _, e := range entries() {
 		if e.name == name {
@@ -126,7 +126,7 @@ func MappingOf(name string) string {
 	return ""
 }
 
-// Names lists all policies.
+// Names returns the names of all policies.
 func Names() []string {
 	var out []string
 	for _, e := range entries() {
@@ -135,7 +135,7 @@ func Names() []string {
 	return out
 }
 
-// New makes the policy with this name.
+// New creates the policy with this name.
 func New(name string, o Options) (Policy, error) {
 	for _, e := range entries() {
 		if e.name != name {

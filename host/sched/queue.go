@@ -1,6 +1,6 @@
-// The queue: waiting requests, those of a higher level (Priority) first, within a level oldest first. It is a list of
-// small rings. Taking from the head or the end costs the same for any length; removing elsewhere moves only the rest
-// of one ring.
+// The queue has the waiting requests. Requests of a higher level (Priority) come first, and within a level the oldest
+// request comes first. The queue is a list of small rings. Removal from the head or the end costs the same for any
+// length. Removal at another place moves only the rest of one ring.
 
 package sched
 
@@ -25,20 +25,20 @@ type ring struct {
 
 func (g *ring) at(i int) *Request { return &g.r[(g.head+i)&(ringSize-1)] }
 
-// Queue holds the waiting requests. The zero value is empty. Only the engine changes it.
+// Queue is the list of waiting requests. The zero value is an empty queue. Only the engine changes it.
 type Queue struct {
-	rings []ring // no ring is empty, unless the queue is
+	rings []ring // no ring is empty, unless the queue is empty
 	spare []*[ringSize]Request
-	base  int // place of the oldest: a queue's places may begin at any number
+	base  int // place of the first request; it may be any number
 	n     int
-	hint  int // ring used last, which the next access often uses too
-	turn  int // number of neighbours in one level of which the older one has the later deadline
+	hint  int // index of the last used ring, which the next access often uses too
+	turn  int // number of neighbours in one level in which the older request has the later deadline
 }
 
-// Len is N_Q.
+// Len returns N_Q, the number of waiting requests.
 func (q *Queue) Len() int { return q.n }
 
-// At is the i-th request, 0 <= i < Len.
+// At returns the i-th request, 0 <= i < Len.
 func (q *Queue) At(i int) *Request {
 	if g := &q.rings[0]; i < g.n {
 		return g.at(i)
@@ -60,10 +60,10 @@ func (q *Queue) find(i int) (k, at int) {
 	return k, i - q.rings[k].first
 }
 
-// Ordered reports whether within each level the order of arrival is the order of deadlines.
+// Ordered reports whether the order of arrival is the order of deadlines within every level.
 func (q *Queue) Ordered() bool { return q.turn == 0 }
 
-// turns is 1 if requests i and i+1 are waiting in one level and the first has the later deadline, else 0.
+// turns returns 1 if requests i and i+1 have the same level and request i has the later deadline, otherwise 0.
 func (q *Queue) turns(i int) int {
 	if i < 0 || i+1 >= q.n || !inverted(q.At(i), q.At(i+1)) {
 		return 0
@@ -73,10 +73,10 @@ func (q *Queue) turns(i int) int {
 
 func inverted(a, b *Request) bool { return a.Deadline > b.Deadline && a.Priority == b.Priority }
 
-// Level returns the end of the level that contains place i: the place after its last request.
+// Level returns the end of the level that contains index i, which is the index after the last request of this level.
 func (q *Queue) Level(i int) int { return q.below(q.At(i).Priority) }
 
-// below returns the place of the first request with a lower priority.
+// below returns the index of the first request with a lower priority.
 func (q *Queue) below(priority int) int {
 	last := len(q.rings) - 1
 	if q.n == 0 || q.rings[last].at(q.rings[last].n-1).Priority >= priority { // usually there is only one level
@@ -87,7 +87,7 @@ func (q *Queue) below(priority int) int {
 	return g.first - q.base + sort.Search(g.n, func(i int) bool { return g.at(i).Priority < priority })
 }
 
-// Push adds a request after all others of its level.
+// Push inserts a request after all other requests of its level.
 func (q *Queue) Push(r *Request) {
 	if i := q.below(r.Priority); i < q.n {
 		q.insert(i, r)
@@ -114,8 +114,8 @@ func (q *Queue) add(k, first int) {
 	q.rings = slices.Insert(q.rings, k, ring{r: r, first: first})
 }
 
-// Insert puts a request that returns (a retry) at the place of its arrival: after every waiting request of its level
-// that arrived earlier, or at the same time with a smaller id.
+// Insert puts a request back into the queue for a retry. The request goes after every waiting request of its level that
+// arrived earlier, or at the same time with a smaller id.
 func (q *Queue) Insert(r *Request) {
 	for i := range q.n {
 		next := q.At(i)
@@ -127,11 +127,11 @@ func (q *Queue) Insert(r *Request) {
 	q.Push(r)
 }
 
-// insert puts a request before the i-th one.
+// insert puts a request before the i-th request.
 func (q *Queue) insert(i int, r *Request) {
 	q.turn -= q.turns(i - 1)
 	k, at := q.find(i)
-	if q.rings[k].n == ringSize { // the ring is full: its second half becomes a ring of its own
+	if q.rings[k].n == ringSize { // the ring is full, so its second half moves to a new ring
 		q.add(k+1, q.rings[k].first+ringSize/2)
 		g, next := &q.rings[k], &q.rings[k+1]
 		for j := range ringSize / 2 {
@@ -165,12 +165,12 @@ func (q *Queue) Pop() (Request, bool) {
 	return r, true
 }
 
-// Skip removes the oldest request of a queue that is not empty, without returning it: copying a request takes as long
-// as everything else here.
+// Skip removes the oldest request of a queue that is not empty. It does not return the request, since copying a request
+// takes as long as the rest of this function.
 func (q *Queue) Skip() {
 	q.turn -= q.turns(0)
 	g := &q.rings[0]
-	g.at(0).Thetas = nil // all other fields are overwritten by the next request in this place
+	g.at(0).Thetas = nil // the next request in this place overwrites all other fields
 	g.head = (g.head + 1) & (ringSize - 1)
 	g.first++
 	q.shrink(0)
@@ -205,7 +205,7 @@ func (q *Queue) Remove(id device.RequestID) (Request, bool) {
 		*g.at(at) = *g.at(at + 1)
 	}
 	*g.at(at) = Request{}
-	if k < len(q.rings)/2 { // move the rings before this one, or those after it, whichever are fewer
+	if k < len(q.rings)/2 { // move the rings before this ring or the rings after it, whichever are fewer
 		for j := range k + 1 {
 			q.rings[j].first++
 		}
@@ -219,8 +219,8 @@ func (q *Queue) Remove(id device.RequestID) (Request, bool) {
 	return r, true
 }
 
-// place returns the place of the request with this id; -1 if it is not in the queue. Within a level, ids ascend in the
-// order of arrival, except those of requests that were put back into the queue.
+// place returns the index of the request with this id; -1 if the request is not in the queue. Within a level, ids
+// ascend in the order of arrival. Requests that were put back into the queue may differ from this order.
 func (q *Queue) place(id device.RequestID) int {
 	for from := 0; from < q.n; from = q.Level(from) {
 		level := q.At(from).Priority

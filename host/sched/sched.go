@@ -1,9 +1,11 @@
-// Package sched holds the policies. A policy is a deterministic state machine: it receives events with the time and
-// returns actions. It never reads a clock, blocks, logs or allocates in steady state. The engine carries out its
+// Package sched has the policies. A policy is a deterministic state machine. It receives events with the time and
+// returns actions. It never reads a clock, blocks, logs or allocates in steady state. The engine carries out the
 // actions, in virtual or in real time.
 //
-// The engine tells a policy every event once, after updating State. Most policies keep nothing and decide from State
-// alone. A policy that learns does so at events: equal states, including what was learned, give equal answers. State lists the requests that wait and run, so cancels, faults and retries need no extra code in a policy.
+// The engine reports every event to a policy once, after it has updated State. Most policies store nothing and decide
+// from State alone. A policy that learns does so at events: if its states, including the learned values, are equal, its
+// answers are equal. State lists the waiting and running requests, so cancels, faults and retries need no extra code in
+// a policy.
 package sched
 
 import (
@@ -20,23 +22,23 @@ type Time = int64
 // Never is later than all other times. It is the Deadline of a request without a deadline.
 const Never Time = math.MaxInt64
 
-// Task is one call of a client; it ends with its last sample.
+// Task is one call of a client. It ends with its last sample.
 type Task struct {
 	ID       uint64
 	Client   int
 	Network  string
 	Created  Time
 	Arrived  Time
-	Deadline Time      // absolute; 0: none
-	Priority int       // level: higher ones go first (levels.go)
+	Deadline Time      // absolute time; 0: no deadline
+	Priority int       // level: higher levels go first (levels.go)
 	Theta    float32   // exit threshold, the same at every exit; 0: all requests leave at the first exit
-	Thetas   []float32 // by exit; replaces Theta unless nil
+	Thetas   []float32 // thresholds by exit; used instead of Theta unless nil
 	Samples  int
 	// Link is the bandwidth of the client's link while this task arrived, in bits per second; 0: unknown.
 	Link float64
 }
 
-// Request is one sample of a task: the unit that is queued, batched and preempted, and that exits.
+// Request is one sample of a task. Requests are queued, batched and preempted, and leave at exits.
 type Request struct {
 	ID       device.RequestID
 	Task     uint64
@@ -44,18 +46,18 @@ type Request struct {
 	Client   int
 	Network  string
 	Arrived  Time
-	Deadline Time // absolute; Never: none (HasDeadline)
-	Priority int  // level: higher ones go first (levels.go)
+	Deadline Time // absolute time; Never: no deadline (HasDeadline)
+	Priority int  // level: higher levels go first (levels.go)
 	Theta    float32
-	Thetas   []float32 // shared with the task; read only
-	Link     float64   // the task's
+	Thetas   []float32 // shared with the task; read-only
+	Link     float64   // Link of the task
 }
 
-// HasDeadline reports whether the request has a deadline. Without one, Deadline is Never, which compares as later than
-// everything else. A share of the remaining time is then not defined.
+// HasDeadline reports whether the request has a deadline. Without a deadline, Deadline is Never, which is later than
+// all other times. A share of the remaining time is then not defined.
 func (r *Request) HasDeadline() bool { return r.Deadline != Never }
 
-// ThetaAt is the threshold at an exit.
+// ThetaAt returns the threshold at an exit.
 func (r *Request) ThetaAt(exit int) float32 {
 	if exit >= 0 && exit < len(r.Thetas) {
 		return r.Thetas[exit]
@@ -68,29 +70,29 @@ type EventKind uint8
 
 const (
 	Arrival     EventKind = iota // Request has been queued
-	SegmentDone                  // Launch has passed exit Segment; Exited have left it
+	SegmentDone                  // Launch has passed exit Segment; Exited requests have left there
 	Cancel                       // the client has cancelled Request
-	Timer                        // the time that a Wait asked for has come
-	Loaded                       // a network was added, is now servable or is gone, or a device is back after a reset
+	Timer                        // the time of a Wait has come
+	Loaded                       // a network was added, loaded or removed, or a device was reset
 	Fault                        // Launch failed; its requests are back in the queue or have ended
-	Copied                       // Request has been copied to Device, to which it was assigned; see Took
+	Copied                       // the input of Request has been copied to its assigned Device; see Took
 	Aborted                      // Launch was stopped and is Halted; see Took
-	Planned                      // a Plan has returned a result: State.Found
+	Planned                      // a Plan has returned a result, which is in State.Found
 )
 
-// String names an event kind.
+// String returns the name of an event kind.
 func (k EventKind) String() string {
 	return name(int(k), "arrival", "segment_done", "cancel", "timer", "loaded", "fault", "copied", "aborted", "planned")
 }
 
-// Event is what the engine tells a policy, after it has updated State.
+// Event is the event that a policy receives, after the engine has updated State.
 type Event struct {
 	Kind    EventKind
 	Device  int
 	Request device.RequestID // Arrival, Cancel
 	Launch  device.LaunchID  // SegmentDone, Fault
-	Segment int              // SegmentDone: the exit passed
-	Exited  int              // SegmentDone: B_exit, requests that left at it
+	Segment int              // SegmentDone: the exit that was passed
+	Exited  int              // SegmentDone: B_exit, the number of requests that left there
 	Took    Time             // SegmentDone, Copied, Aborted: measured duration
 }
 
@@ -98,22 +100,22 @@ type Event struct {
 type ActionKind uint8
 
 const (
-	Launch      ActionKind = iota // take Count requests from the queue's head (or Requests) and run First..Last
-	Preempt                       // halt Launch at the exit it has reached
-	Resume                        // let the halted Launch run to Last
-	Merge                         // put the requests of Launch into the halted launch Into
-	LoadNetwork                   // make Network servable on Device
-	Unload                        // free the memory of Network on Device
+	Launch      ActionKind = iota // launch Count requests of the queue's head (or Requests) for segments First..Last
+	Preempt                       // halt Launch at the exit that it has reached
+	Resume                        // run the halted Launch up to Last
+	Merge                         // move the requests of Launch into the halted launch Into
+	LoadNetwork                   // load Network on Device
+	Unload                        // unload Network from Device
 	Drop                          // give up Request
 	Wait                          // call the policy again at Until
 	SetTheta                      // from now on, segments of Network begin with thresholds of at most Thetas
-	Assign                        // send Requests to Device, for the member Network of their family: begins their copies
-	Abort                         // stop the running Launch at once: what it computed since its resume point is lost
-	MakePlan                      // start computing Plan outside the engine; Planned follows
-	Advise                        // recommend to a client how to send its next inputs
+	Assign                        // assign Requests to Device, for Network, a member of their family; their copies begin
+	Abort                         // stop the running Launch at once; its work since its resume point is lost
+	MakePlan                      // start the computation of Plan outside the engine; Planned follows
+	Advise                        // recommend to a client how to send its inputs
 )
 
-// String names an action kind.
+// String returns the name of an action kind.
 func (k ActionKind) String() string {
 	return name(int(k), "launch", "preempt", "resume", "merge", "load", "unload", "drop", "wait", "theta",
 		"assign", "abort", "plan", "advise")
@@ -126,29 +128,29 @@ func name(k int, names ...string) string {
 	return names[k]
 }
 
-// Plan is a computation that takes too long for a decision (annealing, fitting). It works on a snapshot, outside the
-// engine.
+// Plan is a computation that takes too long for a decision, for example annealing or fitting. It uses a snapshot and
+// runs outside the engine.
 type Plan interface {
-	// Find computes, on any goroutine, and stops when ctx ends. The event Planned delivers its result, which may be
-	// partial or nil.
+	// Find computes the result, on any goroutine, and stops when ctx ends. The event Planned delivers the result, which
+	// may be partial or nil.
 	Find(ctx context.Context) any
-	// Cost is the duration of the computation in virtual time, in ns.
+	// Cost returns the duration of the computation in virtual time, in ns.
 	Cost() Time
 }
 
 // Advice is a recommendation of an engine to a client about its next inputs.
 type Advice struct {
 	Client  int
-	Network string  // the member of the family that will answer
-	Shape   []int   // of an input; nil: unchanged
+	Network string  // the member of the family that will serve the inputs
+	Shape   []int   // shape of an input; nil: unchanged
 	Rate    float64 // tasks per second that can be served; 0: no recommendation
 }
 
-// Action is one thing that the engine should do. The actions of one answer are carried out in order.
+// Action is one instruction to the engine. The engine carries out the actions of one answer in order.
 type Action struct {
 	Kind        ActionKind
 	Device      int                // Launch, Assign, LoadNetwork, Unload
-	Network     string             // Launch, Assign, LoadNetwork, Unload: the member; SetTheta
+	Network     string             // Launch, Assign, LoadNetwork, Unload: the member of a family; SetTheta
 	Launch      device.LaunchID    // Preempt, Resume, Merge, Abort
 	Into        device.LaunchID    // Merge
 	First, Last int                // Launch: segments; Resume: Last
@@ -160,7 +162,7 @@ type Action struct {
 	Units       device.Units       // Launch: the allowed units; zero: the whole device. Resume: the same, but zero: unchanged
 	Exclusive   bool               // Launch, and Resume with Units: no other launch runs on these units
 	Priority    int                // Launch, and Resume with Units
-	Thetas      []float32          // SetTheta: by exit; nil: those of the requests
+	Thetas      []float32          // SetTheta: thresholds by exit; nil: the thresholds of the requests
 	Plan        Plan               // MakePlan
 	Advice      *Advice            // Advise
 }
@@ -170,37 +172,37 @@ type Phase uint8
 
 const (
 	Running  Phase = iota // a segment is being computed
-	AtExit                // an exit has just been passed and the policy is asked what to do
-	Halted                // preempted; its samples keep their slots
+	AtExit                // the launch has just passed an exit, and the policy decides how it continues
+	Halted                // preempted; its samples still use their slots
 	Stopping              // running, but halts at the next point where the device can stop
 )
 
 // LaunchView is a launch as a policy sees it.
 //
 // A launch that has passed an exit before its Last continues unless it is preempted. A launch that has reached its Last
-// with requests left stays there until a Merge, or a Resume with a later Last. The policy never sees launches without
-// requests.
+// with requests left waits for a Merge, or for a Resume with a later Last. Launches without requests are not in a
+// policy's State.
 type LaunchView struct {
 	ID      device.LaunchID
 	Device  int
 	Network string
 	First   int
 	Last    int
-	Reached int // the last exit passed; First-1 before any
-	Kernel  int // if it was stopped inside a segment: the first kernel of that segment that it still has to run
+	Reached int // the last exit that was passed; First-1 before the first exit
+	Kernel  int // if the launch was stopped inside a segment: the first kernel of this segment that has not run
 	Phase   Phase
-	Since   Time // when it began to run, or reached the point where it waits
-	Copying int  // number of inputs that must be copied before it runs
+	Since   Time // time at which it began to run, or reached the point at which it waits
+	Copying int  // number of inputs that must be copied before the launch runs
 
-	Units     device.Units // the units it may use; zero: the whole device
+	Units     device.Units // the units that the launch may use; zero: the whole device
 	Exclusive bool
 	Priority  int
 
-	Began    int       // slots taken: requests launched with it or merged into it, also those that have left
-	Requests []Request // the requests still in the batch, in the order in which they joined
+	Began    int       // number of requests launched with it or merged into it, including those that left
+	Requests []Request // the requests that are still in the batch, in the order in which they joined
 }
 
-// Slack is the time to the earliest deadline in the batch; negative if it has passed.
+// Slack returns the time until the earliest deadline in the batch; negative if this deadline has passed.
 func (l *LaunchView) Slack(now Time) Time {
 	if len(l.Requests) == 0 {
 		return Never
@@ -214,31 +216,31 @@ func (l *LaunchView) Slack(now Time) Time {
 
 // Hosted is a network that a device can serve, with its times on that device.
 type Hosted struct {
-	Network string // the member's name
-	Family  string // the family it belongs to; its own name if there is none
+	Network string // name of the member
+	Family  string // family of the member; its own name if it has no family
 	Table   *Table
 }
 
 // DeviceView is a device as a policy sees it.
 type DeviceView struct {
 	MaxBatch int // B_max of the hardware
-	Places   int // launches it can run at the same time
-	Slots    int // samples it can hold at the same time
-	Used     int // slots in use
+	Places   int // maximum number of launches that run at the same time
+	Slots    int // maximum number of samples at the same time
+	Used     int // number of slots in use
 
-	Units, UnitAlign int // what launches can be confined to (device.Info)
+	Units, UnitAlign int // the units to which launches can be confined (device.Info)
 	Neighbours       bool
 	Priorities       int
 
 	Down     bool
 	Lost     device.Units // partitions that are being reset
 	Hosted   []Hosted
-	Launches []*LaunchView // in order of their start; the last one runs or ran last
-	Queue    Queue         // waiting requests that are assigned to it, copied or not
+	Launches []*LaunchView // in the order of their start; the last launch runs or ran last
+	Queue    Queue         // waiting requests that are assigned to the device, also before their copy
 }
 
-// Free returns the units that no launch holds. A launch holds its units while it runs. It also holds them at an exit, unless
-// this answer preempts it.
+// Free returns the units that no launch uses. A launch uses its units while it runs. It also uses them at an exit,
+// unless this answer preempts the launch.
 func (d *DeviceView) Free() device.Units {
 	u := device.UnitRange(0, d.Units).Without(d.Lost)
 	for _, l := range d.Launches {
@@ -253,8 +255,8 @@ func (d *DeviceView) Free() device.Units {
 	return u
 }
 
-// Table is the latency table of a network on this device; nil if the device cannot serve it. For a family it is the table of
-// the first member, which a launch of the family runs.
+// Table returns the latency table of a network on this device; nil if the device cannot serve the network. For a family
+// it returns the table of the first member, since a launch of the family runs this member.
 func (d *DeviceView) Table(network string) *Table {
 	if h := d.Member(network); h != nil {
 		return h.Table
@@ -262,7 +264,8 @@ func (d *DeviceView) Table(network string) *Table {
 	return nil
 }
 
-// Member returns the network with this name on this device, or the first one of the family with this name.
+// Member returns the network with this name on this device. If this is the name of a family, Member returns the first
+// member on the device.
 func (d *DeviceView) Member(network string) *Hosted {
 	for i := range d.Hosted {
 		if d.Hosted[i].Network == network {
@@ -277,23 +280,23 @@ func (d *DeviceView) Member(network string) *Hosted {
 	return nil
 }
 
-// Hosts reports whether exactly this network can be launched on this device.
+// Hosts reports whether the network with exactly this name can be launched on this device.
 func (d *DeviceView) Hosts(network string) bool {
 	return slices.ContainsFunc(d.Hosted, func(h Hosted) bool { return h.Network == network })
 }
 
-// State is all that a policy may look at. The engine updates it; a policy must not change it.
+// State is the whole input of a policy. The engine updates it. A policy must not change it.
 type State struct {
 	Queue   Queue
 	Devices []DeviceView
-	Traffic []Traffic // by network: statistics of its requests
+	Traffic []Traffic // statistics of the requests, by network
 	Found   any       // at Planned: the result of Plan.Find
-	// ByTable: requests that cannot meet their deadline by the latency tables are not served to the end.
+	// ByTable: a request is given up if it cannot meet its deadline by the latency tables.
 	ByTable bool
 }
 
-// Policy decides. Decide receives one event, appends its actions to buf and returns it; it keeps no reference to s,
-// ev or buf. The answer depends only on the arguments and on what the policy has learned.
+// Policy decides about actions. Decide receives one event, appends its actions to buf and returns the slice. It stores
+// no reference to s, ev or buf. The answer depends only on the arguments and on the state of the policy.
 type Policy interface {
 	Name() string
 	Decide(now Time, s *State, ev *Event, buf []Action) []Action

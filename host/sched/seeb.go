@@ -18,20 +18,20 @@ import (
 	"github.com/sluice-npu/sluice/host/device"
 )
 
-// LatencyModel is the model of algorithm 2, line 13: ns of one batch, fitted to profiles.
+// LatencyModel is the model of algorithm 2, line 13. It gives the time of one batch in ns, and is fitted to profiles.
 type LatencyModel struct {
 	Alpha, Beta1, Beta2, Beta3 float64
 
-	Least float64 // minimum time of a batch, whatever the model says
+	Least float64 // minimum time of a batch in ns, if the model gives less
 }
 
-// At is the latency that the model gives, in ns.
+// At returns the latency of the model, in ns.
 func (m LatencyModel) At(batch int, theta float64, units int) float64 {
 	return max(m.Least, m.Alpha+mul(m.Beta1, float64(batch))+mul(m.Beta2, theta)+m.Beta3/float64(max(1, units)))
 }
 
-// Split is algorithm 1, lines 1 to 11. It returns the number of units for each group of images, at least one as long as there
-// are units. The result is appended to buf.
+// Split is algorithm 1, lines 1 to 11. It returns the number of units for each group of images. Each group has at least
+// one unit, if enough units are left. The result is appended to buf.
 func Split(images []int, units int, buf []int) []int {
 	total, used := 0, 0
 	for _, n := range images {
@@ -48,7 +48,7 @@ func Split(images []int, units int, buf []int) []int {
 	return buf
 }
 
-// SEEB is the policy.
+// SEEB is the policy SEEB-GPU.
 type SEEB struct {
 	Literal bool
 	Period  Time    // time between two groupings; 0: 100 ms
@@ -58,12 +58,13 @@ type SEEB struct {
 	Slack   Time // tau
 	Models  map[string]LatencyModel
 
-	// For the ablation (table 5). FixedBatch replaces the choice of the batch size unless it is 0; the others are switches.
+	// For the ablation (table 5). FixedBatch replaces the choice of the batch size unless it is 0. FixedTheta and
+	// NoUnits switch off the choice of the threshold and of the units.
 	FixedBatch int
 	FixedTheta float32
-	NoUnits    bool // no choice of units: every group runs on all of them
+	NoUnits    bool // no choice of units: every group runs on all units
 
-	done     Time // end of the last period whose requests were grouped
+	done     Time // end of the last period with a grouping
 	groups   []group
 	last     int                      // number of the newest group
 	of       map[device.RequestID]int // number of the group of each waiting or running request
@@ -73,10 +74,11 @@ type SEEB struct {
 	ids      []device.RequestID
 	begun    []int // number of launches, by device
 	spare    [][]device.RequestID
-	constant map[float32][]float32 // by threshold: an array with this threshold for every exit
+	constant map[float32][]float32 // by threshold: an array that has this threshold at every exit
 }
 
-// group is a set of images of one application that got units. It ends when none of its images waits or runs.
+// group is a set of images of one application that has been assigned units. The group ends when all its images have
+// ended.
 type group struct {
 	number  int
 	device  int
@@ -107,8 +109,8 @@ func (s *SEEB) period() Time {
 	return 100_000_000
 }
 
-// Choose is algorithm 2 for one group. It returns the batch size and threshold with the least cost that end in time, and
-// whether there are any.
+// Choose is algorithm 2 for one group. It returns the batch size and threshold with the least cost among those that end
+// in time. ok reports whether there are any.
 func (s *SEEB) Choose(network string, images, units int, left Time) (batch int, theta float32, ok bool) {
 	m := s.Models[network]
 	l1, l2 := s.Lambda1, s.Lambda2
@@ -146,8 +148,8 @@ func (s *SEEB) Choose(network string, images, units int, left Time) (batch int, 
 	return batch, theta, ok
 }
 
-// soonest chooses for a group that cannot end in time. The listing has no batch size for it; the largest batch empties the
-// group soonest.
+// soonest chooses the batch size for a group that cannot end in time. The listing does not define this case. With the
+// largest batch the group ends soonest.
 func (s *SEEB) soonest(images int) (batch int, theta float32) {
 	theta = s.FixedTheta
 	if theta == 0 && len(s.Thetas) > 0 {
@@ -160,8 +162,8 @@ func (s *SEEB) soonest(images int) (batch int, theta float32) {
 	return batch, theta
 }
 
-// Decide groups the requests that arrived by the end of a period. It also launches the next batch of every group whose last
-// batch has ended.
+// At the end of a period, Decide groups the requests ~ that arrived by the end of a period => that have arrived that
+// arrived by the end of a period. It also launches the next batch of every group whose last batch has ended.
 func (s *SEEB) Decide(now Time, st *State, _ *Event, buf []Action) []Action {
 	if s.of == nil {
 		s.of, s.constant = map[device.RequestID]int{}, map[float32][]float32{}
@@ -209,7 +211,7 @@ func (s *SEEB) running(d *DeviceView, g *group) bool {
 	return false
 }
 
-// group assigns units to waiting requests that have none (algorithm 1).
+// group assigns units to waiting requests that are not in a group (algorithm 1).
 func (s *SEEB) group(now Time, st *State, dev int) {
 	d := &st.Devices[dev]
 	n := s.collect(st, d)
@@ -257,7 +259,7 @@ func (s *SEEB) begin(g *group, ids []device.RequestID) {
 	s.groups = append(s.groups, *g)
 }
 
-// collect puts waiting requests without units into buckets by network, and returns how many buckets there are.
+// collect puts waiting requests that are not in a group into buckets by network. It returns the number of buckets.
 func (s *SEEB) collect(st *State, d *DeviceView) (n int) {
 	for i := range s.buckets {
 		s.buckets[i].ids = s.buckets[i].ids[:0]
@@ -286,7 +288,7 @@ func (s *SEEB) collect(st *State, d *DeviceView) (n int) {
 	return n
 }
 
-// free returns the units of a device that belong to no group.
+// free returns the units of a device that no group uses.
 func (s *SEEB) free(dev int, d *DeviceView) device.Units {
 	free := device.UnitRange(0, d.Units)
 	for i := range s.groups {
@@ -300,7 +302,7 @@ func (s *SEEB) free(dev int, d *DeviceView) device.Units {
 	return free
 }
 
-// run returns the units of the first run of consecutive units in a set, on a device with n units.
+// run returns the first run of consecutive units in a set, on a device with n units.
 func run(u device.Units, n int) device.Units {
 	first := 0
 	for first < n && !u.Has(first) {
@@ -327,7 +329,7 @@ func lowest(u device.Units, n int) (out device.Units) {
 	return out
 }
 
-// advance launches the next batch of a group. It returns false if there is none.
+// advance launches the next batch of a group. It returns false if no request of the group waits.
 func (s *SEEB) advance(st *State, g *group, buf []Action) ([]Action, bool) {
 	from, n := len(s.ids), 0
 	if len(buf) == 0 {

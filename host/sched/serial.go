@@ -1,5 +1,4 @@
-// Serial: first come, first served, B = 1 (the baseline SERIAL of Kouris et al., "Fluid Batching",
-// section IV).
+// Serial: first come, first served, B = 1. It is the baseline SERIAL of Kouris et al., "Fluid Batching", section IV.
 
 package sched
 
@@ -10,7 +9,7 @@ func (Serial) Name() string { return "serial" }
 
 func (Serial) Largest() int { return 1 }
 
-// Decide gives every idle device the oldest waiting request.
+// Decide launches the oldest waiting request on every idle device.
 func (Serial) Decide(_ Time, s *State, _ *Event, buf []Action) []Action {
 	taken := 0
 	for i := range s.Devices {
@@ -21,7 +20,7 @@ func (Serial) Decide(_ Time, s *State, _ *Event, buf []Action) []Action {
 		if d.Down || len(d.Launches) > 0 {
 			continue
 		}
-		// Requests are taken from the head only, so a device that cannot serve the network of the head waits.
+		// Only the request at the head is launched, so a device waits if it cannot serve the network of this request.
 		r := s.Queue.At(taken)
 		t := d.Table(r.Network)
 		if t == nil {

@@ -6,33 +6,33 @@ package sched
 
 // Constants of reactive sharing.
 const (
-	reactiveHigh   = 3 // batches of one priority on a device, unless reduced
+	reactiveHigh   = 3 // number of batches of one priority on a device, unless reduced
 	reactiveLow    = 1
 	reactivePeriod = Time(200_000_000)
 )
 
-// Sharing launches the largest waiting batch, of the highest priority and the oldest first, on the device with the
-// fewest batches. It keeps buffers, so each run needs its own Sharing.
+// Sharing launches the largest waiting batch on the device with the fewest batches. The highest priority goes first,
+// and within a priority the oldest request. Sharing stores buffers, so each run needs its own Sharing.
 type Sharing struct {
 	Label     string
-	BMax      int     // largest batch; 0: whatever the device and its table allow
-	Limit     int     // batches on a device at once; 0: as many as the device has places
-	Lows      int     // limit for batches of low priority among these; 0: none
-	Instances int     // batches of one network on a device at once; 0: no limit
-	Reactive  bool    // if high priority is late, low priority may have one batch less for the rest of 200 ms
-	Form      float64 // share of the time to its deadline that a request may wait for its batch to fill; 0: it does not wait
+	BMax      int     // largest batch; 0: the limit of the device and its table
+	Limit     int     // number of batches on a device at once; 0: the number of the device's places
+	Lows      int     // limit for the batches of low priority among them; 0: no limit
+	Instances int     // number of batches of one network on a device at once; 0: no limit
+	Reactive  bool    // if high priority is late, low priority may run one batch less until the 200 ms end
+	Form      float64 // share of the time until its deadline that a request may wait until its batch is full; 0: no wait
 	Keep      bool    // no request is given up
 
 	ledger  ledger
 	lanes   lanes
-	allowed int  // number of batches of low priority that a device may have now
-	reset   Time // when allowed is set to its initial value again
+	allowed int  // number of batches of low priority that are allowed on a device now
+	reset   Time // time at which allowed is set to its initial value again
 }
 
 // Name implements Policy.
 func (p *Sharing) Name() string { return p.Label }
 
-// Decide serves every lane as far as devices have free places for it.
+// Decide serves the lanes, as long as devices have free places for them.
 func (p *Sharing) Decide(now Time, s *State, ev *Event, buf []Action) []Action {
 	if now >= p.reset || p.allowed == 0 {
 		p.allowed, p.reset = reactiveHigh, now/reactivePeriod*reactivePeriod+reactivePeriod
@@ -69,11 +69,11 @@ func (p *Sharing) Decide(now Time, s *State, ev *Event, buf []Action) []Action {
 	return buf
 }
 
-// oneLess reduces the number of batches that low priority may have by one.
+// oneLess reduces the allowed number of batches of low priority by one.
 func (p *Sharing) oneLess() { p.allowed = max(reactiveLow, p.allowed-1) }
 
-// serve launches batches of a lane while a device may take one. It also returns the time at which the lane's next batch need
-// not wait to fill any more.
+// serve launches batches of a lane as long as a device accepts them. It also returns the time at which the lane's next
+// batch need not wait until it is full.
 func (p *Sharing) serve(now Time, s *State, l *lane, buf []Action) ([]Action, Time) {
 	for len(l.ids) > 0 {
 		dev, most := p.place(s, l)
@@ -92,7 +92,7 @@ func (p *Sharing) serve(now Time, s *State, l *lane, buf []Action) ([]Action, Ti
 	return buf, never
 }
 
-// place returns the device with the fewest batches among those that may take a batch of the lane; -1: none.
+// place returns the device with the fewest batches, among the devices that may run another batch of the lane; -1: none.
 func (p *Sharing) place(s *State, l *lane) (dev, most int) {
 	dev, least := -1, 0
 	for i := range s.Devices {
@@ -109,7 +109,7 @@ func (p *Sharing) place(s *State, l *lane) (dev, most int) {
 	return dev, most
 }
 
-// room returns the number of batches on a device, and whether it may have one more of the lane.
+// room returns the number of batches on a device. It also reports whether the device may run another batch of the lane.
 func (p *Sharing) room(i int, d *DeviceView, l *lane) (n int, room bool) {
 	same, instances := 0, 0
 	for j := range p.ledger.all {

@@ -1,4 +1,4 @@
-// Where tasks come from and how they end: types that load and engine share.
+// This file has the types of tasks' sources and endings, which load and engine share.
 
 package sched
 
@@ -7,25 +7,25 @@ import (
 	"slices"
 )
 
-// Ending is how a request ends; each request ends exactly once.
+// Ending is the way in which a request ends. Each request ends exactly once.
 type Ending uint8
 
 const (
 	Pending   Ending = iota // has not ended
-	OnTime                  // its result came by its deadline
-	Late                    // its result came after it
-	Dropped                 // the policy gave it up after it was queued
+	OnTime                  // the result was ready by the deadline
+	Late                    // the result was ready after the deadline
+	Dropped                 // given up by the policy, after the request was queued
 	Refused                 // never admitted
-	Cancelled               // by its client
+	Cancelled               // cancelled by the client
 	Errored                 // the device failed, and a retry failed too or would have been too late
 )
 
 var endings = [...]string{"pending", "on_time", "late", "dropped", "refused", "cancelled", "error"}
 
-// String names an ending as the summary does.
+// String returns the name of an ending, as in the summary.
 func (e Ending) String() string { return name(int(e), endings[:]...) }
 
-// MarshalText gives the name.
+// MarshalText returns the name.
 func (e Ending) MarshalText() ([]byte, error) { return []byte(e.String()), nil }
 
 // UnmarshalText reads the name.
@@ -38,21 +38,21 @@ func (e *Ending) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Item is an event from outside: a task, or the cancellation of one.
+// Item is an event from outside the engine: a task, or the cancellation of a task.
 type Item struct {
 	At     Time
-	Task   *Task  // nil for a cancel
-	Cancel uint64 // the task to cancel, where Task is nil
+	Task   *Task  // nil for a cancellation
+	Cancel uint64 // id of the task to cancel, if Task is nil
 }
 
-// Source is where tasks come from.
+// Source delivers tasks to the engine.
 type Source interface {
-	// Next returns the next item in order of time, among those that do not depend on the endings of tasks; false if there is
-	// none (left). The task is copied, so a source may reuse its memory. The engine asks for an item when the time of the
-	// previous one has come.
+	// Next returns the next item, in the order of time. Items that depend on the endings of tasks come from Ended
+	// instead. Next returns false if no item is left. The engine copies the task, so a source may reuse its memory. The
+	// engine requests an item when the time of the previous item has come.
 	Next() (Item, bool)
-	// Ended reports that a task has ended, with the worst ending of its samples. It returns the items that follow from this
-	// (closed loops). The source may only read the task, and only until it returns.
+	// Ended reports to the source that a task has ended, with the worst ending of its samples. It returns the items
+	// that follow from this (closed loops). The source may only read the task, and only during the call.
 	Ended(now Time, t *Task, how Ending) []Item
 }
 

@@ -1,12 +1,12 @@
-// Strait: "Strait: Perceiving Priority and Interference in ML Inference Serving", section 3. Batches of two priorities share
-// devices. It launches the largest batch that is expected to end in time (meet) and that makes no request of the same or a
-// higher priority late (violate). The device is the one where the batch is expected to end first. Expected times come from
-// host/predict, which learns from every batch that ends.
+// Strait: "Strait: Perceiving Priority and Interference in ML Inference Serving", section 3. Batches of two priorities
+// share devices. Strait launches the largest batch that is expected to end in time (meet) and that delays no request of
+// the same or a higher priority beyond its deadline (violate). It selects the device on which the batch is expected to
+// end first. Expected times come from host/predict, which learns from every ended batch.
 //
-// The publication leaves points open; they are settled as follows. A batch that is expected to be late in any case does
-// not prevent others. The cap does not apply to a batch of low priority that would be the only one of its priority on a
+// The publication leaves the following points open. A batch that is expected to be late in any case does not prevent
+// other launches. The cap does not apply to a batch of low priority if it would be the only batch of its priority on a
 // device: otherwise a batch that alone exceeds the cap would never run. A request of high priority that is given up
-// counts as a violation (as in section 5.1) and therefore reduces the cap. A lane is served as soon as it has a full
+// counts as a violation (as in section 5.1), and therefore reduces the cap. A lane is served as soon as it has a full
 // batch, or as soon as its oldest request has waited for the share Form of the time to its deadline.
 
 package sched
@@ -25,7 +25,8 @@ const (
 	CapPeriod = Time(100_000_000)
 )
 
-// Cap is C_low at a given time after high priority was last late; an initial value above CapHigh means no cap.
+// Cap returns C_low. since is the time since a request of high priority was last late. An initial value low above
+// CapHigh means no cap.
 func Cap(since Time, low float64) float64 {
 	return min(max(CapHigh, low), low+CapStep*float64(since/CapPeriod))
 }
@@ -36,33 +37,34 @@ type Finished struct {
 	Priority int
 	Device   int
 	Batch    int
-	Others   predict.Use // time-weighted average of what ran beside it
-	AtLaunch predict.Use // what ran on the device at the launch
+	Others   predict.Use // resource use beside the batch, as an average over time
+	AtLaunch predict.Use // resource use on the device at the launch
 	Own      predict.Use
-	// Predicted is the slowdown that the model predicts from what ran beside the batch, before it has learned from this
-	// batch. Actual is the measured slowdown.
+	// Predicted is the slowdown that the model predicts from the resource use beside the batch, before the model has
+	// learned from this batch. Actual is the measured slowdown.
 	Predicted, Actual float64
-	Alone             Time // time of its kernels when they run alone
+	Alone             Time // time of the batch's kernels if they run alone
 	// Expected is the time from the oldest request's arrival to the batch's end, as expected at the launch. Explained
-	// is the same time, computed from what really ran beside it, and Latency is the measured time.
+	// is the same time, computed afterwards from the actual resource use beside the batch. Latency is the measured
+	// time.
 	Expected, Explained, Latency Time
 }
 
 // Strait is the policy. It learns, so each run needs its own Strait.
 type Strait struct {
-	BMax   int     // largest batch; 0: whatever the device and its table allow
-	Places int     // batches on a device at once; 0: the device's places
-	Form   float64 // share of the time to its deadline that a request may wait for its batch to fill; 0: it does not wait
+	BMax   int     // largest batch; 0: the limit of the device and its table
+	Places int     // number of batches on a device at once; 0: the number of the device's places
+	Form   float64 // share of the time until its deadline that a request may wait until its batch is full; 0: no wait
 	Low    float64 // initial cap; 0: CapLow
-	Beside float64 // share of the device's current work that is expected to run beside a new batch; 0: half
-	// Model predicts; nil: a new model. Frozen: it does not learn.
+	Beside float64 // share of the device's current work that is expected to run beside a new batch; 0: one half
+	// Model predicts the slowdown of batches; nil: a new model. If Frozen is true, the model does not learn.
 	Model  *predict.Model
 	Frozen bool
-	// Exits makes Strait expect that a batch shrinks as requests leave at exits, by the shares seen so far, and ends when the
-	// last one leaves. Otherwise a batch is assumed to keep its size.
+	// Exits selects how the size of a batch is predicted. If it is true, requests leave at exits with the shares seen
+	// so far, and the batch ends with its last request. If it is false, a batch does not shrink.
 	Exits bool
 
-	// For the ablation (appendix A.3): parts that are switched off.
+	// The fields below switch off parts for the ablation (appendix A.3).
 	NoPriority bool // lanes are served in order of arrival, regardless of priority
 	NoStream   bool // launches have no priority on the device
 	NoMeet     bool // a batch may be launched even if it is not expected to end in time
@@ -72,7 +74,7 @@ type Strait struct {
 
 	ledger ledger
 	links  []predict.Link
-	missed Time // when high priority was last late
+	missed Time // time at which high priority was last late
 	lanes  lanes
 }
 
@@ -88,7 +90,7 @@ func (p *Strait) init(devices int) {
 	}
 }
 
-// Decide is algorithm 1.
+// Decide implements algorithm 1.
 func (p *Strait) Decide(now Time, s *State, ev *Event, buf []Action) []Action {
 	p.init(len(s.Devices))
 	p.learn(now, s, ev)
@@ -131,8 +133,8 @@ func (p *Strait) Decide(now Time, s *State, ev *Event, buf []Action) []Action {
 	return buf
 }
 
-// recheck is the time, in ns, after which a postponed batch is tried again if no event occurs. By then the running batches
-// are closer to their end and can be slowed down less.
+// recheck is the time, in ns, after which a postponed batch is tried again if no event occurs. After this time the
+// running batches are closer to their end, so a new batch delays them less.
 const recheck = Time(500_000)
 
 // learn updates the policy from the event.
@@ -165,7 +167,7 @@ func (p *Strait) learn(now Time, s *State, ev *Event) {
 	}
 }
 
-// most is the largest batch size of a network on any device.
+// most returns the largest batch size of a network, over all devices.
 func (p *Strait) most(s *State, network string) (n int) {
 	for i := range s.Devices {
 		if d := &s.Devices[i]; !d.Down {
@@ -177,7 +179,7 @@ func (p *Strait) most(s *State, network string) (n int) {
 	return max(1, n)
 }
 
-// alone is the time of the segments from first on, for a batch of n that runs alone on the device.
+// alone returns the time of the segments from first to the last, for a batch of size n that runs alone on the device.
 func (p *Strait) alone(s *State, network string, t *Table, first, n int) Time {
 	last := t.Segments() - 1
 	if first > last {
@@ -202,7 +204,7 @@ func (p *Strait) alone(s *State, network string, t *Table, first, n int) Time {
 	return t.P95(first, last, n)
 }
 
-// copies is the transfer time of a batch's inputs if nothing else is transferred.
+// copies returns the transfer time of a batch's inputs if there is no other transfer.
 func copies(t *Table, n int) Time {
 	if len(t.Copies) == 0 {
 		return 0
@@ -210,7 +212,7 @@ func copies(t *Table, n int) Time {
 	return t.Copies[min(n, len(t.Copies))-1]
 }
 
-// use is the resource use of a batch: the time-weighted average over its segments.
+// use returns the resource use of a batch, as the time-weighted average over its segments.
 func use(t *Table, n int) (u predict.Use) {
 	all := 0.0
 	for i, s := range t.Use {
@@ -227,8 +229,8 @@ func use(t *Table, n int) (u predict.Use) {
 	return u
 }
 
-// soonest is the time of one request alone on the fastest available device, including the transfer of its input; -1
-// if no device serves it.
+// soonest returns the time of one request alone on the fastest available device, including the transfer of its input.
+// It returns -1 if no device serves the network.
 func (p *Strait) soonest(s *State, network string) Time {
 	best := Time(-1)
 	for i := range s.Devices {
@@ -242,8 +244,8 @@ func (p *Strait) soonest(s *State, network string) Time {
 	return best
 }
 
-// choose is the binary search for the largest batch that can be launched, and the device where it is expected to end
-// first. n is 0 if there is none.
+// choose searches for the largest batch that can be launched, by binary search. It also returns the device on which the
+// batch is expected to end first. n is 0 if no batch can be launched.
 func (p *Strait) choose(now Time, s *State, l *lane, most int) (dev, n int) {
 	for low, high := 1, most; low <= high; {
 		k := (low + high + 1) / 2
@@ -262,7 +264,7 @@ func (p *Strait) choose(now Time, s *State, l *lane, most int) (dev, n int) {
 	return dev, n
 }
 
-// fits reports whether a device can launch k requests of a lane. It returns their expected end first.
+// fits reports whether a device can launch k requests of a lane, and returns the expected end of this batch.
 func (p *Strait) fits(now Time, s *State, dev int, l *lane, k int) (Time, bool) {
 	d := &s.Devices[dev]
 	t := d.Table(l.network)
@@ -281,7 +283,7 @@ func (p *Strait) fits(now Time, s *State, dev int, l *lane, k int) (Time, bool) 
 	return end, p.NoMeet || end <= l.deadline[k-1]
 }
 
-// coming counts the requests of batches that the engine has not yet shown.
+// coming returns the number of requests in batches that are not yet in the engine's State.
 func (p *Strait) coming(dev int) (n int) {
 	for i := range p.ledger.all {
 		if r := &p.ledger.all[i]; r.id == 0 && r.device == dev {
@@ -291,8 +293,8 @@ func (p *Strait) coming(dev int) (n int) {
 	return n
 }
 
-// end is equation 1 as a time: when a batch that is launched now is expected to end, if the share Beside of the device's
-// current work runs beside it (meet).
+// end returns the expected end of a batch that is launched now (equation 1). The share Beside of the device's current
+// work is assumed to run beside the batch. meet compares this time with the deadline.
 func (p *Strait) end(now Time, s *State, dev int, t *Table, l *lane, k int, own predict.Use) Time {
 	link := &p.links[dev]
 	slow := p.Model.Interference(p.ledger.pressure(dev, -1, -1).Times(cmp.Or(p.Beside, 0.5)), own, l.priority)
@@ -328,8 +330,8 @@ func (p *Strait) cap(now Time) float64 {
 	return Cap(now-p.missed, low)
 }
 
-// ends is the time at which a running batch is expected to end, if others is the resource use beside it from now on. Its
-// progress follows from the elapsed time and from what has run beside it.
+// ends returns the expected end of a running batch. others is the resource use beside the batch from now on. The
+// progress of the batch follows from the elapsed time and from the past resource use beside it.
 func (p *Strait) ends(now Time, s *State, r *underway, others predict.Use) Time {
 	t := s.Devices[r.device].Table(r.network)
 	if t == nil {
@@ -344,7 +346,7 @@ func (p *Strait) ends(now Time, s *State, r *underway, others predict.Use) Time 
 	return now + Time(slow*max(0, left-float64(now-r.since)/past))
 }
 
-// launch launches the first n requests of a lane.
+// launch starts a batch of the first n requests of a lane.
 func (p *Strait) launch(now Time, s *State, l *lane, dev, n int, buf []Action) []Action {
 	t := s.Devices[dev].Table(l.network)
 	r := underway{

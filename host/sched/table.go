@@ -1,4 +1,4 @@
-// The latency table T[first][last][batch], in a form that a policy can read in a few ns.
+// This file has the latency table T[first][last][batch], in a form that a policy can read in a few ns.
 
 package sched
 
@@ -12,7 +12,7 @@ import (
 // ErrTable is the error of a latency table with a missing or impossible cell.
 var ErrTable = errors.New("latency table")
 
-// MaxSegments limits the segments of a network in a table: enough for one per layer.
+// MaxSegments limits the segments of a network in a table. It is large enough for one segment per layer.
 const MaxSegments = 256
 
 // Table is T[first][last][batch] in ns: the time of the segments first..last, both included, for a constant batch
@@ -21,20 +21,21 @@ type Table struct {
 	segments, maxBatch int
 	ns                 []Time
 
-	// For tables made of cells (NewTableOf).
+	// The fields below are for tables from cells (NewTableOf).
 	units    int      // 0: the whole device
-	parts    []*Table // by units, the fewest first
+	parts    []*Table // tables by number of units, in ascending order
 	p95, p99 []Time
 
-	// CopyBytes is the size of a sample's input; 0: unknown. Copies is the transfer time of a batch's inputs if
-	// nothing else is transferred, by batch - 1; Use is by segment and batch - 1. nil: unknown.
+	// CopyBytes is the size of a sample's input in bytes; 0: unknown. Copies is the transfer time of a batch's inputs
+	// if there is no other transfer; its index is batch - 1. Use has the indices segment and batch - 1. nil: unknown.
 	CopyBytes int64
 	Copies    []Time
 	Use       [][]Throughput
 }
 
-// NewTable uses the p50 of a network's entries. Every cell with first <= last and batch 1..the largest one must occur
-// exactly once and be positive. A longer span or a larger batch may be faster, since measured times need not increase.
+// NewTable builds a table from the p50 of a network's entries. Every cell with first <= last and a batch from 1 to the
+// largest batch must occur exactly once and be positive. The time of a longer span or a larger batch may be shorter,
+// since measured times need not increase.
 func NewTable(entries []bundle.LatencyEntry, network string) (*Table, error) {
 	t := &Table{}
 	for _, e := range entries {
@@ -69,7 +70,7 @@ func NewTable(entries []bundle.LatencyEntry, network string) (*Table, error) {
 	return t, nil
 }
 
-// complete rejects a table with a missing cell.
+// complete returns an error if a cell of the table is missing.
 func (t *Table) complete(network string) error {
 	for first := range t.segments {
 		for last := first; last < t.segments; last++ {
@@ -87,17 +88,17 @@ func (t *Table) index(first, last, batch int) int {
 	return (first*t.segments+last)*t.maxBatch + batch - 1
 }
 
-// Segments is the number of segments, and of exits.
+// Segments returns the number of segments, which is also the number of exits.
 func (t *Table) Segments() int { return t.segments }
 
-// MaxBatch is the largest batch the table knows.
+// MaxBatch returns the largest batch size in the table.
 func (t *Table) MaxBatch() int { return t.maxBatch }
 
 // At is T[first][last][batch] in ns. The arguments must be in range: 0 <= first <= last < Segments, 1 <= batch <= MaxBatch.
 func (t *Table) At(first, last, batch int) Time { return t.ns[t.index(first, last, batch)] }
 
-// Alone is the time of one request alone through the whole network, in ns. It is the service time under serial if the request
-// takes no early exit.
+// Alone returns the time of one request alone through the whole network, in ns. This is the service time under serial
+// if the request does not leave early.
 func (t *Table) Alone() Time { return t.At(0, t.segments-1, 1) }
 
 // Uniform returns a table in which every segment takes ns for any batch size. A span takes the sum of its segments.

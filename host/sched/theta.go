@@ -1,16 +1,16 @@
-// fluid+theta: fluid+ with lower exit thresholds while many requests wait, within a budget of lost accuracy.
+// fluid+theta is fluid+ with lower exit thresholds while many requests wait. A budget limits the loss of accuracy.
 
 package sched
 
 import "slices"
 
-// Level is a set of exit thresholds and its cost.
+// Level is a set of exit thresholds and its loss of accuracy.
 type Level struct {
-	Thetas []float32 // by exit; for a request whose own threshold is lower, that one is used
-	Loss   []float64 // by exit: average accuracy lost by a request that passes it
+	Thetas []float32 // thresholds by exit; a request with a lower threshold of its own uses that threshold
+	Loss   []float64 // by exit: average loss of accuracy of a request that passes the exit
 }
 
-// bankRequests limits what a network saves while few requests wait. The unit is the accuracy budget of one request.
+// bankRequests limits the unused budget of a network. The unit is the accuracy budget of one request.
 const bankRequests = 1000
 
 // easing is the state of the thresholds of one network.
@@ -19,10 +19,11 @@ type easing struct {
 	level, high int // current level, and the highest level with which a running segment may have begun
 	passed      []int64
 	ended       int64
-	bank        float64 // accuracy that may still be lost, summed over requests
+	bank        float64 // remaining budget of accuracy, summed over requests
 }
 
-// settle adds the budgets of new results to a network's bank, and subtracts the losses of passed exits.
+// settle adds the budget of new results to a network's bank. It subtracts the losses of the exits that requests have
+// passed.
 func (p *Plus) settle(e *easing, t *Traffic) {
 	e.bank = min(e.bank+mul(p.Loss, float64(t.Ended-e.ended)), mul(p.Loss, bankRequests))
 	e.ended = t.Ended
@@ -34,9 +35,9 @@ func (p *Plus) settle(e *easing, t *Traffic) {
 	}
 }
 
-// ease selects the thresholds that fit the length of the queue: the lowest from B_max waiting requests on, proportionally
-// higher with fewer. Every result adds the budget to the bank, and every passed exit subtracts the loss of its level. A level
-// with which one batch could overdraw the bank is not used.
+// ease selects the thresholds by the length of the queue. With B_max or more waiting requests it selects the lowest
+// thresholds, and with fewer requests proportionally higher thresholds. Every result adds its budget to the bank, and
+// every passed exit subtracts the loss of its level. A level is not used if one batch could overdraw the bank with it.
 func (p *Plus) ease(s *State, buf []Action) []Action {
 	if len(p.Levels) == 0 {
 		return buf
@@ -91,7 +92,7 @@ func (l *Level) loss(exit int) float64 {
 	return 0
 }
 
-// most is the largest loss at any exit.
+// most returns the largest loss of all exits.
 func (l *Level) most() float64 {
 	most := 0.0
 	for _, v := range l.Loss {

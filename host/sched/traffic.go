@@ -1,35 +1,38 @@
-// Statistics of a network's requests. Policies that learn read them here, so they stay pure functions of the state.
+// This file has the statistics of a network's requests. Policies that learn read the statistics here, so the policies
+// are pure functions of the state.
 
 package sched
 
 import "slices"
 
-// Traffic holds the engine's statistics of the requests for one network.
+// Traffic is the engine's statistics of the requests for one network.
 type Traffic struct {
 	Network string
-	Arrived int64   // requests so far
+	Arrived int64   // number of requests so far
 	Latest  Time    // arrival of the last request
-	Gap     float64 // recent mean time between requests, in ns: a moving average over about gapMemory of them; 0 before the second
-	Passed  []int64 // by exit: requests that came to it
-	Left    []int64 // by exit: requests that left there
-	Ended   int64   // results
-	// Tail is the recent 99th percentile, in ns, of the time that requests wait before they begin. It holds for an order of
-	// arrival: requests begin at the same times, but the oldest first. InOrder counts requests that would have waited longer
-	// than the Tail of that moment in that order; Beyond counts those that really did.
+	Gap     float64 // mean time between requests, in ns: a moving average over about gapMemory requests; 0: unknown
+	Passed  []int64 // by exit: number of requests that reached the exit
+	Left    []int64 // by exit: number of requests that left there
+	Ended   int64   // number of results
+	// Tail is the recent 99th percentile, in ns, of the time that requests would wait in the order of arrival. In this
+	// order, requests begin at the same times as in reality, but the oldest request begins first. InOrder is the number
+	// of requests that would have waited longer than the Tail of that moment in this order. Beyond is the number of
+	// requests that actually waited longer.
 	Tail            float64
 	InOrder, Beyond int64
-	// Thetas are upper limits for the thresholds of segments that begin now, by exit; nil: those of the requests
-	// (SetTheta).
+	// Thetas are upper limits, by exit, for the thresholds of segments that begin now (SetTheta). nil means the
+	// thresholds of the requests.
 	Thetas []float32
 
-	// came[head:] are arrival times. If requests began in the order of arrival, these requests would still wait.
+	// came[head:] are arrival times. They belong to the requests that would still wait in the order of arrival.
 	came []Time
 	head int
 }
 
-// Tail rises by tailStep at a waiting time above it, and otherwise falls by a 99th of that step. On average, 1 % of the
-// waiting times are then above Tail. It follows a jam that is longer than any before within some dozen requests, and
-// forgets half of such a rise after 7,000. It is at least an eighth of every waiting time, which gives it a start value.
+// At a waiting time above Tail, Tail rises by about tailStep. Otherwise Tail falls by a 99th of that step. On average,
+// 1 % of the waiting times are then above Tail. At a jam longer than any before, Tail rises within some dozen requests,
+// and loses half of this rise after 7,000 requests. A waiting time above Tail sets Tail to at least an eighth of the
+// waiting time, which also gives the start value.
 const (
 	tailStep  = 0.01
 	tailShare = 0.01
@@ -52,8 +55,8 @@ func (t *Traffic) Begin(now, arrived Time) {
 	t.pop()
 }
 
-// Gone records that a request ended without having begun. One place in the order of arrival is then not needed any more:
-// the request's own, or the first one if another request has already taken its own.
+// Gone records that a request ended without having begun. It removes one arrival time from came: that of the request,
+// or the first one if another request has already used the request's own.
 func (t *Traffic) Gone(arrived Time) {
 	if t.head == len(t.came) {
 		return
@@ -71,7 +74,8 @@ func (t *Traffic) Gone(arrived Time) {
 	}
 }
 
-// pop removes the first place. It moves the rest to the front only when at least as many places have been removed.
+// pop removes the first arrival time. It moves the others to the front when at least as many times have been removed as
+// are left.
 func (t *Traffic) pop() {
 	if t.head++; 2*t.head >= len(t.came) {
 		n := copy(t.came, t.came[t.head:])
@@ -79,14 +83,14 @@ func (t *Traffic) pop() {
 	}
 }
 
-// gapMemory is the number of requests over which the arrival rate is averaged: with so many, the noise of Poisson
+// gapMemory is the number of requests for the average of the arrival rate. With this number the noise of Poisson
 // arrivals is small, and the rate still follows a burst.
 const gapMemory = 1000
 
 // Arrive records n requests that came at the same time.
 func (t *Traffic) Arrive(now Time, n int) {
 	if t.Arrived > 0 {
-		// The first gaps get equal weights; otherwise the first one would dominate for long.
+		// The first gaps have equal weights. Otherwise the first gap would dominate the average for a long time.
 		weight := 1 / float64(min(t.Arrived, gapMemory))
 		t.Gap += (float64(now-t.Latest)/float64(n) - t.Gap) * weight * float64(min(n, gapMemory)) / (1 + weight*float64(min(n, gapMemory)-1))
 	}
@@ -97,7 +101,7 @@ func (t *Traffic) Arrive(now Time, n int) {
 	}
 }
 
-// Pass records that a request came to an exit, and whether it left there.
+// Pass records that a request reached an exit, and whether the request left there.
 func (t *Traffic) Pass(exit int, left bool) {
 	t.Passed[exit]++
 	if left {

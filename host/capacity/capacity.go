@@ -1,6 +1,6 @@
-// Package capacity finds the request rate that a design sustains. The engine serves random arrivals on the soft device
-// in virtual time, with the design's latencies, which the search estimates. The package is in host because it uses
-// host's engine and policies; dse's search calls it through two functions (search.Service).
+// Package capacity computes the request rate that a design sustains. The engine serves random arrivals on the soft
+// device in virtual time. The latencies are those of the design, as estimated by the search. The package is in host
+// because it uses host's engine and policies. The search in dse calls it through two functions (search.Service).
 package capacity
 
 import (
@@ -24,7 +24,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// Flags describe the load with which designs are judged. The tags law and objective have the same meaning as in dse
+// Flags describe the load for the comparison of designs. The tags law and objective have the same meaning as in dse
 // sweep.
 type Flags struct {
 	Rate          float64  `law:"rtl" objective:"goodput,cheapest" default:"15" help:"Goodput, cheapest: Poisson arrivals a second."`
@@ -48,18 +48,18 @@ var (
 	ErrFast = errors.New("the highest rate tried is sustained")
 )
 
-// Rates that are tried, in requests a second.
+// Range of the rates that are tried, in requests per second.
 const (
 	leastRate = 0.01
 	mostRate  = 1e5
 )
 
-// manySLOs is the least duration of the arrivals, as a multiple of the SLO. In a shorter run, all requests may be on
-// time at any rate, since the queue has not filled yet.
+// manySLOs is the minimum duration of the arrivals, as a multiple of the SLO. In a shorter run, all requests may be on
+// time at any rate, since the queue is not yet full.
 const manySLOs = 10
 
 // Service simulates with the engine and the soft device in virtual time. The device serves stand-in networks with the
-// same segments, exits drawn from the exit rates, and the design's latency tables. It computes nothing else.
+// same segments, exits drawn from the exit rates, and the design's latency tables. It computes no layers.
 type Service struct {
 	flags     *Flags
 	objective search.Objective
@@ -70,7 +70,7 @@ type Service struct {
 	slo       int64
 }
 
-// draw holds a seed's requests: their networks and exits.
+// draw has the requests of a seed: their networks and exits.
 type draw struct {
 	seed  uint64
 	part  []int
@@ -78,8 +78,8 @@ type draw struct {
 	count [][]int // number of requests by network and exit
 }
 
-// ExitRates returns the given rates. By default, networks with four exits have the paper's rates. In other networks all
-// requests leave at the last exit.
+// ExitRates returns the given rates. If no rates are given, networks with four exits have the rates of the paper. In
+// other networks all requests then leave at the last exit.
 func ExitRates(w *search.Workload, given []float64) []float64 {
 	if len(given) > 0 {
 		return given
@@ -94,7 +94,8 @@ func ExitRates(w *search.Workload, given []float64) []float64 {
 	return rates
 }
 
-// Service simulates a workload under the flags; given are the exit rates from the command line.
+// Service returns a Service for a workload under the flags. The parameter given has the exit rates from the command
+// line.
 func (f *Flags) Service(w *search.Workload, objective search.Objective, given []float64) (*Service, error) {
 	rates := ExitRates(w, given)
 	if err := f.check(objective); err != nil {
@@ -117,7 +118,7 @@ func (f *Flags) Service(w *search.Workload, objective search.Objective, given []
 	return s, nil
 }
 
-// check returns an error for flags that describe no arrival process.
+// check returns an error if flags do not describe an arrival process.
 func (f *Flags) check(objective search.Objective) error {
 	switch {
 	case !(f.Rate > 0) || math.IsInf(f.Rate, 0):
@@ -205,12 +206,12 @@ func (s *Service) draw(seed uint64, rates []float64) draw {
 	return d
 }
 
-// enough returns how many requests are needed to show that a rate is sustained.
+// enough returns the number of requests that is needed to show that a rate is sustained.
 func (f *Flags) enough(rate float64) int {
 	return int(math.Ceil(manySLOs * rate * f.SLO / 1e3 * (1 - 1e-9)))
 }
 
-// ShortError is ErrShort for a design; n requests would be enough.
+// ShortError is ErrShort for a design. With n requests the error would not occur.
 type ShortError struct {
 	n    int
 	text string
@@ -222,8 +223,7 @@ func (e *ShortError) Error() string {
 
 func (*ShortError) Unwrap() error { return ErrShort }
 
-// Shortest returns the ShortError with the most requests among the errors that stopped a sweep. It is nil if there is
-// none.
+// Shortest returns the ShortError with the largest n among the errors that stopped a sweep; nil if there are none.
 func Shortest(err error) (most *ShortError) {
 	switch x := err.(type) {
 	case *ShortError:
@@ -246,9 +246,9 @@ func (s *Service) rate(k int) float64 { return math.Pow(1+s.flags.RateStep, floa
 
 func (s *Service) steps(rate float64) float64 { return math.Log(rate) / math.Log(1+s.flags.RateStep) }
 
-// most returns an upper bound on the sustained rate with these latencies or longer ones. Under any policy, a request
-// needs at least the device time per request of its segments in the best batch. All requests that are on time must fit
-// between the first arrival and the last deadline.
+// most returns an upper bound of the sustained rate for these latencies, which also holds for longer latencies. Under
+// any policy, a request needs at least the device time per request of its segments in the best batch. All requests that
+// are on time must run between the first arrival and the last deadline.
 func (s *Service) most(ns search.Cycles) (float64, bool) {
 	switch s.objective {
 	case search.Cheapest:
@@ -267,8 +267,9 @@ func (s *Service) top(ns search.Cycles) (k int, ok bool) {
 	return lo + n - 1, n > 0
 }
 
-// sustains reports whether a device with these latencies can sustain a rate for ever under some policy. In the best
-// batch, each segment takes a certain device time per request. A request needs the sum over the segments up to its exit.
+// sustains reports whether a device with these latencies can sustain a rate in an endless run under some policy. In the
+// best batch, each segment takes a certain device time per request. A request needs the sum of these times up to its
+// exit.
 func (s *Service) sustains(rate float64, ns search.Cycles) bool {
 	work, n := 0.0, 0
 	for _, d := range s.draws {
@@ -283,7 +284,7 @@ func (s *Service) sustains(rate float64, ns search.Cycles) bool {
 	return rate*work/float64(n) <= 1e9*(1+1e-9)
 }
 
-// perSample returns the device time per request of a segment, in ns. It is the least over all batch sizes.
+// perSample returns the minimum device time per request of a segment, in ns, over all batch sizes.
 func perSample(ns search.Cycles, segment int) float64 {
 	least := math.Inf(1)
 	for b := range abi.BMax {
@@ -292,7 +293,7 @@ func perSample(ns search.Cycles, segment int) float64 {
 	return least
 }
 
-// mayHold reports whether it is possible that few enough requests miss their deadlines at a rate.
+// mayHold reports whether the share of requests that miss their deadlines at a rate may be small enough.
 func (s *Service) mayHold(rate float64, ns search.Cycles) bool {
 	type kind struct {
 		work  float64 // device time in ns
@@ -316,7 +317,7 @@ func (s *Service) mayHold(rate float64, ns search.Cycles) bool {
 	for _, d := range s.draws {
 		times, err := load.Poisson(rate, s.flags.N, d.seed)
 		if err != nil {
-			return true // the simulation will report it
+			return true // the simulation will report the error
 		}
 		room, served := float64(times[len(times)-1]-times[0]+s.slo), 0
 		for _, k := range kinds {
@@ -338,8 +339,8 @@ func (s *Service) serve(ctx context.Context, _ configs.Design, ns search.Cycles,
 		v.Value = v.Goodput
 		return v, err
 	}
-	// Bisection between the lowest rate and the first impossible one. It assumes that every rate below a sustained one
-	// is sustained too. A design that fails at the rate to beat is not examined further.
+	// This is a bisection between the lowest rate and the first impossible rate. It assumes that every rate below a
+	// sustained rate is sustained too. A design that fails at the rate to beat is not examined further.
 	lo, hi := int(math.Ceil(s.steps(leastRate)))-1, 0
 	top, ok := s.top(ns)
 	if hi = top + 1; !ok {
@@ -370,7 +371,7 @@ func (s *Service) serve(ctx context.Context, _ configs.Design, ns search.Cycles,
 	return best, s.trust(best, lo, top)
 }
 
-// trust returns an error if there were too few requests to prove the rate, or if no higher rate was tried.
+// trust returns an error if there were too few requests to prove the rate, or if no higher rate could be tried.
 func (s *Service) trust(best search.Served, k, top int) error {
 	if best.Value == 0 {
 		return nil
@@ -385,7 +386,7 @@ func (s *Service) trust(best search.Served, k, top int) error {
 	return nil
 }
 
-// At simulates a design at a rate, once per seed.
+// At simulates a design at a rate, once for each seed.
 func (s *Service) At(ctx context.Context, rate float64, ns search.Cycles) (search.Served, error) {
 	var missed, good []float64
 	for _, d := range s.draws {

@@ -12,10 +12,10 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// exitTheta is a threshold between the two confidences of exiter.
+// exitTheta is a threshold between the two possible confidences of exiter.
 const exitTheta = 0.8
 
-// exiter computes the stand-in network. The input says at which exit the network becomes confident.
+// exiter computes the stand-in network. The input contains the exit at which the confidence becomes high.
 type exiter struct{}
 
 func (exiter) NewSlot() []byte { return make([]byte, 2) }
@@ -72,7 +72,7 @@ func standIn(name string, segments int) (*bundle.Bundle, error) {
 		return nil, fmt.Errorf("stand-in network: %w", err)
 	}
 	for i := range b.Network.Exits {
-		b.Network.Exits[i].Frac = 10 // the logits become 32 (confident) and 0 (undecided)
+		b.Network.Exits[i].Frac = 10 // the logits become 32 (confident) and 0 (not confident)
 	}
 	return b, nil
 }

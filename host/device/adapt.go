@@ -1,4 +1,4 @@
-// Adapt makes a Device of a driver that has only blocking calls.
+// Adapt creates a Device from a driver with blocking calls.
 
 package device
 
@@ -8,26 +8,27 @@ import (
 	"sync"
 )
 
-// Adapter makes a Device from a Blocking. In virtual time Begin makes the call. The end of the call is an event, after
-// the time that the work states (Fixed) or that the driver reports. In real time each call has its own goroutine,
-// except for copies, unloads and releases, which one goroutine makes in order.
+// Adapter is a Device that uses a Blocking. In virtual time Begin makes the call. The end of the call is an event after
+// the time that the work contains (Fixed) or that the driver reports. In real time each call runs on its own goroutine.
+// But copies, unloads and releases run in order on one goroutine.
 //
-// It stops only at exits. A launch is one segment, so Abort has no effect unless kill cancels the call's context. A reset
-// covers the whole driver and does not run beside a launch. So a failure that loses a partition loses the whole device.
+// The Adapter stops only at exits. A launch is one segment, so Abort has no effect, except that kill cancels the
+// context of the call. A reset covers the whole driver and does not run beside a launch. So a failure that loses a
+// partition loses the whole device.
 type Adapter struct {
 	b    Blocking
 	info Info
 
-	// In virtual time: calls that have been made and whose ends are still to come, by time.
+	// In virtual time: the ends of calls that have been made, in order of time.
 	ends []end
 	ev   Event
 
-	// goroutines
+	// The fields below are used by the goroutines.
 	ctx   context.Context
 	post  func(Event)
 	all   sync.WaitGroup // running launches
 	mu    sync.Mutex
-	runs  int        // launches under way
+	runs  int        // number of launches in progress
 	reset bool       // a reset is running
 	calm  *sync.Cond // uses mu; signals that a launch or reset has returned, or that a context has ended
 	kills map[WorkID]context.CancelFunc
@@ -35,7 +36,7 @@ type Adapter struct {
 	turn  chan struct{}
 }
 
-// slotWork is a copy or an unload, which ctx may cancel, or a release, which has no context.
+// slotWork is a copy, an unload or a release. ctx can cancel a copy or unload; a release has no context.
 type slotWork struct {
 	ctx     context.Context
 	work    *Work
@@ -50,7 +51,7 @@ type end struct {
 	err  error
 }
 
-// Adapt makes a device of a driver. From now on only the Adapter uses the driver.
+// Adapt creates a device from a driver. From now on only the Adapter uses the driver.
 func Adapt(b Blocking) *Adapter {
 	a := &Adapter{b: b, info: b.Info(), kills: map[WorkID]context.CancelFunc{}}
 	a.info.InOrder = true
@@ -142,8 +143,8 @@ func (a *Adapter) Begin(ctx context.Context, now Time, w *Work) (bool, error) {
 	return false, nil
 }
 
-// run makes the call for a launch. If the device has several places, the report is copied, since the next Run may overwrite
-// it before the engine reads it.
+// run calls Run of the driver. If the device has several places, it returns a copy of the report, since the next Run
+// may overwrite the report before the engine reads it.
 func (a *Adapter) run(ctx context.Context, w *Work) (rep *Report, err error) {
 	defer Recover(&err)
 	rep, err = a.b.Run(ctx, &w.Launch)
@@ -156,7 +157,7 @@ func (a *Adapter) run(ctx context.Context, w *Work) (rep *Report, err error) {
 	return rep, err
 }
 
-// took is the time of a launch that succeeded.
+// took returns the time of a successful launch.
 func (a *Adapter) took(w *Work, rep *Report) (Time, error) {
 	if rep == nil {
 		return w.Expect, fmt.Errorf("%w: %s gives neither a report nor an error", ErrContract, a.info.Name)
@@ -174,7 +175,7 @@ func (a *Adapter) took(w *Work, rep *Report) (Time, error) {
 	return ns, nil
 }
 
-// do makes the call for all work except launches and resets.
+// do calls the driver for all work except launches and resets.
 func (a *Adapter) do(ctx context.Context, w *Work) (err error) {
 	defer Recover(&err)
 	switch w.Kind {
@@ -207,7 +208,7 @@ func insert(ends []end, due Time, kind EventKind, w *Work, rep *Report, err erro
 	} else {
 		ends = append(ends, end{})
 	}
-	e := &ends[n] // by field, since a literal would be built elsewhere and then copied
+	e := &ends[n] // field by field, since a literal would be built elsewhere and then copied
 	e.due, e.kind, e.work, e.rep, e.err = due, kind, w, rep, err
 	for i := n; i > 0 && ends[i].due < ends[i-1].due; i-- {
 		ends[i], ends[i-1] = ends[i-1], ends[i]
@@ -279,7 +280,7 @@ func (a *Adapter) queue(s slotWork) {
 	}
 }
 
-// memory makes the queued calls in order until the context ends. After that it only makes the releases that remain.
+// memory makes the queued calls in order until the context ends. After that it makes only the remaining releases.
 func (a *Adapter) memory() {
 	var list []slotWork
 	for over := false; !over; {
@@ -305,7 +306,7 @@ func (a *Adapter) memory() {
 	}
 }
 
-// start runs work on a goroutine of its own.
+// start runs work on its own goroutine.
 func (a *Adapter) start(w *Work) {
 	ctx := a.killable(w.ID)
 	ev := Event{Kind: Done, Work: w.ID, Over: true}
@@ -335,7 +336,7 @@ func (a *Adapter) start(w *Work) {
 	})
 }
 
-// killable is a context for work that Abort may cancel.
+// killable returns a context for work that Abort may cancel.
 func (a *Adapter) killable(id WorkID) context.Context {
 	ctx, cancel := context.WithCancel(a.ctx)
 	a.mu.Lock()
@@ -344,7 +345,7 @@ func (a *Adapter) killable(id WorkID) context.Context {
 	return ctx
 }
 
-// tell posts the end of work. After that nobody may read the work.
+// tell posts the end of work. After this no goroutine may read the work.
 func (a *Adapter) tell(ev Event) {
 	if ev.Err != nil {
 		ev.Kind = Failed

@@ -1,7 +1,7 @@
-// Package device defines what a device is to the runtime. The engine begins work on it (a launch, a copy, a load, a
-// reset), and the device answers with events: an exit passed with its results, done, aborted, or failed. Backends
-// implement Device, or the blocking calls of Blocking, from which Adapt makes a device. The package knows neither
-// backends nor clocks.
+// Package device defines the interface between devices and the runtime. The engine begins work on a device: a launch, a
+// copy, a load or a reset. The device reports events: an exit was passed, or the work is done, aborted or failed.
+// Backends implement Device, or the blocking calls of Blocking. Adapt creates a Device from a Blocking. The package
+// depends on no backend and reads no clock.
 package device
 
 import "context"
@@ -15,13 +15,13 @@ type RequestID uint64
 // LaunchID identifies a launch for its whole life, in all work for it.
 type LaunchID uint64
 
-// WorkID identifies a piece of work, from Begin to its last event. It is never reused.
+// WorkID identifies work from Begin to its last event. It is never reused.
 type WorkID uint64
 
-// Granularity says where a running launch can stop when it is aborted.
+// Granularity determines where an aborted launch can stop.
 type Granularity int
 
-// Places where a device can stop.
+// Points at which a device can stop.
 const (
 	PreemptNever  Granularity = iota
 	PreemptExit               // between segments only (NPU): running work cannot be aborted
@@ -29,43 +29,44 @@ const (
 	PreemptBlock              // between the thread blocks of a kernel
 )
 
-// Info describes a device. Capabilities are data, not type switches, and never change.
+// Info describes a device. The capabilities of a device are data in Info, not further interfaces. They never change.
 type Info struct {
 	Name     string // "soft", "cosim:run" ...
 	Label    string // simulated | synthesised | measured | estimated
 	MaxBatch int
-	Slots    int // samples it can hold at the same time
-	Places   int // launches it runs at the same time (an NPU: 1)
-	// Units is the number of units (TPCs, CUs) to which launches can be confined; 0: launches always have the whole
-	// device. A set of units must consist of whole groups of UnitAlign (0: 1) neighbours.
+	Slots    int // maximum number of samples on the device at the same time
+	Places   int // maximum number of launches that run at the same time (an NPU: 1)
+	// Units is the number of units (TPCs, CUs) to which launches can be confined; 0: launches always use the whole
+	// device. A set of units must consist of whole groups of UnitAlign neighbours (0: 1 unit).
 	Units, UnitAlign int
 	// the units of a launch must be adjacent
 	Neighbours bool
 	Priorities int // number of priority levels; the highest number goes first; 0: no levels
 	Preempt    Granularity
-	// Through: a launch continues past its exits by itself, with an event at each exit. Otherwise the engine begins every
-	// segment separately, and the policy decides between segments.
+	// Through: a launch continues past its exits by itself, with an event at each exit. If Through is false, the engine
+	// begins every segment separately, and the policy decides between segments.
 	Through bool
-	// InOrder: copies and unloads run one after another, in the order in which they were begun. The time limit of each counts
-	// from the end of the previous one.
+	// InOrder: copies and unloads run one after another, in the order in which they were begun. The time limit of each
+	// copy or unload counts from the end of the previous one.
 	InOrder bool
 	ClockHz int64
 }
 
-// Device does work. All calls come from one goroutine. They return at once: they wait neither for hardware nor for a lock
-// that is held during a wait. A device is Virtual, Real or both, and is used in one of the two ways for its whole life.
+// Device runs work. All calls are made by one goroutine. They return at once: they do not wait for hardware, and not
+// for a lock that another goroutine keeps during a wait. A device is Virtual, Real or both. It is used in one of the
+// two ways for its whole life.
 type Device interface {
 	Info() Info
-	// Begin begins work. After an error nothing has begun, and no event follows; a Failure says what is lost. done means that
-	// the work took no time and has ended without an event. Only a Copy, Load or Unload may do this. Otherwise events follow,
-	// the last of them with Over set. The device may read the work until then. A simulator may compute inside Begin in
-	// virtual time; it stops when ctx, the run's context, ends.
+	// Begin begins work. After an error no work has begun, and no event follows; a Failure says what is lost. If done
+	// is true, the work took no time and has ended without an event. Only a Copy, Load or Unload may do this. Otherwise
+	// events follow, and the last event has Over set. The device may read the work until this event. In virtual time a
+	// simulator may compute inside Begin. It stops when ctx, the run's context, ends.
 	Begin(ctx context.Context, now Time, w *Work) (done bool, err error)
-	// Abort asks the running work of a launch to stop at the next place where the device can stop. With kill it stops at
-	// once, and what ran since the last such place is lost. The work ends with Aborted, or as usual if it ended earlier.
-	// Abort ignores work of other kinds, and work that has ended.
+	// Abort stops the running work of a launch at the next point where the device can stop. With kill the work stops at
+	// once, and the results since the last such point are lost. The work ends with Aborted, or normally if it ended
+	// earlier. Abort ignores work of other kinds, and work that has ended.
 	Abort(now Time, id WorkID, kill bool)
-	// Release frees the slot of a request, when no work uses it any more. It ignores a request without a slot.
+	// Release frees the slot of a request, after all work with the slot has ended. It ignores a request without a slot.
 	Release(id RequestID)
 	Close() error
 }
@@ -73,41 +74,43 @@ type Device interface {
 // Virtual is a device in virtual time.
 type Virtual interface {
 	Device
-	// Next is the time of the next event, if the engine begins and aborts nothing before. After each Begin and Abort the
-	// answer may change. The time may be too early, if something happens inside the device without an event. Then Take
-	// returns nil, and Next returns a later time. false: there will be no event. If work is in progress, the device hangs.
+	// Next returns the time of the next event, if the engine begins and aborts no work before. After each Begin and
+	// Abort the result may change. The time may be too early, if the state inside the device changes without an event.
+	// Then Take returns nil, and Next returns a later time. The result false means that there will be no event. If work
+	// is in progress, the device hangs.
 	Next() (Time, bool)
-	// Take returns the next event that is due by now, in order of time, or nil. The event and everything that it points to
-	// are valid until the next call of any method.
+	// Take returns the next event that is due at the time now, in order of time, or nil. The event and the data that it
+	// points to are valid until the next call of any method.
 	Take(now Time) *Event
 }
 
 // Real is a device in real time.
 type Real interface {
 	Device
-	// Attach is called once, before any work. Until ctx ends, the device posts its events from its own goroutines, or from
-	// Post (Poster). When ctx ends, it abandons its work, and closes the channel when its goroutines have ended. post never
-	// blocks. What an event points to belongs to the engine.
+	// Attach is called once, before any work. Until ctx ends, the device posts its events from its own goroutines, or
+	// from Post (Poster). When ctx ends, the device abandons its work. It closes the channel when its goroutines have
+	// ended. post never blocks. The data that an event points to belongs to the engine.
 	Attach(ctx context.Context, post func(Event)) <-chan struct{}
 }
 
-// Preparer is a Virtual device that prepares copies or loads slowly, in time that is not the device's. Pace makes these
-// preparations concurrently with the engine.
+// Preparer is a Virtual device with slow preparations of copies or loads, whose duration is not part of the device's
+// time. Pace runs these preparations concurrently with the engine.
 type Preparer interface {
-	// Prepare prepares work; in is the input of a copy. For a load it does everything, so Begin is not called.
+	// Prepare prepares work. in is the input of a copy. For a load, Prepare does the whole work, so Begin is not
+	// called.
 	Prepare(ctx context.Context, w *Work, in []Tensor) error
 }
 
-// Progressive is a device that reports the progress of work. If launches share units, the table says little about when a
-// launch ends. So a watchdog checks whether this number grows.
+// Progressive is a device that reports the progress of work. If launches share units, the end of a launch cannot be
+// predicted from the table. So a watchdog checks whether this number increases.
 type Progressive interface {
 	Progress(id WorkID) uint64
 }
 
-// Poster is a Real device that does not post all events by itself. Post posts those that are due.
+// Poster is a Real device that does not post all events by itself. Post posts the events that are due.
 type Poster interface {
-	// Next is the time of the next event that only Post posts; false: none. If that time changes without a call from the
-	// engine, the device posts an event without work.
+	// Next returns the time of the next event that only Post posts; false: no such event. If this time changes without
+	// a call from the engine, the device posts an event without work.
 	Next() (Time, bool)
 	Post(now Time)
 }

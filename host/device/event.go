@@ -1,4 +1,4 @@
-// The events of a device.
+// This file has the events of devices.
 
 package device
 
@@ -13,8 +13,8 @@ import (
 // EventKind is the kind of an event.
 type EventKind uint8
 
-// Kinds of events. A Run has a Passed event at each exit. It ends with the last of these, or with Aborted or Failed. Other
-// work ends with Done or Failed.
+// Kinds of events. A Run has a Passed event at each exit. Its last event is the last Passed, or Aborted or Failed.
+// Other work ends with Done or Failed.
 const (
 	Passed  EventKind = iota // the launch has passed the exit of Segment, with a Report
 	Done                     // the copy, load, unload or reset has ended
@@ -22,7 +22,7 @@ const (
 	Failed                   // the work failed with Err
 )
 
-// String names an event.
+// String returns the name of a kind.
 func (k EventKind) String() string {
 	if k > Failed {
 		return "unknown"
@@ -30,33 +30,33 @@ func (k EventKind) String() string {
 	return [...]string{"passed", "done", "aborted", "failed"}[k]
 }
 
-// Event is something that happened to work.
+// Event reports a change in the state of work.
 type Event struct {
 	Kind    EventKind
 	Work    WorkID
-	Over    bool        // the work's last event
+	Over    bool        // the last event of the work
 	Segment int         // Passed
-	Report  *Report     // Passed: the results and counts since the previous event, for the requests that were in the batch
+	Report  *Report     // Passed: results and counts since the previous event, for the requests of the batch
 	Resume  ResumePoint // Aborted
 	Took    Time        // duration in ns, as measured by the device; 0: unknown
-	Err     error       // Failed: a Failure says what is lost; after any other error the device is lost
+	Err     error       // Failed: a Failure contains what is lost; after any other error the device is lost
 }
 
-// ResumePoint is where an aborted launch resumes. The device computes everything from there on again, as later data may be
-// incomplete.
+// ResumePoint is the point at which an aborted launch resumes. The device computes the rest of the launch again from
+// this point, since later data may be incomplete.
 type ResumePoint struct {
 	Segment int // the first segment whose exit has not been passed
-	Kernel  int // the first kernel of this segment that must run again, at the start of an idempotent group
+	Kernel  int // the first kernel of this segment that must run again; it starts an idempotent group
 }
 
 // ExitResult is a request's result at an exit.
 type ExitResult struct {
 	Exit       int
-	Class      int       // -1: the exit does not classify
+	Class      int       // -1: the exit has no class
 	Confidence float32   // bundle.ConfidenceAt
-	Logits     []float32 // if the exit classifies
+	Logits     []float32 // logits, if the exit has a class
 	Raw        []int16   // logits as the hardware computes them, on devices that compute in int16
-	Tensors    []Tensor  // further outputs, or all outputs if the exit does not classify
+	Tensors    []Tensor  // other outputs, or all outputs if the exit has no class
 }
 
 // Outputs returns the exit's results as tensors.
@@ -81,11 +81,11 @@ func (e *ExitResult) Clone() ExitResult {
 // Result is the outcome of a request in a launch.
 type Result struct {
 	Request RequestID
-	Exits   []ExitResult // the exits passed, in order
-	Taken   int          // exit at which it left; -1: it is still in the batch
+	Exits   []ExitResult // the exits that the request passed, in order
+	Taken   int          // exit at which the request left; -1: the request is still in the batch
 }
 
-// Stats are hardware counts of one launch; zero if a device has none.
+// Stats are hardware counts of one launch. They are zero if a device has no counters.
 type Stats struct {
 	Cycles, MACCycles, MACs, BytesRead, BytesWritten, Starts uint64
 }
@@ -110,7 +110,7 @@ var (
 	ErrContract = errors.New("device broke its contract")
 )
 
-// Panic is a panic as an error. It occurred in code that was called for a request (an input, a driver, a plan).
+// Panic is an error that represents a panic in code that was called for a request (an input, a driver, a plan).
 type Panic struct {
 	Value any
 	Stack []byte
@@ -118,23 +118,23 @@ type Panic struct {
 
 func (p *Panic) Error() string { return fmt.Sprintf("panic: %v", p.Value) }
 
-// Recover turns a panic of the deferring function into an error.
+// Recover converts a panic of the function that defers it into an error.
 func Recover(err *error) {
 	if v := recover(); v != nil {
 		*err = &Panic{Value: v, Stack: debug.Stack()}
 	}
 }
 
-// Scope is how much is lost with a failure.
+// Scope is the extent of the loss after a failure.
 type Scope uint8
 
 const (
-	LoseDevice    Scope = iota // all that runs or is stored on the device, except for inputs; the device must be reset
-	LosePartition              // all that runs on the launch's units, which must be reset
+	LoseDevice    Scope = iota // all work and data on the device, except for inputs; the device must be reset
+	LosePartition              // all running work on the launch's units, which must be reset
 	LoseLaunch                 // only the launch; no reset is needed
 )
 
-// String names a scope.
+// String returns the name of a scope.
 func (s Scope) String() string {
 	if s > LoseLaunch {
 		return "unknown"
@@ -142,7 +142,7 @@ func (s Scope) String() string {
 	return [...]string{"device", "partition", "launch"}[s]
 }
 
-// Failure is an error that also says how much is lost.
+// Failure is an error with a Scope.
 type Failure struct {
 	Scope Scope
 	Err   error
@@ -150,10 +150,10 @@ type Failure struct {
 
 func (f *Failure) Error() string { return fmt.Sprintf("%v (lost: %s)", f.Err, f.Scope) }
 
-// Unwrap gives the error.
+// Unwrap returns the error.
 func (f *Failure) Unwrap() error { return f.Err }
 
-// ScopeOf returns how much is lost with an error.
+// ScopeOf returns the scope of an error.
 func ScopeOf(err error) Scope {
 	if f, ok := errors.AsType[*Failure](err); ok {
 		return f.Scope

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// Paced is a virtual device in real time. The engine asks when its events are due, and then has them posted (Poster). Inputs
-// and loads can be slow, so a goroutine handles them in order. A copy begins on the device when its input is ready and
-// prepared (Preparer). The engine waits while the device computes in Begin and Take. So a driver with slow calls must not be
-// paced: implement Blocking and use Adapt.
+// Paced is a virtual device in real time. The engine requests the times of its events, and calls Post when they are due
+// (Poster). Inputs and loads can be slow, so a goroutine handles them in order. A copy begins on the device when its
+// input is ready and prepared (Preparer). The engine waits while the device computes in Begin and Take. So a driver
+// with slow calls must not use Pace; it implements Blocking and uses Adapt.
 type Paced struct {
 	v    Virtual
 	ctx  context.Context
@@ -27,12 +27,12 @@ type Paced struct {
 
 // pending is a load, or a copy that has not begun on the device.
 type pending struct {
-	work     Work // the copy or load; it includes a copy's input when that is ready
+	work     Work // the copy or load; it includes a copy's input when the input is ready
 	ended    bool // Abort was called
-	released bool // the engine has released its slot, so the slot is freed as soon as it is taken
+	released bool // the engine has released the slot, so the slot is freed after the copy has begun
 }
 
-// Pace makes a real-time device from a virtual one.
+// Pace creates a real-time device from a virtual device.
 func Pace(v Virtual) *Paced {
 	return &Paced{v: v, more: make(chan struct{}, 1)}
 }
@@ -88,7 +88,7 @@ func (p *Paced) Release(id RequestID) {
 	p.v.Release(id)
 }
 
-// inputs prepares copies in order and begins them on the device, and makes loads, until the context ends.
+// inputs prepares copies in order and begins them on the device, until the context ends. It also makes loads.
 func (p *Paced) inputs() {
 	for {
 		select {
@@ -120,7 +120,7 @@ func (p *Paced) inputs() {
 	}
 }
 
-// prepare does the slow part of a copy or a load.
+// prepare does the slow part of a copy, or a whole load.
 func (p *Paced) prepare(w *Work) (in []Tensor, err error) {
 	if w.Kind == Copy {
 		in, err = w.Input()
@@ -131,8 +131,8 @@ func (p *Paced) prepare(w *Work) (in []Tensor, err error) {
 	return in, err
 }
 
-// begin begins the first copy of the list on the device, or reports its error. If the first entry is a load instead,
-// its preparation has already done everything.
+// begin begins the first copy of the list on the device, or reports its error. If the first entry is a load, the load
+// has already ended with its preparation.
 func (p *Paced) begin(c *pending, err error) {
 	p.copies = p.copies[1:]
 	if err == nil && c.ended {
@@ -142,7 +142,7 @@ func (p *Paced) begin(c *pending, err error) {
 	if err == nil && !done {
 		done, err = p.v.Begin(p.ctx, p.catchUp(time.Since(p.start).Nanoseconds()), &c.work)
 	}
-	if c.released { // also if the copy did not begin, since the device may have prepared it
+	if c.released { // even if the copy did not begin, since the device may have prepared the copy
 		p.v.Release(c.work.Request)
 	}
 	switch {
@@ -182,9 +182,9 @@ func (p *Paced) Progress(id WorkID) uint64 {
 // Close implements Device.
 func (p *Paced) Close() error { return p.v.Close() }
 
-// catchUp posts all events before now. It returns the time that the device has then reached.
+// catchUp posts all events up to now. It returns the latest time that was passed to the device.
 func (p *Paced) catchUp(now Time) Time {
-	if at := time.Now().Add(-time.Duration(now)); p.start.IsZero() || at.Before(p.start) { // the caller may have read its clock some time before this line
+	if at := time.Now().Add(-time.Duration(now)); p.start.IsZero() || at.Before(p.start) { // the caller may have read its clock earlier
 		p.start = at
 	}
 	p.drain(now)
@@ -199,7 +199,7 @@ func (p *Paced) drain(now Time) {
 		if !ok || due > now {
 			return
 		}
-		p.at = max(p.at, due) // use the event's own time, so that a late call gives the device no extra time
+		p.at = max(p.at, due) // use the time of the event, so that a late call gives the device no extra time
 		for e := p.v.Take(p.at); e != nil; e = p.v.Take(p.at) {
 			p.post(e.clone())
 		}

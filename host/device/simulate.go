@@ -1,4 +1,4 @@
-// Simulate makes a device in virtual time from a model of how launches run.
+// Simulate creates a device in virtual time from a model of running launches.
 
 package device
 
@@ -7,38 +7,40 @@ import (
 	"fmt"
 )
 
-// Simulator models how launches run on a device. Simulate makes a Device from it.
+// Simulator models how launches run on a device. Simulate creates a Device from a Simulator.
 type Simulator interface {
 	Info() Info
-	// Start begins a launch's work, which the simulator may read until End.
+	// Start begins the work of a launch. The simulator may read the work until End.
 	Start(now Time, w *Work)
-	// Next is the time at which a launch ends or passes an exit, if no other launch starts before; false: never.
+	// Next returns the time at which a launch ends or passes an exit, if no other launch starts before. The result
+	// false means that this does not happen.
 	Next() (Time, bool)
-	// End is called at the time that Next returned. It returns the event of this time, which Passed makes for a launch that
-	// has ended.
+	// End is called at the time that Next returned. It returns the event of this time. For a launch that has ended,
+	// Passed creates this event.
 	End(now Time) *Event
 }
 
-// Resetter is a Simulator that supports resets. A launch that took too long is abandoned, and its later events are ignored.
-// After a reset the lost launches start again. A Simulator without Reset never ends an abandoned launch, so it is only
-// suitable for runs in which nothing hangs.
+// Resetter is a Simulator that supports resets. If a launch takes too long, the launch is abandoned and its later
+// events are ignored. After a reset the lost launches start again. A Simulator without Reset never ends an abandoned
+// launch, so it is only suitable for runs without hangs.
 type Resetter interface {
 	Simulator
-	// Reset resets units at the time now. Launches on these units (empty: on the whole device) end without a call of End.
+	// Reset resets units at the time now. Launches on these units end without a call of End. An empty set means the
+	// whole device.
 	Reset(now Time, units Units)
 }
 
-// Simulated makes a Device from a Simulator. Copies, loads, unloads and resets take their expected time, or no time if
-// that is unknown. During a reset, launches on other units continue. A launch stops only at exits, so Abort has no
+// Simulated is a Device that uses a Simulator. Copies, loads, unloads and resets take their expected time, or no time
+// if this is unknown. During a reset, launches on other units continue. A launch stops only at exits, so Abort has no
 // effect.
 type Simulated struct {
 	s    Simulator
 	info Info
-	ends []end // ends of work other than launches, in order
+	ends []end // ends of all work except launches, in order of time
 	ev   Event
 }
 
-// Simulate makes a device of a simulator.
+// Simulate creates a device from a simulator.
 func Simulate(s Simulator) *Simulated { return &Simulated{s: s, info: s.Info()} }
 
 // Info implements Device.
@@ -90,8 +92,9 @@ func (*Simulated) Abort(Time, WorkID, bool) {}
 func (*Simulated) Release(RequestID)        {}
 func (*Simulated) Close() error             { return nil }
 
-// Passed makes the event of a launch that has passed the exit of its last segment. show returns a request's result; Passed
-// sets its Exit. A request leaves if its confidence reaches its threshold, or if the exit is the last of the network.
+// Passed creates the event of a launch that has passed the exit of its last segment. show returns a request's result;
+// Passed sets its Exit. A request leaves if its confidence reaches its threshold, or if this exit is the last exit of
+// the network (last).
 func (w *Work) Passed(last bool, show func(id RequestID) ExitResult) *Event {
 	l := &w.Launch
 	rep := &Report{Results: make([]Result, len(l.Requests))}

@@ -1,4 +1,4 @@
-// Inputs and results.
+// This file has inputs and results.
 
 package device
 
@@ -21,7 +21,7 @@ const (
 	Float32
 )
 
-// Size is an element's size in bytes.
+// Size returns the size of an element in bytes.
 func (d DType) Size() int {
 	if d > Float32 {
 		return 0
@@ -29,7 +29,7 @@ func (d DType) Size() int {
 	return [...]int{1, 1, 2, 4, 2, 2, 4}[d]
 }
 
-// String names a type.
+// String returns the name of a type.
 func (d DType) String() string {
 	if d > Float32 {
 		return "unknown"
@@ -37,28 +37,29 @@ func (d DType) String() string {
 	return [...]string{"int8", "uint8", "int16", "int32", "float16", "bfloat16", "float32"}[d]
 }
 
-// Tensor is a named array. Nobody may change it once it has been passed on.
+// Tensor is an array with a name. A tensor must not change after it has been passed to other code.
 type Tensor struct {
-	Name  string // name that the network gives it
+	Name  string // name of the tensor in the network
 	Type  DType
-	Shape []int  // row by row, the last index fastest
-	Data  []byte // little-endian; nil if words or floats hold the elements
+	Shape []int  // sizes of the dimensions; the last index is the fastest
+	Data  []byte // little-endian elements; nil if words or floats has the elements
 
 	words  []int16
 	floats []float32
 }
 
-// Words makes a tensor of int16 without copying.
+// Words creates a tensor of int16 without copying.
 func Words(name string, v []int16, shape ...int) Tensor {
 	return Tensor{Name: name, Type: Int16, Shape: shape, words: v}
 }
 
-// Floats makes a tensor of float32 without copying.
+// Floats creates a tensor of float32 without copying.
 func Floats(name string, v []float32, shape ...int) Tensor {
 	return Tensor{Name: name, Type: Float32, Shape: shape, floats: v}
 }
 
-// Len is the number of elements according to the shape, or to the data if there is no shape; -1 if the shape is impossible.
+// Len returns the number of elements according to the shape, or according to the data if there is no shape. It returns
+// -1 if the shape is impossible.
 func (t *Tensor) Len() int {
 	if t.Shape == nil {
 		switch {
@@ -81,7 +82,7 @@ func (t *Tensor) Len() int {
 	return n
 }
 
-// Check rejects a tensor whose shape does not match its data.
+// Check returns an error if the shape of a tensor does not match its data.
 func (t *Tensor) Check() error {
 	have, size := len(t.Data), t.Type.Size()
 	switch {
@@ -131,7 +132,7 @@ func (t *Tensor) Float32s() ([]float32, error) {
 	return elements(t, Float32, func(b []byte) float32 { return math.Float32frombits(binary.LittleEndian.Uint32(b)) })
 }
 
-// elements decodes a tensor, which must have a given type.
+// elements decodes a tensor. The tensor must have the type want.
 func elements[T int16 | float32](t *Tensor, want DType, one func([]byte) T) ([]T, error) {
 	if t.Type != want {
 		return nil, fmt.Errorf("%w: tensor %q is of %s, expected %s", ErrRequest, t.Name, t.Type, want)
@@ -147,10 +148,10 @@ func elements[T int16 | float32](t *Tensor, want DType, one func([]byte) T) ([]T
 	return out, nil
 }
 
-// InWords returns an input of one int16 tensor, without copying.
+// InWords returns an input that consists of one int16 tensor, without copying.
 func InWords(v []int16) []Tensor { return []Tensor{Words("input", v, len(v))} }
 
-// WordInput returns the elements of an input of one int16 tensor; nil without an input.
+// WordInput returns the elements of an input that consists of one int16 tensor; nil if there is no input.
 func WordInput(in []Tensor) ([]int16, error) {
 	switch len(in) {
 	case 0:

@@ -1,4 +1,4 @@
-// Sets of units: the TPCs or CUs to which a launch is confined.
+// This file has sets of units: the TPCs or CUs to which a launch is confined.
 
 package device
 
@@ -8,13 +8,14 @@ import (
 	"strings"
 )
 
-// MaxUnits is the largest number of units of a device: enough for the 304 CUs of an MI300X.
+// MaxUnits is the maximum number of units of a device. It covers the 304 CUs of an MI300X.
 const MaxUnits = 320
 
-// Units is a comparable set of units. The zero value is the empty set, which for a launch means the whole device.
+// Units is a comparable set of units. The zero value is the empty set. For a launch, the empty set means the whole
+// device.
 type Units [MaxUnits / 64]uint64
 
-// UnitRange is units first..first+n-1.
+// UnitRange returns the set of the units first..first+n-1.
 func UnitRange(first, n int) Units {
 	var u Units
 	for i := max(first, 0); i < min(first+n, MaxUnits); i++ {
@@ -29,7 +30,7 @@ func (u Units) Has(i int) bool { return i >= 0 && i < MaxUnits && u[i/64]>>(i%64
 // Empty reports whether the set is empty.
 func (u Units) Empty() bool { return u[0]|u[1]|u[2]|u[3]|u[4] == 0 }
 
-// Count is the number of units in the set.
+// Count returns the number of units in the set.
 func (u Units) Count() int {
 	n := 0
 	for _, w := range u {
@@ -85,7 +86,8 @@ func (u Units) Neighbours(n int) (out Units) {
 	return out
 }
 
-// Legal reports whether the set consists of whole groups of UnitAlign units of the device. This holds for the empty set.
+// Legal reports whether a launch may use a set of units. The set must consist of whole groups of UnitAlign units of the
+// device. If Neighbours is true, the units must be adjacent. The empty set is legal.
 func (i *Info) Legal(u Units) bool {
 	if u.Empty() {
 		return true

@@ -1,4 +1,4 @@
-// The work that devices do.
+// This file has the work of devices.
 
 package device
 
@@ -8,19 +8,19 @@ import (
 	"reflect"
 )
 
-// Kind of work.
+// Kind is the kind of work.
 type Kind uint8
 
 // Kinds of work.
 const (
 	Run    Kind = iota // run the segments of Launch
 	Copy               // copy the input of Request into a slot
-	Load               // load Artefact, so that the device can serve its network
+	Load               // load Artefact, so that the device can serve the network of Artefact
 	Unload             // unload Network
 	Reset              // reset the device, or the partition Units; samples keep their slots and inputs
 )
 
-// String names a kind.
+// String returns the name of a kind.
 func (k Kind) String() string {
 	if k > Reset {
 		return "unknown"
@@ -28,7 +28,7 @@ func (k Kind) String() string {
 	return [...]string{"run", "copy", "load", "unload", "reset"}[k]
 }
 
-// Work is a piece of work for a device. Only the fields of its kind are set.
+// Work is one task of a device. Only the fields for its kind are set.
 type Work struct {
 	ID   WorkID
 	Kind Kind
@@ -39,13 +39,13 @@ type Work struct {
 	Network string                   // Copy, Load, Unload: the name under which the network is served
 	Input   func() ([]Tensor, error) // Copy: called at most once, on any goroutine; may be slow
 
-	Artefact Artefact // Load: nil for a device that needs none. Network, if set, is its name (As)
+	Artefact Artefact // Load: nil if the device needs no artefact. Network, if set, replaces its name (As)
 	Units    Units    // Reset: the failed partition; zero: the whole device
 
 	Expect Time // the expected time in ns, according to a table; 0: unknown
-	Fixed  bool // in virtual time the work takes exactly Expect: a run by the table's clock
-	// Limit is the time in ns on the device's own clock after which the work counts as hung (ErrHang), if the device
-	// can detect that; 0: no limit. The real time that a simulator takes does not count.
+	Fixed  bool // in virtual time the work takes exactly Expect, as in a run with the table's clock
+	// Limit is the time, in ns on the device's own clock, after which the work counts as hung (ErrHang); 0: no limit.
+	// It applies if the device can detect this. The real time of a simulator's computation does not count.
 	Limit Time
 }
 
@@ -54,20 +54,20 @@ type Work struct {
 type Launch struct {
 	ID          LaunchID
 	Device      int
-	Network     string // the network that runs, as name or name@version; for a family, the chosen member
+	Network     string // the network, as name or name@version; for a family, the selected member
 	First, Last int
 	Kernel      int // the first kernel of segment First that must run (ResumePoint.Kernel)
 	Requests    []RequestID
-	// Theta has one threshold per request, or one per request and segment. The latter are ordered by request, then by segment
-	// First..Last.
+	// Theta has one threshold per request, or one threshold per request and segment. Thresholds per segment are ordered
+	// by request, then by segment First..Last.
 	Theta     []float32
 	Units     Units // allowed units; zero: the whole device
 	Exclusive bool  // no other launch may use these units at the same time
-	Priority  int   // above 0: real-time; otherwise best effort. In DISB's files the order is reversed
-	Limit     Time  // Work.Limit, for devices that only see the launch
+	Priority  int   // above 0: real-time; otherwise best effort; the order in DISB's files is the reverse
+	Limit     Time  // Work.Limit, for devices that receive only the launch
 }
 
-// ThetaAt is the threshold of the i-th request at the exit of segment s.
+// ThetaAt returns the threshold of the i-th request at the exit of segment s.
 func (l *Launch) ThetaAt(i, s int) float32 {
 	if len(l.Theta) == len(l.Requests) {
 		return l.Theta[i]
@@ -75,13 +75,14 @@ func (l *Launch) ThetaAt(i, s int) float32 {
 	return l.Theta[i*(l.Last-l.First+1)+s-l.First]
 }
 
-// Artefact is what a device loads to serve a network. Any package may define one.
+// Artefact is the data that a device loads to serve a network. Any package may define an artefact.
 type Artefact interface {
-	NetworkName() string // name under which it is served: its own name, name@version, or another one (As)
+	NetworkName() string // name under which the network is served: its own name, name@version, or another name (As)
 	Kind() string        // "bundle" (for an NPU), "module" (for a GPU), "table" (only times) ...
 }
 
-// As gives an artefact another name; "": it keeps its own. ArtefactOf returns the artefact without this name.
+// As returns an artefact with another name. If the name is "", the artefact is unchanged. ArtefactOf returns the
+// original artefact.
 func As(network string, a Artefact) Artefact {
 	if network == "" || isNil(a) || a.NetworkName() == network {
 		return a
@@ -96,13 +97,13 @@ type renamed struct {
 
 func (r renamed) NetworkName() string { return r.network }
 
-// isNil reports whether there is no artefact, or only a nil pointer.
+// isNil reports whether an artefact is nil or a nil pointer.
 func isNil(a Artefact) bool {
 	v := reflect.ValueOf(a)
 	return a == nil || v.Kind() == reflect.Pointer && v.IsNil()
 }
 
-// ArtefactOf returns an artefact as the type T, which the device named on loads, or an error. The method Kind of T must work
+// ArtefactOf returns an artefact as the type T, or an error with the device's name (on). The method Kind of T must work
 // on T's zero value.
 func ArtefactOf[T Artefact](a Artefact, on string) (T, error) {
 	if r, ok := a.(renamed); ok {
@@ -118,19 +119,19 @@ func ArtefactOf[T Artefact](a Artefact, on string) (T, error) {
 	return t, nil
 }
 
-// Blocking is a device with blocking calls, such as an NPU. Adapt makes a Device of it. If Info.Places is above one, Run may
-// be called concurrently, and concurrent calls must not share reports. Admit, Release and Load may be called during launches,
-// but Reset may not.
+// Blocking is a device with blocking calls, such as an NPU. Adapt creates a Device from a Blocking. If Info.Places is
+// above one, Run may be called concurrently, and concurrent calls must not share reports. Admit, Release and Load may
+// be called during launches. Reset may not be called during launches.
 type Blocking interface {
 	Info() Info
-	// Load makes a network servable under the artefact's NetworkName. It rejects an artefact of another kind or for
-	// another device (ErrMismatch).
+	// Load loads a network, which is then served under the artefact's NetworkName. It returns ErrMismatch for an
+	// artefact of another kind or for another device.
 	Load(ctx context.Context, a Artefact) error
-	// Admit gives the request a slot and uploads its input.
+	// Admit assigns a slot to the request and uploads its input.
 	Admit(ctx context.Context, network string, id RequestID, in []Tensor) error
-	// Run blocks until the launch has ended. It must not change the launch, nor keep a reference to it. The report is valid
-	// until the next Run; it is nil only after an error. After an error all samples are still admitted with their inputs, so
-	// that the launch can be repeated after Reset. A Failure says what is lost.
+	// Run blocks until the launch has ended. It must not change the launch or store a reference to it. The report is
+	// valid until the next Run. The report is nil only after an error. After an error all samples are still admitted
+	// with their inputs, so that the launch can be repeated after Reset. A Failure contains what is lost.
 	Run(ctx context.Context, l *Launch) (*Report, error)
 	// Release frees the request's slot.
 	Release(id RequestID)
@@ -139,16 +140,18 @@ type Blocking interface {
 	Close() error
 }
 
-// Estimator is a Blocking that computes what hardware would do. Its reports give the hardware's time; the duration of its
-// calls means nothing. In real time Pace makes it as slow as the work's expected time, or its reports.
+// Estimator is a Blocking that computes the results of hardware. Its reports contain the time on the hardware; the
+// duration of its calls has no meaning. In real time Pace delays its events by the work's expected time, or by the time
+// in the report.
 type Estimator interface {
 	Blocking
-	// Prepare computes in advance what Run will answer for a request. It is called before Admit and concurrently with
-	// everything else, as Run blocks the engine. Release deletes the result.
+	// Prepare computes the results of Run for a request in advance. It is called before Admit and concurrently with all
+	// other calls, since Run blocks the engine. Release deletes the results.
 	Prepare(ctx context.Context, network string, id RequestID, in []Tensor) error
 }
 
-// Unloader is a Blocking that can unload a network. It refuses while requests for the network are admitted.
+// Unloader is a Blocking that can unload a network. Unload returns an error while requests for the network are
+// admitted.
 type Unloader interface {
 	Unload(ctx context.Context, network string) error
 }

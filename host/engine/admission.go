@@ -172,10 +172,8 @@ type aheadOf struct {
 
 // waitFirst counts, by network, the requests that go before a task: those of higher priority, and those of the same
 // priority with an earlier or equal deadline. The count may be too low, since a policy that serves in order of arrival
-// serves later deadlines first too. ~ Networks that none of the task's devices serves do not count. => Requests for a
-// network do not count if a working device of the task does not serve that network. A task that is accepted by mistake
-// is dropped from the queue later and costs no device time. Networks that none of the task's devices serves do not
-// count.
+// serves later deadlines first too. A task that is accepted by mistake is dropped from the queue later and costs no
+// device time. Requests for a network do not count if a working device of the task does not serve that network.
 func (a *admission) waitFirst(in *sched.Task) (list []aheadOf, n int) {
 	q := &a.st.Queue
 	a.ahead = a.ahead[:0]

@@ -118,10 +118,9 @@ type Config struct {
 	ByTable bool
 
 	// Now, if set, is a Server's clock instead of this machine's clock. It returns a time in ns that never decreases,
-	// for example from an NPU's cycle counter. ~ These include all virtual devices, since NewServer wraps them with
-	// device.Pace. => Virtual devices are rejected too, since NewServer wraps them with device.Pace, which uses this
-	// machine's clock. Any goroutine may call it. Devices that run by this machine's clock are rejected. These include
-	// all virtual devices, since NewServer wraps them with device.Pace.
+	// for example from an NPU's cycle counter. Any goroutine may call it. Devices that run by this machine's clock are
+	// rejected. Virtual devices are rejected too, since NewServer wraps them with device.Pace, which uses this
+	// machine's clock.
 	Now func() Time
 
 	Watchdog Watchdog

@@ -34,8 +34,8 @@ func (h *change) failed(device string, err error) {
 
 // AddNetwork loads a network on every device that has a table for it and has not been given up. It returns when the
 // network can be served. After an error in loading, the network is on no device. A device loads the network after a
-// reset that is in progress. ~ the change continues => the end of ctx does not cancel the change warm, if not nil, is
-// the input of one sample, which runs once before AddNetwork returns. ctx limits only the wait; the change continues.
+// reset that is in progress. warm, if not nil, is the input of one sample, which runs once before AddNetwork returns.
+// ctx limits only the wait; the end of ctx does not cancel the change.
 func (s *Server) AddNetwork(ctx context.Context, n Network, warm []device.Tensor) error {
 	if err := s.c.cfg.checkNetwork(&n); err != nil {
 		return err
@@ -70,8 +70,8 @@ const neverSure = 2
 
 // RemoveNetwork stops accepting tasks for a network, and returns when its remaining tasks have ended and it is
 // unloaded. A device unloads the network after a reset that is in progress. If a device cannot unload the network, it
-// still serves it, and RemoveNetwork can be called again. ~ the change continues => the end of ctx does not cancel the
-// change ctx limits only the wait; the change continues.
+// still serves it, and RemoveNetwork can be called again. ctx limits only the wait; the end of ctx does not cancel the
+// change.
 func (s *Server) RemoveNetwork(ctx context.Context, name string) error {
 	if err := s.change(ctx, &change{name: name, leaves: true}); err != nil {
 		return fmt.Errorf("remove network %q: %w", name, err)

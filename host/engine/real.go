@@ -264,17 +264,13 @@ const look = 10 * time.Millisecond
 // Submit submits a task, from any goroutine. It returns an error if the task is rejected (ErrNetwork, ErrTaken,
 // ErrExpired, ErrSamples, ErrAdmitted, ErrClosed). The observer receives the ending of an accepted task. Latency counts
 // from Arrived if Arrived is set and not in the future, otherwise from now. Deadlines are times on the server's clock
-// (Now); 0: no deadline. ~ It waits until Run has accepted the task; before Run is called, it waits as long as ctx
-// allows. => Submit waits until Run has accepted the task. If Run has not been called, Submit waits until ctx ends. ~
-// After nil the end of ctx => If Submit returns nil, the end of ctx ~ Such calls are rejected (ErrInside) as soon as
-// that is noticed, after some ms. => The server rejects such calls (ErrInside) after some ms.
+// (Now); 0: no deadline.
 //
-// It waits until Run has accepted the task; before Run is called, it waits as long as ctx allows. After an error the
-// task is not served. After nil the end of ctx has no effect on the task.
+// Submit waits until Run has accepted the task, or until ctx ends. After an error the task is not served. If Submit
+// returns nil, the end of ctx has no effect on the task.
 //
-// Callbacks (observer, policy, Admission, source) must not wait for their own server. Such calls are rejected
-// (ErrInside) as soon as that is noticed, after some ms. Tasks that follow from an ending must come from Source.Ended,
-// or from another goroutine.
+// Callbacks (observer, policy, Admission, source) must not wait for their own server. The server rejects such calls
+// (ErrInside) after some ms. Tasks that follow from an ending must come from Source.Ended, or from another goroutine.
 func (s *Server) Submit(ctx context.Context, t *sched.Task) error {
 	return s.submit(ctx, &asked{task: *t})
 }

@@ -1,7 +1,7 @@
-// Arrivals from a file.
+// This file reads arrivals from a file.
 //
-// CSV: the first line is `arrival_ns` or `arrival_s`, every further line one arrival time, not
-// earlier than the line before. Blank lines, and lines that begin with #, do not count.
+// CSV: the first line is `arrival_ns` or `arrival_s`. Every further line is one arrival time, not earlier than the
+// previous time. Blank lines, and lines that begin with #, are ignored.
 //
 //	arrival_ns
 //	0
@@ -30,7 +30,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/plaintext"
 )
 
-// maxFile and maxLine are the largest sizes, in bytes.
+// maxFile and maxLine are the maximum sizes of a file and a line, in bytes.
 const (
 	maxFile = 256 << 20
 	maxLine = 256
@@ -54,7 +54,7 @@ func File(path string) ([]Time, error) {
 	}
 }
 
-// CSV reads the CSV form; name is for messages.
+// CSV reads the CSV form. name is used in error messages.
 func CSV(name string, r io.Reader) ([]Time, error) {
 	var (
 		out  []Time
@@ -73,7 +73,7 @@ func CSV(name string, r io.Reader) ([]Time, error) {
 			return fail("the file is longer than %d bytes", maxFile)
 		}
 		text := strings.TrimSpace(s.Text())
-		if inner, ok := strings.CutPrefix(text, `"`); ok { // the form in which R writes a header
+		if inner, ok := strings.CutPrefix(text, `"`); ok { // the form of a header that R writes
 			if inner, ok = strings.CutSuffix(inner, `"`); ok {
 				text = strings.TrimSpace(inner)
 			}
@@ -117,7 +117,7 @@ func CSV(name string, r io.Reader) ([]Time, error) {
 	return out, nil
 }
 
-// JSON reads the JSON form; name is for messages.
+// JSON reads the JSON form. name is used in error messages.
 func JSON(name string, r io.Reader) ([]Time, error) {
 	fail := func(format string, a ...any) ([]Time, error) {
 		return nil, fmt.Errorf("%w: %s: %w", ErrLoad, name, fmt.Errorf(format, a...))
@@ -126,12 +126,12 @@ func JSON(name string, r io.Reader) ([]Time, error) {
 	if err != nil {
 		return nil, err
 	}
-	if bytes.Count(text, []byte(",")) > MaxArrivals { // checked before memory is allocated for them
+	if bytes.Count(text, []byte(",")) > MaxArrivals { // checked before memory is allocated for the times
 		return fail("more than %d arrivals", MaxArrivals)
 	}
 	var doc struct {
 		Unit     string            `json:"unit"`
-		Arrivals []json.RawMessage `json:"arrivals"` // times in ns can have more digits than a float64 holds
+		Arrivals []json.RawMessage `json:"arrivals"` // not float64, since times in ns can have more digits
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()

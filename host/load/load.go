@@ -1,4 +1,4 @@
-// Package load makes arrival times: at random (Process), from a file, from a published trace, or after an earlier
+// Package load generates arrival times: at random (Process), from a file, from a published trace, or after an earlier
 // request has ended (closed loop). Random numbers come from a PCG of math/rand/v2 with a given seed, so equal seeds
 // give equal arrivals on any machine.
 package load
@@ -20,7 +20,7 @@ const (
 	MaxRate     = 1e8                         // arrivals per second
 )
 
-// Errors about arrivals. All wrap ErrLoad.
+// Errors about arrivals. They all wrap ErrLoad.
 var (
 	ErrLoad     = errors.New("arrivals")
 	ErrUnsorted = errors.New("not in order of time")
@@ -29,11 +29,11 @@ var (
 	ErrSLO      = errors.New("impossible SLO")
 )
 
-// burst is the number of consecutive arrivals that Check compares with MaxRate. A few arrivals at one time are a burst. A
-// thousand in less than burst/MaxRate mean that the unit of time is wrong.
+// burst is the number of consecutive arrivals that Check compares with MaxRate. A few arrivals at the same time are
+// allowed as a burst. But if this many arrivals come in less than burst/MaxRate, the unit of time must be wrong.
 const burst = 1000
 
-// CheckRate rejects a rate, in arrivals per second, that is not positive, and one above MaxRate.
+// CheckRate returns an error for a rate, in arrivals per second, that is not positive or is above MaxRate.
 func CheckRate(rate float64) error {
 	if !(rate > 0 && rate <= MaxRate) {
 		return fmt.Errorf("%w: %w: %g arrivals per second, expected more than 0 and at most %g", ErrLoad, ErrRate, rate, MaxRate)
@@ -41,7 +41,7 @@ func CheckRate(rate float64) error {
 	return nil
 }
 
-// CheckSLO rejects an SLO, in ns, that is not positive or above MaxTime.
+// CheckSLO returns an error for an SLO, in ns, that is not positive or is above MaxTime.
 func CheckSLO(slo Time) error {
 	if slo <= 0 || slo > MaxTime {
 		return fmt.Errorf("%w: %d ns, expected 1..%d", ErrSLO, slo, MaxTime)
@@ -49,12 +49,13 @@ func CheckSLO(slo Time) error {
 	return nil
 }
 
-// stream separates the random sequences that are drawn from one seed: arrivals use this one, other numbers use others.
+// stream separates the random sequences of one seed: arrivals use this stream, and other random numbers use other
+// streams.
 const stream = 0x736c756963650001
 
 // Poisson returns n arrival times of a Poisson process with rate arrivals per second. Gaps are exponential with mean
 // 1/rate, from rand.New(rand.NewPCG(seed, 0x736c756963650001)). Models with another unit than ns may use rates above
-// MaxRate; for rates from outside use CheckRate, as Process.Times does.
+// MaxRate. Rates from user input must be checked with CheckRate, as in Process.Times.
 func Poisson(rate float64, n int, seed uint64) ([]Time, error) {
 	if !(rate > 0) || math.IsInf(rate, 0) {
 		return nil, fmt.Errorf("%w: %w: %g arrivals per second", ErrLoad, ErrRate, rate)
@@ -62,7 +63,7 @@ func Poisson(rate float64, n int, seed uint64) ([]Time, error) {
 	return Process{Kind: KindPoisson}.draw(rate, n, seed)
 }
 
-// Check rejects times that are negative, too large or not in order.
+// Check returns an error if times are negative, too large or too close together, or not in order.
 func Check(times []Time) error {
 	if err := order(times); err != nil {
 		return fmt.Errorf("%w: %w", ErrLoad, err)
@@ -75,7 +76,7 @@ func Check(times []Time) error {
 	return nil
 }
 
-// order rejects times that are negative, above MaxTime or not in order.
+// order returns an error if times are negative, above MaxTime or not in order.
 func order(times []Time) error {
 	last := Time(0)
 	for i, t := range times {
@@ -87,7 +88,7 @@ func order(times []Time) error {
 	return nil
 }
 
-// next rejects a time that cannot follow the previous one.
+// next returns an error if a time cannot follow the previous time.
 func next(last, t Time) error {
 	switch {
 	case t < 0:
@@ -100,11 +101,11 @@ func next(last, t Time) error {
 	return nil
 }
 
-// Open is an open loop: a task at every time, independent of earlier ones. Task i has id i+1.
+// Open is an open loop. It has a task at every time, independent of earlier tasks. Task i has the id i+1.
 type Open struct {
 	Times  []Time
 	Task   func(i int, at Time) sched.Task // ID is set by Open
-	Cancel map[int]Time                    // by index: time at which the client cancels the task, at or after its arrival
+	Cancel map[int]Time                    // by index: time at which the client cancels the task, not before its arrival
 
 	next    int
 	pending []sched.Item
@@ -139,10 +140,10 @@ func (o *Open) Next() (sched.Item, bool) {
 // Ended implements sched.Source.
 func (*Open) Ended(Time, *sched.Task, sched.Ending) []sched.Item { return nil }
 
-// Closed is a closed loop: each client sends its next task Think ns after its previous one has ended.
+// Closed is a closed loop. Each client sends its next task Think ns after its previous task has ended.
 type Closed struct {
 	Clients int
-	Tasks   int  // total
+	Tasks   int  // total number of tasks
 	Think   Time // ns
 	Task    func(i, client int, at Time) sched.Task
 
@@ -156,7 +157,7 @@ func (c *Closed) item(client int, at Time) sched.Item {
 	return sched.Item{At: at, Task: &t}
 }
 
-// Next implements sched.Source: it returns every client's first task, at time 0.
+// Next implements sched.Source. It returns the first task of every client, at time 0.
 func (c *Closed) Next() (sched.Item, bool) {
 	if c.sent >= c.Clients || c.sent >= c.Tasks {
 		return sched.Item{}, false

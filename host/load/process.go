@@ -1,4 +1,4 @@
-// Random arrival processes with a mean rate, and their command-line names.
+// This file has random arrival processes with a mean rate, and their command-line names.
 
 package load
 
@@ -18,7 +18,7 @@ const (
 	KindPoisson  Kind = "poisson"  // independent arrivals: exponential gaps
 	KindGamma    Kind = "gamma"    // renewal process with gamma gaps of coefficient of variation CV
 	KindMarkov   Kind = "markov"   // Poisson with two rates, between which a Markov chain switches
-	KindPeriodic Kind = "periodic" // equal gaps, each arrival displaced by up to Jitter/2 of a gap
+	KindPeriodic Kind = "periodic" // equal gaps; each arrival is moved by up to Jitter/2 of a gap
 	KindDay      Kind = "day"      // Poisson with a rate that follows a sine over Day
 )
 
@@ -85,7 +85,7 @@ func ParseProcess(text string) (Process, error) {
 	return p, p.Check()
 }
 
-// Check rejects parameters that describe no process.
+// Check returns an error if the parameters do not describe a process.
 func (p Process) Check() error {
 	fail := func(format string, a ...any) error {
 		return fmt.Errorf("%w: process %s: %s", ErrLoad, p.Kind, fmt.Sprintf(format, a...))
@@ -134,7 +134,7 @@ func (p Process) Times(rate float64, n int, seed uint64) ([]Time, error) {
 	return p.draw(rate, n, seed)
 }
 
-// draw is like Times without a check of the rate. The rate must be positive and finite.
+// draw is the same as Times without a check of the rate. The rate must be positive and finite.
 func (p Process) draw(rate float64, n int, seed uint64) ([]Time, error) {
 	if n < 0 || n > MaxArrivals {
 		return nil, fmt.Errorf("%w: %d arrivals, expected 0..%d", ErrLoad, n, MaxArrivals)
@@ -150,13 +150,13 @@ func (p Process) draw(rate float64, n int, seed uint64) ([]Time, error) {
 		out[i] = Time(at)
 	}
 	if p.Kind == KindPeriodic {
-		slices.Sort(out) // displacing arrivals may have changed their order
+		slices.Sort(out) // the jitter may have changed the order of arrivals
 	}
 	return out, nil
 }
 
-// source returns a function from one arrival time, in ns, to the next. Products are converted explicitly to forbid
-// fused multiply-adds, so that arrivals are equal on every machine.
+// source returns a function that returns the arrival time, in ns, after a given arrival time. Products are converted
+// explicitly to prevent fused multiply-adds, so that arrivals are equal on every machine.
 func (p Process) source(rate float64, rng *rand.Rand) func(float64) float64 {
 	mean := 1e9 / rate
 	switch p.Kind {
@@ -182,7 +182,7 @@ func (p Process) source(rate float64, rng *rand.Rand) func(float64) float64 {
 				if isHigh {
 					r = high
 				}
-				// When the rate changes, the rest of the gap is drawn anew: exponential gaps have no memory.
+				// When the rate changes, the rest of the gap is drawn again, since exponential gaps have no memory.
 				if t := at + float64(rng.ExpFloat64()/r*1e9); t <= until {
 					return t
 				}
@@ -200,7 +200,7 @@ func (p Process) source(rate float64, rng *rand.Rand) func(float64) float64 {
 		top := rate * (1 + p.Depth)
 		day := p.Day * 1e9
 		return func(at float64) float64 {
-			for { // thinning: draw candidates at the highest rate, and keep each with the probability for its time
+			for { // thinning: draw candidates at the highest rate, and accept each with the probability for its time
 				at += float64(rng.ExpFloat64() / top * 1e9)
 				if float64(rng.Float64()*(1+p.Depth)) <= 1+float64(p.Depth*math.Sin(2*math.Pi*math.Mod(at/day, 1))) {
 					return at
@@ -211,8 +211,8 @@ func (p Process) source(rate float64, rng *rand.Rand) func(float64) float64 {
 	return func(at float64) float64 { return at + float64(rng.ExpFloat64()/rate*1e9) }
 }
 
-// gamma draws from the gamma distribution with this shape and scale 1 (Marsaglia and Tsang, "A simple method for
-// generating gamma variables", 2000).
+// gamma draws a number from the gamma distribution with the given shape and scale 1 (Marsaglia and Tsang, "A simple
+// method for generating gamma variables", 2000).
 func gamma(rng *rand.Rand, shape float64) float64 {
 	boost := 1.0
 	if shape < 1 {

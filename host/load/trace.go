@@ -1,16 +1,16 @@
-// Published traces and workload files, in their published formats. A reader takes from a file the arrival times and
-// streams of requests; a replay may scale them to another mean rate (Rescale).
+// This file reads published traces and workload files in their own formats. A reader returns the arrival times and
+// streams of requests in a file. A replay may scale the times to another mean rate (Rescale).
 //
 //	disb             SJTU-IPADS/disb and reef: JSON, tasks with a load (periodic, poisson,
 //	                 continuous, trace in ms) and a client, which may have a deadline_ms (ours)
 //	azure-llm        AzurePublicDataset, LLM inference 2023: TIMESTAMP,ContextTokens,GeneratedTokens
 //	azure-functions  AzurePublicDataset, Functions 2021: app,func,end_timestamp,duration (s)
 //	azure-minutes    AzurePublicDataset, Functions 2019: HashOwner,HashApp,HashFunction,Trigger and
-//	                 one column of invocations a minute
+//	                 one column per minute with the number of invocations
 //	alibaba          clusterdata: PAI job and task tables of gpu-v2020 (no header, 6 and 10 columns,
 //	                 start times in s), and the pod list of openb (with a header)
-//	pai              the tasks of PAI's task table that SEEB-GPU keeps (section 4): not failed, with a
-//	                 GPU, of at most 20 s
+//	pai              the tasks of PAI's task table that SEEB-GPU selects (section 4): not failed, with
+//	                 a GPU, of at most 20 s
 
 package load
 
@@ -41,19 +41,19 @@ type Stream struct {
 	Name     string
 	Network  string // requested model; empty if unknown
 	Priority int
-	Batch    int     // samples a request; 0: unknown
+	Batch    int     // number of samples per request; 0: unknown
 	Closed   bool    // closed loop: the stream has no times
 	Deadline Time    // relative to the arrival; 0: unknown
-	Rate     float64 // requests per second, for a stream that is drawn (DISB's periodic and poisson)
-	Times    []Time  // sorted
+	Rate     float64 // requests per second, for a stream with random or periodic arrivals (DISB's periodic and poisson)
+	Times    []Time  // in ascending order
 }
 
-// Trace is what was read from a file. Times are relative to the start of the trace.
+// Trace is the content of a file. Times are relative to the start of the trace.
 type Trace struct {
 	Format   string
-	Duration Time // as stated by the file, or the time until the last arrival
+	Duration Time // as given in the file, or the time until the last arrival
 	Streams  []Stream
-	Skipped  int // number of lines without a usable time (still waiting, or begun before the trace), or that the format leaves out
+	Skipped  int // number of ignored lines: without a usable time, or excluded by the format
 }
 
 // Times returns the arrivals of all streams with times, sorted.
@@ -66,8 +66,8 @@ func (t *Trace) Times() []Time {
 	return out
 }
 
-// Rescale multiplies the distances between times so that they have a mean rate, in arrivals per second. The first time
-// becomes 0. Bursts and quiet periods keep their relative length.
+// Rescale multiplies the distances between times by a factor, so that they have a mean rate, in arrivals per second.
+// The first time becomes 0. The relative length of bursts and quiet periods does not change.
 func Rescale(times []Time, rate float64) ([]Time, error) {
 	if err := CheckRate(rate); err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func Rescale(times []Time, rate float64) ([]Time, error) {
 	return out, nil
 }
 
-// formats are the readers by name.
+// formats has the readers by name.
 var formats = map[string]func(name string, r io.Reader, seed uint64) (*Trace, error){
 	"disb":            DISB,
 	"azure-llm":       func(name string, r io.Reader, _ uint64) (*Trace, error) { return AzureLLM(name, r) },
@@ -100,11 +100,11 @@ var formats = map[string]func(name string, r io.Reader, seed uint64) (*Trace, er
 	"pai":             func(name string, r io.Reader, _ uint64) (*Trace, error) { return PAI(name, r) },
 }
 
-// Formats lists the names of the formats.
+// Formats returns the names of the formats.
 func Formats() []string { return slices.Sorted(maps.Keys(formats)) }
 
-// TraceFile reads a file in a format. The seed determines what the format does not: arrivals within a minute, and DISB's
-// random loads.
+// TraceFile reads a file in a format. The seed determines the random parts: arrivals within a minute, and DISB's random
+// loads.
 func TraceFile(format, path string, seed uint64) (*Trace, error) {
 	read := formats[format]
 	if read == nil {
@@ -125,7 +125,7 @@ type disbTask struct {
 		Type      string    `json:"type"`
 		Priority  int       `json:"priority"`
 		Frequency *float64  `json:"frequency"`
-		Trace     []float64 `json:"trace"` // ms
+		Trace     []float64 `json:"trace"` // times in ms
 	} `json:"load"`
 	Client struct {
 		ModelName string   `json:"model_name"`
@@ -135,8 +135,8 @@ type disbTask struct {
 	} `json:"client"`
 }
 
-// DISB reads a workload file of DISB or REEF. Periodic and poisson loads get times until the workload's duration;
-// continuous ones are closed loops.
+// DISB reads a workload file of DISB or REEF. Periodic and poisson loads have arrivals until the workload's duration.
+// Continuous loads are closed loops.
 func DISB(name string, r io.Reader, seed uint64) (*Trace, error) {
 	text, err := readAll(name, r)
 	if err != nil {
@@ -176,7 +176,8 @@ func DISB(name string, r io.Reader, seed uint64) (*Trace, error) {
 	return t, nil
 }
 
-// stream makes the stream of task i, with the arrivals before end. At most most arrivals may be drawn.
+// stream creates the stream of task i, with the arrivals before end. The number of drawn arrivals must not exceed the
+// parameter most.
 func (t *disbTask) stream(i int, end Time, seed uint64, most int) (*Stream, error) {
 	l := t.Load
 	if l == nil {
@@ -229,13 +230,13 @@ func (t *disbTask) stream(i int, end Time, seed uint64, most int) (*Stream, erro
 	return s, err
 }
 
-// until draws the arrivals of a process before a time.
+// until draws the arrivals of a process before the time end.
 func until(p Process, rate float64, end Time, seed uint64, most int) ([]Time, error) {
 	n := rate * float64(end) / 1e9
 	if n > float64(most) {
 		return nil, fmt.Errorf("%w: %w: about %.0f arrivals at %g per second, at most %d", ErrLoad, ErrRate, n, rate, most)
 	}
-	// This is ten standard deviations more than the mean; arrivals after the end are removed.
+	// The number is ten standard deviations above the mean. Arrivals after end are removed.
 	times, err := p.Times(rate, min(int(n+10*math.Sqrt(n))+10, MaxArrivals), seed)
 	if err != nil {
 		return nil, err
@@ -244,7 +245,8 @@ func until(p Process, rate float64, end Time, seed uint64, most int) ([]Time, er
 	return times[:i], nil
 }
 
-// AzureLLM reads a trace of LLM requests of 2023. It ignores tokens, since requests here have a fixed size.
+// AzureLLM reads a trace of LLM requests of 2023. It ignores the numbers of tokens, since requests have a fixed size
+// here.
 func AzureLLM(name string, r io.Reader) (*Trace, error) {
 	var first time.Time
 	t := &Trace{Format: "azure-llm", Streams: []Stream{{Name: "llm"}}}
@@ -267,8 +269,8 @@ func AzureLLM(name string, r io.Reader) (*Trace, error) {
 	return finish(t, name, err)
 }
 
-// AzureFunctions reads a trace of function invocations of 2021, one stream for each function. A request arrives its
-// duration before its end. One that began before the trace is skipped.
+// AzureFunctions reads a trace of function invocations of 2021, with one stream for each function. The arrival of a
+// request is its end minus its duration. A request that began before the trace is skipped.
 func AzureFunctions(name string, r io.Reader) (*Trace, error) {
 	t := &Trace{Format: "azure-functions"}
 	type function struct{ app, name string } // a name is unique only within its app
@@ -302,15 +304,15 @@ func AzureFunctions(name string, r io.Reader) (*Trace, error) {
 		return nil
 	})
 	t.scope(apps)
-	// The lines of the file are sorted by end, so sort by arrival.
+	// The lines of the file are in the order of ends, so the arrivals must be sorted.
 	for i := range t.Streams {
 		slices.Sort(t.Streams[i].Times)
 	}
 	return finish(t, name, err)
 }
 
-// AzureMinutes reads invocations per minute of 2019, one stream for each function. Arrivals within a minute are
-// random, since the file does not give them.
+// AzureMinutes reads invocations per minute of 2019, with one stream for each function. Arrivals within a minute are
+// random, since the file has only counts.
 func AzureMinutes(name string, r io.Reader, seed uint64) (*Trace, error) {
 	t := &Trace{Format: "azure-minutes"}
 	rng := rand.New(rand.NewPCG(seed, stream))
@@ -355,7 +357,7 @@ func AzureMinutes(name string, r io.Reader, seed uint64) (*Trace, error) {
 	return finish(t, name, err)
 }
 
-// scope prefixes a stream's name with its app if another app has a function of that name.
+// scope adds the app as a prefix to a stream's name, if another app has a function with the same name.
 func (t *Trace) scope(apps []string) {
 	first, shared := map[string]int{}, map[string]bool{}
 	for i := range t.Streams {
@@ -373,14 +375,16 @@ func (t *Trace) scope(apps []string) {
 	}
 }
 
-// Alibaba reads a PAI job or task table of the GPU trace of 2020, or the pod list of openb. Jobs and tasks arrive at
-// their start, pods at their creation. The tables are not sorted by time; the first arrival is time 0.
+// Alibaba reads a PAI job or task table of the GPU trace of 2020, or the pod list of openb. The arrival of a job or
+// task is its start, and the arrival of a pod is its creation. The tables are not sorted by time. The first arrival is
+// time 0.
 func Alibaba(name string, r io.Reader) (*Trace, error) {
 	return alibaba("alibaba", name, r, nil)
 }
 
-// PAI reads PAI's task table, and keeps those tasks that section 4 of SEEB-GPU keeps: they have ended and not failed, have a
-// GPU, and took at most 20 s. Longer tasks are mostly training. The table has no GPU memory by which tasks could be selected.
+// PAI reads PAI's task table, and selects the same tasks as section 4 of SEEB-GPU. These tasks have ended and not
+// failed, use a GPU, and took at most 20 s. Longer tasks are mostly training. The table has no GPU memory for a further
+// selection.
 func PAI(name string, r io.Reader) (*Trace, error) {
 	return alibaba("pai", name, r, func(row []string) (bool, error) {
 		if len(row) != 10 {
@@ -414,7 +418,7 @@ func alibaba(format, name string, r io.Reader, keep func(row []string) (bool, er
 			if column >= 0 {
 				return nil
 			}
-			switch len(row) { // published without a header
+			switch len(row) { // the published files have no header
 			case 6: // job_name,inst_id,user,status,start_time,end_time
 			case 10: // job_name,task_name,inst_num,status,start_time,end_time,plan_cpu,plan_mem,plan_gpu,gpu_type
 			default:
@@ -425,7 +429,7 @@ func alibaba(format, name string, r io.Reader, keep func(row []string) (bool, er
 		if len(row) != columns {
 			return fmt.Errorf("expected %d columns, found %d", columns, len(row))
 		}
-		if row[column] == "" { // never started
+		if row[column] == "" { // the task has never started
 			t.Skipped++
 			return nil
 		}
@@ -465,11 +469,11 @@ func alibaba(format, name string, r io.Reader, keep func(row []string) (bool, er
 	return finish(t, name, err)
 }
 
-// add appends a time, which must be in order.
+// add appends a time. Times must be in order.
 func (s *Stream) add(at Time) error {
 	last := Time(0)
 	if n := len(s.Times); n > 0 {
-		if at < 0 { // times are relative to the first one
+		if at < 0 { // times are relative to the first time
 			return fmt.Errorf("%d ns before the first arrival: %w", -at, ErrUnsorted)
 		}
 		last = s.Times[n-1]
@@ -484,7 +488,7 @@ func (s *Stream) add(at Time) error {
 	return nil
 }
 
-// finish rejects a trace without an arrival and sets its duration.
+// finish sets the duration of a trace. It returns an error if the trace has no arrivals.
 func finish(t *Trace, name string, err error) (*Trace, error) {
 	if err != nil {
 		return nil, err
@@ -502,7 +506,7 @@ func finish(t *Trace, name string, err error) (*Trace, error) {
 	return t, nil
 }
 
-// rows calls f with every line of a CSV file, from line 0. It adds the line number to errors.
+// rows calls f for every line of a CSV file, from line 0. It adds the line number to errors.
 func rows(name string, r io.Reader, f func(line int, row []string) error) error {
 	c := csv.NewReader(plaintext.NewReader(&bounded{r: r, left: maxFile}))
 	c.ReuseRecord, c.FieldsPerRecord = true, -1
@@ -521,7 +525,7 @@ func rows(name string, r io.Reader, f func(line int, row []string) error) error 
 	}
 }
 
-// table calls f with every line after a header.
+// table calls f for every line after the header.
 func table(name string, r io.Reader, header []string, f func(row []string) error) error {
 	return rows(name, r, func(line int, row []string) error {
 		if line == 0 {
@@ -537,7 +541,7 @@ func table(name string, r io.Reader, header []string, f func(row []string) error
 	})
 }
 
-// bounded is a reader with a limit, beyond which it returns an error.
+// bounded is a reader that returns an error beyond a number of bytes.
 type bounded struct {
 	r    io.Reader
 	left int64
@@ -553,7 +557,7 @@ func (b *bounded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// readAll reads JSON text.
+// readAll reads a JSON text.
 func readAll(name string, r io.Reader) ([]byte, error) {
 	text, err := io.ReadAll(&bounded{r: r, left: maxFile})
 	if err == nil {
@@ -565,7 +569,7 @@ func readAll(name string, r io.Reader) ([]byte, error) {
 	return text, nil
 }
 
-// place adds the line number to a JSON error, and states what was expected as a JSON type.
+// place adds the line number to a JSON error. For a wrong type it also adds the expected JSON type.
 func place(text []byte, err error) error {
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError
@@ -587,7 +591,7 @@ func place(text []byte, err error) error {
 	return fmt.Errorf("line %d: %w", 1+bytes.Count(text[:at], []byte("\n")), err)
 }
 
-// meant is the JSON name of a value's type.
+// meant returns the JSON name of a value's type.
 func meant(k reflect.Kind) string {
 	switch k {
 	case reflect.Struct:

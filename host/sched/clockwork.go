@@ -2,15 +2,12 @@
 // section 5.3, on one accelerator that runs one batch at a time. Each batch size has a queue, sorted by the latest
 // start (deadline minus the batch's time). Sizes are tried from the largest to the smallest. A request that has missed
 // its latest start for a size leaves the queue of that size. A request that has missed its latest start for size 1 is
-// given up. A size is skipped if its queue is shorter than the size. ~ sizes whose batch would include none are skipped
-// => other batch sizes are skipped ~ So one sorted list serves all queues: size b's queue is the part with deadline >=
-// now + T(b). => So one sorted list represents all queues. The queue of size b is the part of the list with deadline >=
-// now + T(b).
+// given up. A size is skipped if its queue is shorter than the size.
 //
-// A batch must include a request of the highest waiting level; sizes whose batch would include none are skipped.
+// A batch must include a request of the highest waiting level; other batch sizes are skipped.
 //
-// For one size, sorting by latest start is the same as sorting by deadline. So one sorted list serves all queues: size
-// b's queue is the part with deadline >= now + T(b).
+// For one size, sorting by latest start is the same as sorting by deadline. So one sorted list represents all queues.
+// The queue of size b is the part of the list with deadline >= now + T(b).
 
 package sched
 

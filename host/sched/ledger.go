@@ -233,8 +233,8 @@ func (l *ledger) leave(now Time, i int) {
 }
 
 // pressure returns the sum of the resource use of a device's batches. Batches count even while their inputs are still
-// being transferred. The batch with index but does not count (-1: all count). If priority is not negative, only batches
-// of this priority count.
+// being transferred. The parameter but is the index of a batch that does not count (-1: none). If priority is not
+// negative, only batches of this priority count.
 func (l *ledger) pressure(device, but, priority int) (u predict.Use) {
 	for i := range l.all {
 		if r := &l.all[i]; i != but && r.device == device && (priority < 0 || r.priority == priority) {

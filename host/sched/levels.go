@@ -1,20 +1,14 @@
 // Levels: a request with a higher Priority goes before all requests with a lower Priority. Within a level each policy
-// has its own order. The queue is sorted by level, so policies that serve from its head respect the levels. ~ if the
-// device has a free slot and a request waits whose level is higher than all that are left in the batch => if the device
-// has a free slot and a request of a higher level waits. The level of a batch is the highest level of its remaining
-// requests ~ It is never filled up with requests of a level lower than the batch's, since the batch would have to wait
-// for them. => A batch is never filled up with requests of a lower level, since the batch would have to wait for them.
-// ~ Other policies finish what they have launched. => Other policies do not halt their launches. ~ so a starved request
-// is given up when it is too late => so a starved request is given up when it can no longer meet its deadline A batch
-// that is not full also takes requests of lower levels, as Triton's does.
+// has its own order. The queue is sorted by level, so policies that serve from its head respect the levels. A batch
+// that is not full also includes requests of lower levels, as in Triton.
 //
 // Policies that preempt (Interrupting) also do so for levels. They halt a batch at its exit if the device has a free
-// slot and a request waits whose level is higher than all that are left in the batch. The batch continues when those
-// requests have ended. It is never filled up with requests of a level lower than the batch's, since the batch would
-// have to wait for them. Other policies finish what they have launched.
+// slot and a request of a higher level waits. (The level of a batch is the highest level of its remaining requests.)
+// The halted batch continues when the requests of the higher level have ended. A batch is never filled up with requests
+// of a lower level, since the batch would have to wait for them. Other policies do not halt their launches.
 //
 // There is no aging: if one level uses the whole device, lower levels starve. The engine's admission by table counts
-// requests of the same and of higher levels, so a starved request is given up when it is too late.
+// requests of the same and of higher levels, so a starved request is given up when it can no longer meet its deadline.
 
 package sched
 

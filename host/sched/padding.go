@@ -20,14 +20,13 @@ type Version struct {
 // Units returns the number of units that run all blocks of the kernel at once, with occupancy blocks on each unit.
 func (v *Version) Units(occupancy int) int { return (v.Blocks + occupancy - 1) / occupancy }
 
-// At returns the time of a block, in ns, on a unit that runs per blocks at once. The blocks share the unit's issue
-// slots.
+// At returns the time of a block in ns. Its unit runs a number of blocks at once (per), which share the issue slots.
 func (v *Version) At(per int) int64 {
 	return max(v.BlockNs, v.FullNs*int64(per)/int64(max(1, v.Occupancy)))
 }
 
-// densest returns the maximum number of blocks on a unit for which each block takes less than before ns. The result is
-// at most most. It is 0 if a block alone takes longer.
+// densest returns the maximum number of blocks on a unit for which the time of each block is below a limit (before, in
+// ns). The result does not exceed the parameter most. It is 0 if a block alone takes longer.
 func (v *Version) densest(most int, before int64) int {
 	switch {
 	case v.BlockNs >= before:

@@ -122,9 +122,9 @@ func (q *Queue) skip(i, end int, before Time) int {
 	return lo - 1
 }
 
-// pick appends requests for the plan's network to p.given, in the order of service. It appends at most limit requests,
-// of level least or higher. It stops at the first request for another network. It returns the index of the first
-// request that it appended. pick may also let requests go, or give them up (Refuse).
+// pick appends requests for the plan's network to p.given, in the order of service. limit is their
+// maximum number, and least is their lowest level. It stops at the first request for another network. It returns the
+// index of the first request that it appended. pick may also let requests go, or give them up (Refuse).
 func (p *Plus) pick(now Time, s *State, q *plan, limit, least int, buf []Action) ([]Action, int) {
 	n := s.Queue.Len()
 	p.soonest = never

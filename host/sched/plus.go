@@ -101,8 +101,8 @@ func (p *Plus) Decide(now Time, s *State, ev *Event, buf []Action) []Action {
 	return buf
 }
 
-// dispatch launches the requests to be served next through the whole network. It launches at most limit requests, of
-// level least or higher. It also reports whether it launched any requests.
+// dispatch launches the requests to be served next through the whole network. limit is their maximum number, and
+// least is their lowest level. It also reports whether it launched any requests.
 func (p *Plus) dispatch(now Time, s *State, dev, limit, least int, buf []Action) ([]Action, bool) {
 	d := &s.Devices[dev]
 	r := p.next(now, s)

@@ -189,7 +189,7 @@ type LaunchView struct {
 	First   int
 	Last    int
 	Reached int // the last exit that was passed; First-1 before the first exit
-	Kernel  int // if the launch was stopped inside a segment: the first kernel of this segment that has not run
+	Kernel  int // if the launch was stopped inside a segment: the first kernel of this segment that must still run
 	Phase   Phase
 	Since   Time // time at which it began to run, or reached the point at which it waits
 	Copying int  // number of inputs that must be copied before the launch runs

@@ -1,12 +1,13 @@
 // SEEB-GPU: Subramaniyan, Joshi, Wang, Brocanelli, "SEEB-GPU: Early-Exit Aware Scheduling and Batching for Edge GPU
-// Inference", SEC 2025. Every 100 ms the waiting requests are grouped by application. Each group gets units in
-// proportion to its images (algorithm 1), and the batch size and threshold with the least cost that meet its tightest
-// deadline (algorithm 2).
+// Inference", SEC 2025. Every 100 ms the waiting requests are grouped by application. Each group is assigned units in
+// proportion to its images (algorithm 1). Algorithm 2 selects the batch size and threshold with the least cost among
+// those that meet the group's earliest deadline.
 //
-// The listings leave points open. `seeb-literal` follows them to the letter: the cost does not depend on the number of
-// batches that a group needs, so batches of one image have the least cost; the assigned units are one range, starting
-// at the first free unit; a group that gets no units runs on all. `seeb` uses for L the time at which the whole group
-// has ended, assigns any free units, and lets a group without units wait.
+// Some details are not clear in the listings. The policy seeb-literal follows them literally. There, the cost does not
+// depend on the number of batches in a group, so batches of one image have the least cost. The assigned units are one
+// range, which starts at the first free unit. A group without units runs on all units. The policy seeb differs in three
+// points: L is the time until the whole group has ended, a group may use any free units, and a group without units
+// waits.
 
 package sched
 
@@ -162,8 +163,8 @@ func (s *SEEB) soonest(images int) (batch int, theta float32) {
 	return batch, theta
 }
 
-// At the end of a period, Decide groups the requests ~ that arrived by the end of a period => that have arrived that
-// arrived by the end of a period. It also launches the next batch of every group whose last batch has ended.
+// At the end of a period, Decide groups the requests that have arrived. It also launches the next batch of every group
+// whose last batch has ended.
 func (s *SEEB) Decide(now Time, st *State, _ *Event, buf []Action) []Action {
 	if s.of == nil {
 		s.of, s.constant = map[device.RequestID]int{}, map[float32][]float32{}

@@ -1,4 +1,4 @@
-// Memo: the logits at every exit, by bundle and input.
+// Memo stores the logits at every exit, by bundle and input.
 
 package soft
 
@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-npu/sluice/host/device"
 )
 
-// Memo caches the logits of inputs at every exit. Devices may share one; the zero value is empty.
+// Memo caches the logits of inputs at every exit. Several devices may share one Memo. The zero value is an empty Memo.
 type Memo struct {
 	mu sync.Mutex
 	m  map[key][]device.ExitResult
@@ -37,8 +37,8 @@ func (m *Memo) get(k key, compute func() ([]device.ExitResult, error)) ([]device
 	return e, nil
 }
 
-// Fill computes the exits of all inputs with a number of workers, and returns them in order. done, if set, is called with the
-// number of finished inputs. If the executor is nil, golden is used.
+// Fill computes the exits of all inputs with a number of workers, and returns them in the order of inputs. If done is
+// not nil, Fill calls it with the number of finished inputs. If executor is nil, golden is used.
 func (m *Memo) Fill(
 	ctx context.Context, b *bundle.Bundle, inputs [][]int16, workers int,
 	executor func(*bundle.Bundle) (Executor, error), done func(int),

@@ -1,7 +1,7 @@
-// Package soft is a device without hardware. Results come from the golden executor, times from the bundle's latency table,
-// and counts from the cycle law. Exits, logits and results equal the hardware's bit for bit. A launch whose batch does not
-// change takes T[first][last][batch]. If samples leave, the launch takes the sum over its runs of segments with the same
-// batch size. Reports are labelled estimated.
+// Package soft is a device without hardware. Its results come from the golden executor, its times from the bundle's
+// latency table, and its counts from the cycle law. Exits, logits and results are bit-identical to the hardware's. A
+// launch with a constant batch takes T[first][last][batch]. If samples leave the batch, consecutive segments with the
+// same batch size are one span of the table, and the launch takes the sum of its spans. Reports are labelled estimated.
 package soft
 
 import (
@@ -21,14 +21,15 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// Errors; those that an engine handles are in package device.
+// Errors of this package; the errors that an engine handles are in package device.
 var (
 	ErrMismatch = device.ErrMismatch
 	ErrRequest  = device.ErrRequest
 	ErrTable    = errors.New("the latency table is not complete")
 )
 
-// Executor computes a bundle on one sample's slot: *golden.Program, or a test's own. It is safe for concurrent use.
+// Executor computes a bundle in the slot of one sample. It is a *golden.Program, or a test has its own. It is safe for
+// concurrent use.
 type Executor interface {
 	NewSlot() []byte
 	SetInput(slot []byte, image []int16) error
@@ -40,12 +41,12 @@ func goldenExecutor(b *bundle.Bundle) (Executor, error) { return golden.New(b) }
 
 // Options of a device. The zero value is a full device that computes everything.
 type Options struct {
-	// Memo, if set, caches the logits of every input at every exit. They do not depend on thresholds, so a sweep of
-	// thresholds runs the network once per image.
+	// Memo, if set, caches the logits of every input at every exit. The logits do not depend on thresholds, so a sweep
+	// of thresholds runs the network once per image.
 	Memo *Memo
-	// Slots is the number of samples that it holds; 0: 4 B_max.
+	// Slots is the maximum number of samples on the device; 0: 4 B_max.
 	Slots int
-	// Executor makes a bundle's executor; nil: golden's.
+	// Executor creates a bundle's executor; nil: golden's executor.
 	Executor func(*bundle.Bundle) (Executor, error)
 }
 
@@ -57,7 +58,7 @@ type Dev struct {
 	mu    sync.Mutex
 	nets  map[string]*net
 	slots map[device.RequestID]*sample
-	found map[device.RequestID][]device.ExitResult // results that are prepared, for requests not yet admitted
+	found map[device.RequestID][]device.ExitResult // prepared results of requests that are not yet admitted
 }
 
 // span is a cell of the latency table.
@@ -66,7 +67,7 @@ type span struct{ first, last, batch int }
 type net struct {
 	b     *bundle.Bundle
 	hash  uint64
-	table map[span]int64 // ns
+	table map[span]int64 // times in ns
 	exec  Executor
 	stats [][]device.Stats // [segment][batch-1]
 }
@@ -75,13 +76,13 @@ type sample struct {
 	net *net
 	in  []int16
 	key key
-	mem []byte // the slot; nil if memo or found has the results
-	// found is the prepared result at every exit.
+	mem []byte // memory of the slot; nil if memo or found has the results
+	// found has the prepared results at all exits.
 	found []device.ExitResult
-	done  int // number of segments computed in mem
+	done  int // number of segments that have been computed in mem
 }
 
-// New makes a soft device of a design.
+// New creates a soft device for a design.
 func New(d configs.Design, o Options) *Dev {
 	if o.Slots <= 0 {
 		o.Slots = 4 * abi.BMax
@@ -149,7 +150,8 @@ func (d *Dev) Load(_ context.Context, a device.Artefact) error {
 	return nil
 }
 
-// law computes, by the cycle law, what one start of the NPU for a batch counts: MACs, cycles and bytes of layers first..last.
+// law computes the counts of one start of the NPU for a batch, by the cycle law: MACs, cycles and bytes of layers
+// first..last.
 func law(b *bundle.Bundle, first, last, batch int) device.Stats {
 	s := device.Stats{Starts: 1}
 	for l := first; l <= last; l++ {
@@ -260,7 +262,7 @@ func (d *Dev) run(ctx context.Context, l *device.Launch) (*device.Report, error)
 		rep.Results[i] = device.Result{Request: id, Taken: -1}
 		active[i] = i
 	}
-	since, batch := l.First, len(active) // first segment of the run with one batch size
+	since, batch := l.First, len(active) // first segment with the current batch size
 	for seg := l.First; seg <= l.Last && len(active) > 0; seg++ {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -282,7 +284,7 @@ func (d *Dev) run(ctx context.Context, l *device.Launch) (*device.Report, error)
 	return rep, nil
 }
 
-// check rejects an impossible launch, or returns its network.
+// check returns the network of a launch, or an error if the launch is impossible.
 func (d *Dev) check(l *device.Launch) (*net, error) {
 	n := d.nets[l.Network]
 	switch {
@@ -301,7 +303,7 @@ func (d *Dev) check(l *device.Launch) (*net, error) {
 	return n, nil
 }
 
-// pass runs a segment for a launch's active requests, and returns those that continue.
+// pass runs a segment for a launch's active requests. It returns the requests that continue.
 func (d *Dev) pass(l *device.Launch, rep *device.Report, seg int, active []int) ([]int, error) {
 	batch, rest := len(active), active[:0]
 	for _, i := range active {
@@ -372,7 +374,8 @@ func (d *Dev) Unload(_ context.Context, network string) error {
 	return nil
 }
 
-// Slot is the memory of a request's slot, for comparisons. It is nil if there is none or if the memo is used.
+// Slot returns the memory of a request's slot, for comparisons. It returns nil if there is no slot, or if a memo is
+// used.
 func (d *Dev) Slot(id device.RequestID) []byte {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -382,7 +385,7 @@ func (d *Dev) Slot(id device.RequestID) []byte {
 	return nil
 }
 
-// Reset implements device.Blocking. There is nothing to reset.
+// Reset implements device.Blocking. A soft device needs no reset.
 func (*Dev) Reset(context.Context) error { return nil }
 
 // Close implements device.Blocking.
@@ -399,14 +402,14 @@ func show(b *bundle.Bundle, x Executor, slot []byte, exit int) (device.ExitResul
 	return device.ExitResult{Exit: exit, Class: class, Confidence: conf, Logits: e.Logits(raw), Raw: raw}, nil
 }
 
-// Answers returns a function that computes every exit for an input of a bundle, with golden's numerics. It is safe
-// for concurrent use.
+// Answers returns a function that computes the results of all exits for an input of a bundle, with golden's numerics.
+// The function is safe for concurrent use.
 func Answers(b *bundle.Bundle) (func(in []int16) ([]device.ExitResult, error), error) {
 	x, err := goldenExecutor(b)
 	return func(in []int16) ([]device.ExitResult, error) { return all(b, x, in) }, err
 }
 
-// all computes every exit of an input in its own slot.
+// all computes the results of all exits for an input, in a new slot.
 func all(b *bundle.Bundle, x Executor, in []int16) ([]device.ExitResult, error) {
 	mem := x.NewSlot()
 	if err := x.SetInput(mem, in); err != nil {

@@ -94,8 +94,7 @@ func ExitRates(w *search.Workload, given []float64) []float64 {
 	return rates
 }
 
-// Service returns a Service for a workload under the flags. The parameter given has the exit rates from the command
-// line.
+// Service returns a Service for a workload under the flags. given has the exit rates of the command line.
 func (f *Flags) Service(w *search.Workload, objective search.Objective, given []float64) (*Service, error) {
 	rates := ExitRates(w, given)
 	if err := f.check(objective); err != nil {
@@ -267,9 +266,8 @@ func (s *Service) top(ns search.Cycles) (k int, ok bool) {
 	return lo + n - 1, n > 0
 }
 
-// sustains reports whether a device with these latencies can sustain a rate in an endless run under some policy. In the
-// best batch, each segment takes a certain device time per request. A request needs the sum of these times up to its
-// exit.
+// sustains reports whether a device with these latencies can sustain a rate endlessly under some policy. In the best
+// batch, each segment takes a certain device time per request. A request needs the sum of these times up to its exit.
 func (s *Service) sustains(rate float64, ns search.Cycles) bool {
 	work, n := 0.0, 0
 	for _, d := range s.draws {

@@ -9,12 +9,12 @@ import (
 )
 
 // Adapter is a Device that uses a Blocking. In virtual time Begin makes the call. The end of the call is an event after
-// the time that the work contains (Fixed) or that the driver reports. In real time each call runs on its own goroutine.
-// But copies, unloads and releases run in order on one goroutine.
+// the time in the work (Fixed) or in the driver's report. In real time each call runs on its own goroutine. Only
+// copies, unloads and releases run in order on one goroutine.
 //
-// The Adapter stops only at exits. A launch is one segment, so Abort has no effect, except that kill cancels the
-// context of the call. A reset covers the whole driver and does not run beside a launch. So a failure that loses a
-// partition loses the whole device.
+// It stops only at exits. A launch is one segment, so Abort has no effect unless kill cancels the call's context. A
+// reset covers the whole driver and does not run beside a launch. So a failure that loses a partition loses the whole
+// device.
 type Adapter struct {
 	b    Blocking
 	info Info

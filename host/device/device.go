@@ -52,9 +52,8 @@ type Info struct {
 	ClockHz int64
 }
 
-// Device runs work. All calls are made by one goroutine. They return at once: they do not wait for hardware, and not
-// for a lock that another goroutine keeps during a wait. A device is Virtual, Real or both. It is used in one of the
-// two ways for its whole life.
+// Device runs work. All calls come from one goroutine. They return at once: they wait neither for hardware nor for a
+// lock that is held during a wait. A device is Virtual, Real or both, but is used in only one of these ways.
 type Device interface {
 	Info() Info
 	// Begin begins work. After an error no work has begun, and no event follows; a Failure says what is lost. If done
@@ -75,9 +74,8 @@ type Device interface {
 type Virtual interface {
 	Device
 	// Next returns the time of the next event, if the engine begins and aborts no work before. After each Begin and
-	// Abort the result may change. The time may be too early, if the state inside the device changes without an event.
-	// Then Take returns nil, and Next returns a later time. The result false means that there will be no event. If work
-	// is in progress, the device hangs.
+	// Abort the result may change. The time may be too early, if the device changes without an event. Then Take returns
+	// nil, and Next returns a later time. false: there will be no event. If work is in progress, the device hangs.
 	Next() (Time, bool)
 	// Take returns the next event that is due at the time now, in order of time, or nil. The event and the data that it
 	// points to are valid until the next call of any method.
@@ -96,8 +94,7 @@ type Real interface {
 // Preparer is a Virtual device with slow preparations of copies or loads, whose duration is not part of the device's
 // time. Pace runs these preparations concurrently with the engine.
 type Preparer interface {
-	// Prepare prepares work. in is the input of a copy. For a load, Prepare does the whole work, so Begin is not
-	// called.
+	// Prepare prepares work. in is the input of a copy. For a load, it does the whole work, so Begin is not called.
 	Prepare(ctx context.Context, w *Work, in []Tensor) error
 }
 

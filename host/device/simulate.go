@@ -12,8 +12,7 @@ type Simulator interface {
 	Info() Info
 	// Start begins the work of a launch. The simulator may read the work until End.
 	Start(now Time, w *Work)
-	// Next returns the time at which a launch ends or passes an exit, if no other launch starts before. The result
-	// false means that this does not happen.
+	// Next returns the time at which a launch ends or passes an exit, if no other launch starts before; false: never.
 	Next() (Time, bool)
 	// End is called at the time that Next returned. It returns the event of this time. For a launch that has ended,
 	// Passed creates this event.
@@ -25,8 +24,7 @@ type Simulator interface {
 // launch, so it is only suitable for runs without hangs.
 type Resetter interface {
 	Simulator
-	// Reset resets units at the time now. Launches on these units end without a call of End. An empty set means the
-	// whole device.
+	// Reset resets units (empty: all units) at the time now. Launches on these units end without a call of End.
 	Reset(now Time, units Units)
 }
 
@@ -93,8 +91,7 @@ func (*Simulated) Release(RequestID)        {}
 func (*Simulated) Close() error             { return nil }
 
 // Passed creates the event of a launch that has passed the exit of its last segment. show returns a request's result;
-// Passed sets its Exit. A request leaves if its confidence reaches its threshold, or if this exit is the last exit of
-// the network (last).
+// Passed sets its Exit. A request leaves if its confidence reaches its threshold. If last is true, all requests leave.
 func (w *Work) Passed(last bool, show func(id RequestID) ExitResult) *Event {
 	l := &w.Launch
 	rep := &Report{Results: make([]Result, len(l.Requests))}

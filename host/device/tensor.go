@@ -58,8 +58,7 @@ func Floats(name string, v []float32, shape ...int) Tensor {
 	return Tensor{Name: name, Type: Float32, Shape: shape, floats: v}
 }
 
-// Len returns the number of elements according to the shape, or according to the data if there is no shape. It returns
-// -1 if the shape is impossible.
+// Len returns the number of elements by the shape, or by the data if there is no shape; -1 if the shape is impossible.
 func (t *Tensor) Len() int {
 	if t.Shape == nil {
 		switch {

@@ -81,8 +81,7 @@ type Artefact interface {
 	Kind() string        // "bundle" (for an NPU), "module" (for a GPU), "table" (only times) ...
 }
 
-// As returns an artefact with another name. If the name is "", the artefact is unchanged. ArtefactOf returns the
-// original artefact.
+// As returns an artefact under another name; "" keeps the name. ArtefactOf returns the original artefact.
 func As(network string, a Artefact) Artefact {
 	if network == "" || isNil(a) || a.NetworkName() == network {
 		return a
@@ -141,8 +140,7 @@ type Blocking interface {
 }
 
 // Estimator is a Blocking that computes the results of hardware. Its reports contain the time on the hardware; the
-// duration of its calls has no meaning. In real time Pace delays its events by the work's expected time, or by the time
-// in the report.
+// duration of its calls has no meaning. In real time Pace delays its events by the expected or the reported time.
 type Estimator interface {
 	Blocking
 	// Prepare computes the results of Run for a request in advance. It is called before Admit and concurrently with all
@@ -150,8 +148,7 @@ type Estimator interface {
 	Prepare(ctx context.Context, network string, id RequestID, in []Tensor) error
 }
 
-// Unloader is a Blocking that can unload a network. Unload returns an error while requests for the network are
-// admitted.
+// Unloader is a Blocking that can unload a network. Unload fails while requests for the network are admitted.
 type Unloader interface {
 	Unload(ctx context.Context, network string) error
 }

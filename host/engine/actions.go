@@ -106,8 +106,7 @@ func (c *core) place(i int, on *device.Units, exclusive bool) error {
 	return c.confines(i, on, exclusive)
 }
 
-// confines returns an error if the device does not have the units, if some of them have failed, or if the launch cannot
-// share them with other launches.
+// confines returns an error if the device lacks units, if they have failed, or if other launches exclude their use.
 func (c *core) confines(i int, on *device.Units, exclusive bool) error {
 	d, u := &c.devs[i], *on
 	if !d.info.Legal(u) {
@@ -300,8 +299,7 @@ func (l *launch) unhold() {
 	}
 }
 
-// stops reports whether a running launch can be stopped. A launch that is already stopping can be stopped again only
-// with kill.
+// stops reports whether a running launch can be stopped: once normally, and once more with kill.
 func (l *launch) stops(kill bool) bool {
 	return l.Phase == sched.Running || l.Phase == sched.Stopping && kill
 }

@@ -17,8 +17,7 @@ import (
 // tooLate is the reason in the record of a dropped or stopped request.
 const tooLate = "the deadline cannot be met, by the latency table"
 
-// admission computes expected times from the tables and the sched.State that policies see. It does not end requests
-// itself.
+// admission computes expected times from the tables and the policies' State. It does not end requests itself.
 type admission struct {
 	on       bool
 	st       *sched.State
@@ -79,11 +78,10 @@ func (a *admission) last(network string, samples, queued, batch int) (takes, mos
 	return takes + Time(before)*full, most + Time(before)*full
 }
 
-// room returns the additional time that a task of several samples needs beyond the tables' times. first is the number
-// of requests that go before the task. The time is 0 if first is 0 and a device is idle. Reasons for the additional
-// time: samples of other tasks fill up its batches, exits make its batches smaller, and a single late sample wastes the
-// work on all samples. On arrival 1.5 times this value is used, so that few accepted tasks are dropped before they
-// begin.
+// room returns the additional time that a task of several samples needs beyond the tables' times. first requests go
+// before the task. Reasons for this time: samples of other tasks fill up its batches, exits make its batches smaller,
+// and a single late sample wastes the work on all samples. On arrival the time is multiplied by 1.5, so that few
+// accepted tasks are dropped before they begin.
 func (a *admission) room(network string, samples, first int) Time {
 	idle := func(v sched.DeviceView) bool { return !v.Down && len(v.Launches) == 0 && v.Member(network) != nil }
 	if samples == 1 || first == 0 && slices.ContainsFunc(a.st.Devices, idle) {
@@ -93,8 +91,7 @@ func (a *admission) room(network string, samples, first int) Time {
 	return full
 }
 
-// remain returns the expected number of samples that are left in segment s, at least 1, if n samples begin segment
-// first.
+// remain returns the expected number of samples left in segment s, at least 1, if n samples begin segment first.
 func remain(seen *sched.Traffic, first, s, n int) int {
 	if s == first || seen.Passed[first] == 0 {
 		return n
@@ -355,8 +352,7 @@ func (c *core) giveUpOne(r *request, why string) {
 }
 
 // stopLate ends tasks of a launch at an exit if they cannot pass the next exit in time. Every removal makes the launch
-// faster. So the task with the earliest deadline is examined first, and the other tasks are examined again after each
-// removal.
+// faster. So the task with the earliest deadline is examined first, and the others after each removal.
 func (c *core) stopLate(l *launch) (left int) {
 	s := l.Reached + 1
 	if !c.admission.on || s >= l.table.Segments() {

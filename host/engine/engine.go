@@ -118,9 +118,8 @@ type Config struct {
 	ByTable bool
 
 	// Now, if set, is a Server's clock instead of this machine's clock. It returns a time in ns that never decreases,
-	// for example from an NPU's cycle counter. Any goroutine may call it. Devices that run by this machine's clock are
-	// rejected. Virtual devices are rejected too, since NewServer wraps them with device.Pace, which uses this
-	// machine's clock.
+	// for example from an NPU's cycle counter. Any goroutine may call it. Devices that use this machine's clock are
+	// rejected. Virtual devices are such devices, since NewServer wraps them with device.Pace.
 	Now func() Time
 
 	Watchdog Watchdog

@@ -1,5 +1,4 @@
-// This file handles failures, hangs and resets. It decides what is lost, which requests start again, and when a device
-// is reset.
+// This file handles failures, hangs and resets: lost work, requests that start again, and the time of a reset.
 
 package engine
 

@@ -35,7 +35,7 @@ func (h *change) failed(device string, err error) {
 // AddNetwork loads a network on every device that has a table for it and has not been given up. It returns when the
 // network can be served. After an error in loading, the network is on no device. A device loads the network after a
 // reset that is in progress. warm, if not nil, is the input of one sample, which runs once before AddNetwork returns.
-// ctx limits only the wait; the end of ctx does not cancel the change.
+// The end of ctx ends only the wait, not the change.
 func (s *Server) AddNetwork(ctx context.Context, n Network, warm []device.Tensor) error {
 	if err := s.c.cfg.checkNetwork(&n); err != nil {
 		return err
@@ -69,9 +69,8 @@ func (s *Server) AddNetwork(ctx context.Context, n Network, warm []device.Tensor
 const neverSure = 2
 
 // RemoveNetwork stops accepting tasks for a network, and returns when its remaining tasks have ended and it is
-// unloaded. A device unloads the network after a reset that is in progress. If a device cannot unload the network, it
-// still serves it, and RemoveNetwork can be called again. ctx limits only the wait; the end of ctx does not cancel the
-// change.
+// unloaded. A device unloads the network after a reset that is in progress. A device that cannot unload the network
+// still serves it, and RemoveNetwork can be called again. The end of ctx ends only the wait, not the change.
 func (s *Server) RemoveNetwork(ctx context.Context, name string) error {
 	if err := s.change(ctx, &change{name: name, leaves: true}); err != nil {
 		return fmt.Errorf("remove network %q: %w", name, err)
@@ -151,8 +150,7 @@ func (c *core) change(h *change) {
 	c.carry(h)
 }
 
-// mayChange returns an error if a change of the i-th network is impossible. i is -1 if there is no network with that
-// name.
+// mayChange returns an error if a change of the i-th network (-1: unknown name) is impossible.
 func (c *core) mayChange(h *change, i int) error {
 	switch {
 	case c.leaves(h.name):
@@ -227,8 +225,7 @@ func (c *core) carryOn(h *change) {
 	})
 }
 
-// carried handles the end of a load or unload. If the device failed in the meantime, the load or unload begins again
-// after the reset.
+// carried handles the end of a load or unload. If the device has failed meanwhile, it begins again after the reset.
 func (c *core) carried(j *job, err error) {
 	h := j.of
 	h.left--

@@ -447,16 +447,14 @@ func (s *Server) Run(ctx context.Context) (*Result, error) {
 	return &c.res, err
 }
 
-// letGo is the minimum time that goroutines of devices and plans have to end after their context, even on a loaded
-// machine.
+// letGo is the minimum time for goroutines of devices and plans to end after their context, even on a loaded machine.
 const letGo = time.Second
 
 // clock updates the engine's time.
 func (s *Server) clock() { s.c.now = max(s.c.now, s.Now()) }
 
 // Limits of a turn of the loop: the number of clients' requests, and the time in ns after which no further request is
-// processed. Between turns the loop serves devices, timers, the watchdog and the context, so clients cannot delay
-// these.
+// processed. Between turns the loop serves devices, timers, the watchdog and the context, so clients cannot delay them.
 const (
 	perTurn = 64
 	aTurn   = Time(time.Millisecond)
@@ -543,8 +541,7 @@ func (s *Server) took() {
 	s.clock()
 }
 
-// take returns the messages that were posted, after devices have posted those that are due. The messages are valid
-// until the next call.
+// take returns the posted messages, after devices have posted due events. They are valid until the next call.
 func (s *Server) take() []posted {
 	for _, p := range s.posters {
 		if due, ok := p.Next(); ok && due <= s.c.now {

@@ -91,8 +91,7 @@ func DiffSteps(a, b []Step) int {
 	return max(1, lack(a, b), lack(b, a))
 }
 
-// Span is a time interval in which a device ran a segment. If Segment is -1, the span is a reset, or a copy, load or
-// unload (What).
+// Span is a time interval in which a device ran a segment; with Segment -1: a reset, or a copy, load or unload (What).
 type Span struct {
 	What     string             `json:"what,omitempty"` // copy, load, unload
 	Device   int                `json:"device"`
@@ -132,8 +131,7 @@ type Result struct {
 	Samples []int64 `json:"samples"`
 }
 
-// Latencies has statistics of the time from arrival to end, in ns, over on_time and late requests. The values are -1 if
-// there are no such requests.
+// Latencies has statistics of the time from arrival to end, in ns, over on_time and late requests; -1: no requests.
 type Latencies struct {
 	Avg int64 `json:"avg_ns"`
 	P50 int64 `json:"p50_ns"`

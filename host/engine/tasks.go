@@ -360,8 +360,7 @@ func (c *core) taskEnded(t *sched.Task, how Ending) {
 	}
 }
 
-// landed removes a request that ended while its segment or copy was running. It is called when the segment or copy has
-// ended too.
+// landed removes a request that ended before its segment or copy did. It is called when that has ended too.
 func (c *core) landed(r *request) {
 	c.dropRequest(r)
 	r.task.flying--

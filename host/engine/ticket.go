@@ -14,8 +14,7 @@ import (
 // MaxOpen limits the samples of a Call, since memory for all their exits is allocated at once.
 const MaxOpen = 1 << 14
 
-// firstGiven is the smallest id that Open assigns. Ids from clients are smaller. JSON numbers can represent all these
-// ids exactly.
+// firstGiven is the smallest id that Open assigns. Ids from clients are smaller. JSON numbers represent both exactly.
 const firstGiven = 1 << 52
 
 // Call is a task with its own inputs.
@@ -106,8 +105,7 @@ func (t *Ticket) Cancel() {
 	}
 }
 
-// toEnd returns the channel that is closed when the task of a Do has ended. It returns nil if submit need not wait for
-// the end.
+// toEnd returns the channel that is closed when the task of a Do has ended; nil if submit need not wait for the end.
 func (t *Ticket) toEnd() <-chan struct{} {
 	if t == nil || !t.whole {
 		return nil

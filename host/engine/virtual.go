@@ -1,5 +1,4 @@
-// This file runs in virtual time. Each device reports when its next event is due, and the engine handles the earliest
-// event next.
+// Run works in virtual time. Each device reports when its next event is due, and the engine handles the earliest event.
 
 package engine
 
@@ -105,8 +104,7 @@ type virtual struct {
 }
 
 // Run serves until the source has no tasks left and every request has ended. Its result depends only on the
-// configuration. If ctx ends first, the remaining requests end as errors. The result contains these requests, and the
-// error wraps the error of ctx.
+// configuration. If ctx ends first, the remaining requests end as errors, and the error of Run wraps the error of ctx.
 func Run(ctx context.Context, cfg Config) (*Result, error) {
 	c, err := newCore(&cfg)
 	if err != nil {
@@ -229,8 +227,7 @@ func (c *core) over() error {
 	return fmt.Errorf("run of %s, %d requests ended: %w", c.res.Policy, c.ended, c.ctx.Err())
 }
 
-// maxIdle is the maximum number of consecutive times that a device may announce an event for the current time without
-// delivering the event.
+// maxIdle is how many times in succession a device may announce an event without delivering it at that time.
 const maxIdle = 1000
 
 // nothing records that an event was due but the device had none.

@@ -49,8 +49,7 @@ func CheckSLO(slo Time) error {
 	return nil
 }
 
-// stream separates the random sequences of one seed: arrivals use this stream, and other random numbers use other
-// streams.
+// stream separates the random sequences of one seed: arrivals use this stream, and other numbers use other streams.
 const stream = 0x736c756963650001
 
 // Poisson returns n arrival times of a Poisson process with rate arrivals per second. Gaps are exponential with mean

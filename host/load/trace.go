@@ -176,8 +176,7 @@ func DISB(name string, r io.Reader, seed uint64) (*Trace, error) {
 	return t, nil
 }
 
-// stream creates the stream of task i, with the arrivals before end. The number of drawn arrivals must not exceed the
-// parameter most.
+// stream creates the stream of task i, with the arrivals before end. It draws at most the number of arrivals in most.
 func (t *disbTask) stream(i int, end Time, seed uint64, most int) (*Stream, error) {
 	l := t.Load
 	if l == nil {
@@ -245,8 +244,7 @@ func until(p Process, rate float64, end Time, seed uint64, most int) ([]Time, er
 	return times[:i], nil
 }
 
-// AzureLLM reads a trace of LLM requests of 2023. It ignores the numbers of tokens, since requests have a fixed size
-// here.
+// AzureLLM reads a trace of LLM requests of 2023. It ignores tokens, since requests have a fixed size here.
 func AzureLLM(name string, r io.Reader) (*Trace, error) {
 	var first time.Time
 	t := &Trace{Format: "azure-llm", Streams: []Stream{{Name: "llm"}}}
@@ -375,16 +373,14 @@ func (t *Trace) scope(apps []string) {
 	}
 }
 
-// Alibaba reads a PAI job or task table of the GPU trace of 2020, or the pod list of openb. The arrival of a job or
-// task is its start, and the arrival of a pod is its creation. The tables are not sorted by time. The first arrival is
-// time 0.
+// Alibaba reads a PAI job or task table of the GPU trace of 2020, or the pod list of openb. Jobs and tasks arrive at
+// their start, and pods at their creation. The tables are not sorted by time. The first arrival is time 0.
 func Alibaba(name string, r io.Reader) (*Trace, error) {
 	return alibaba("alibaba", name, r, nil)
 }
 
 // PAI reads PAI's task table, and selects the same tasks as section 4 of SEEB-GPU. These tasks have ended and not
-// failed, use a GPU, and took at most 20 s. Longer tasks are mostly training. The table has no GPU memory for a further
-// selection.
+// failed, use a GPU, and took at most 20 s. Longer tasks are mostly training. The table does not have the GPU memory.
 func PAI(name string, r io.Reader) (*Trace, error) {
 	return alibaba("pai", name, r, func(row []string) (bool, error) {
 		if len(row) != 10 {

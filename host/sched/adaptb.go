@@ -1,9 +1,8 @@
 // Adaptive batching (AdaptB): Crankshaw et al., "Clipper: A Low-Latency Online Prediction Serving System", NSDI 2017,
 // section 4.3, in the form <B_max, T_timeout> of Kouris et al., "Fluid Batching", II-A. A full batch is dispatched at
-// once. An incomplete batch is dispatched when its oldest request has waited for T_timeout. A batch runs through the
-// whole network without preemption; places that become free at exits stay empty. The variants S, M and L wait for 5, 45
-// and 95 % of the SLO (section IV, "Baselines"). The policies for FC and R differ only in the mapping, and therefore in
-// the table.
+// once. An incomplete batch waits until its oldest request has waited for T_timeout. A batch runs through the whole
+// network without preemption; places that become free at exits stay empty. The variants S, M and L wait for 5, 45 and
+// 95 % of the SLO (section IV, "Baselines"). The policies for FC and R differ only in the mapping, and so in the table.
 
 package sched
 

@@ -5,8 +5,7 @@ package sched
 
 import "github.com/sluice-npu/sluice/host/device"
 
-// bMax returns the largest batch that the policy's parameter, the device and its table all allow. The parameter 0 is no
-// limit.
+// bMax returns the largest batch that the policy's parameter (0: no limit), the device and its table all allow.
 func bMax(param int, d *DeviceView, t *Table) int {
 	b := min(d.MaxBatch, t.MaxBatch())
 	if param > 0 {
@@ -28,8 +27,7 @@ func Head(q *Queue, network string, skip, limit int) int {
 // idle reports whether a device can start a batch.
 func (d *DeviceView) idle() bool { return !d.Down && len(d.Launches) == 0 }
 
-// The functions below append actions of the batching policies. An Action is large, so they fill it in place instead of
-// copying it.
+// Actions of the batching policies. An Action is large, so these functions fill it in place instead of copying it.
 
 // fill appends an empty action and returns its address.
 func fill(buf []Action) ([]Action, *Action) {

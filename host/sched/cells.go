@@ -81,9 +81,8 @@ func tableOn(network string, units int, cells []Cell) (*Table, error) {
 	return t, nil
 }
 
-// On returns the table for a launch on a number of units (0: the whole device). It returns the table with the most
-// units among the tables that need no more than the given units. If all tables need more, it returns the table with the
-// fewest units.
+// On returns the table for a launch on a number of units (0: the whole device). It is the largest table that needs at
+// most this number of units, or the smallest table if all tables need more.
 func (t *Table) On(units int) *Table {
 	if units == 0 || len(t.parts) == 0 {
 		return t
@@ -97,8 +96,7 @@ func (t *Table) On(units int) *Table {
 	return best
 }
 
-// Units returns the numbers of units that have times in the table, in ascending order. nil means that there are only
-// times for the whole device.
+// Units returns the numbers of units with times in the table, in ascending order; nil: only the whole device.
 func (t *Table) Units() []int {
 	var out []int
 	for _, p := range t.parts {

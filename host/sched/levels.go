@@ -44,8 +44,7 @@ func fills(top, below *LaunchView, most int) bool {
 	return below.Network == top.Network && below.Reached == top.Reached && len(below.Requests)+len(top.Requests) <= most
 }
 
-// free returns the number of samples for which a device has free slots. A batch that was halted for a higher level uses
-// its slots.
+// free returns the number of free slots of a device. A batch that was halted for a higher level keeps its slots.
 func (d *DeviceView) free() int { return d.Slots - d.Used }
 
 // atLeast returns the same number as Head, but without requests of lower levels.

@@ -3,10 +3,9 @@
 
 package sched
 
-// Nested is a policy that consists of an outer policy and one inner policy for each device. The outer policy sees the
-// whole State. It should answer only with Assign, Drop, LoadNetwork, Unload, MakePlan, Advise, SetTheta and Wait. An
-// inner policy sees a State with only its device (Devices[0]). The queue of this State has the requests that were
-// assigned to the device. The inner policy answers as if no other device existed.
+// Nested consists of an outer policy and one inner policy for each device. The outer policy sees the whole State. It
+// should answer only with Assign, Drop, LoadNetwork, Unload, MakePlan, Advise, SetTheta and Wait. An inner policy sees
+// a State with only its device (Devices[0]), and a queue with only the requests that were assigned to this device.
 type Nested struct {
 	Outer Policy
 	Inner []Policy // by device

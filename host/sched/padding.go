@@ -51,8 +51,7 @@ func (v *Version) Waves(n int) int {
 	return max(1, min((v.Blocks+n-1)/n, v.Occupancy))
 }
 
-// Reserve returns the number of units, of n, that a real-time kernel uses. This is the smallest number for which no
-// unit has more blocks than with all n units.
+// Reserve returns the number of units that a real-time kernel uses: the fewest for Waves(n) blocks on each unit.
 func (v *Version) Reserve(n int) int {
 	return min(n, v.Units(v.Waves(n)))
 }

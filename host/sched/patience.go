@@ -56,8 +56,7 @@ func (q *plan) takes(waiting int) Time {
 	return Time(q.rest[q.cell(0, min(q.b, max(1, 2*waiting/5)))])
 }
 
-// hold updates the number of requests that began beyond the tail, and the time for which late requests stand back from
-// now on.
+// hold updates the number of requests that began beyond the tail, and the time for which late requests stand back.
 func (q *plan) hold(seen *Traffic) {
 	q.tail = seen.Tail
 	q.over += float64(seen.Beyond-q.beyond) - mul(tailKept, float64(seen.InOrder-q.inOrder))
@@ -104,9 +103,8 @@ func (p *Plus) next(now Time, s *State) *Request {
 	return first
 }
 
-// skip returns the last place, from i on, up to which all deadlines are before the given time. end is the end of the
-// level of i. Requests near the head and requests of a queue that is not ordered are examined one by one, so for these
-// skip returns i.
+// skip returns the last place, from i on, up to which all deadlines are before the given time. end is the end of i's
+// level. Near the head, and in a queue that is not ordered, requests are examined one by one, so skip returns i.
 func (q *Queue) skip(i, end int, before Time) int {
 	if i+1 < nearHead || !q.Ordered() {
 		return i

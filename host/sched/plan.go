@@ -209,9 +209,8 @@ func (q *plan) begin() {
 	}
 }
 
-// arrivals models the number of arrivals while a batch of size k runs. It is zero with probability p0, otherwise one of
-// two numbers, lo and hi. Under the condition that requests arrive, these two have the mean and the variance of the
-// Poisson number.
+// arrivals models the number of arrivals while a batch of size k runs. It is zero with probability p0, otherwise lo or
+// hi. If requests arrive, lo and hi have the mean and the variance of the Poisson number.
 func (q *plan) arrivals() {
 	for k := 1; k <= q.b; k++ {
 		a := mul(q.lambda, q.rest[q.cell(0, k)])

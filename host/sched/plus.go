@@ -260,8 +260,7 @@ func misses(slack Time, time float64) float64 {
 	return (mul(lateFrom, time) - x) / mul(lateFrom-lateUpTo, time)
 }
 
-// missed returns the expected number of requests of a launch that miss their deadline, if the launch takes the given
-// time.
+// missed returns the expected number of requests of a launch that miss their deadline if it takes the given time.
 func missed(l *LaunchView, now Time, time float64) float64 {
 	n := 0.0
 	for j := range l.Requests {

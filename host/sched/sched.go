@@ -3,9 +3,8 @@
 // actions, in virtual or in real time.
 //
 // The engine reports every event to a policy once, after it has updated State. Most policies store nothing and decide
-// from State alone. A policy that learns does so at events: if its states, including the learned values, are equal, its
-// answers are equal. State lists the waiting and running requests, so cancels, faults and retries need no extra code in
-// a policy.
+// from State alone. A policy that learns does so at events: equal states, including learned values, give equal answers.
+// State lists the waiting and running requests, so cancels, faults and retries need no extra code in a policy.
 package sched
 
 import (
@@ -264,8 +263,7 @@ func (d *DeviceView) Table(network string) *Table {
 	return nil
 }
 
-// Member returns the network with this name on this device. If this is the name of a family, Member returns the first
-// member on the device.
+// Member returns the network with this name on this device, or the first member of the family with this name.
 func (d *DeviceView) Member(network string) *Hosted {
 	for i := range d.Hosted {
 		if d.Hosted[i].Network == network {

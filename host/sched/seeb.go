@@ -3,11 +3,10 @@
 // proportion to its images (algorithm 1). Algorithm 2 selects the batch size and threshold with the least cost among
 // those that meet the group's earliest deadline.
 //
-// Some details are not clear in the listings. The policy seeb-literal follows them literally. There, the cost does not
-// depend on the number of batches in a group, so batches of one image have the least cost. The assigned units are one
-// range, which starts at the first free unit. A group without units runs on all units. The policy seeb differs in three
-// points: L is the time until the whole group has ended, a group may use any free units, and a group without units
-// waits.
+// The listings do not define all details. The policy seeb-literal follows them literally: the cost does not depend on
+// the number of batches in a group, so batches of one image have the least cost. The assigned units are one range,
+// which starts at the first free unit. A group without units runs on all units. The policy seeb differs: L is the time
+// until the whole group has ended, a group may use any free units, and a group without units waits.
 
 package sched
 
@@ -59,8 +58,7 @@ type SEEB struct {
 	Slack   Time // tau
 	Models  map[string]LatencyModel
 
-	// For the ablation (table 5). FixedBatch replaces the choice of the batch size unless it is 0. FixedTheta and
-	// NoUnits switch off the choice of the threshold and of the units.
+	// For the ablation (table 5). If not 0, FixedBatch is the batch size, and FixedTheta is the threshold.
 	FixedBatch int
 	FixedTheta float32
 	NoUnits    bool // no choice of units: every group runs on all units
@@ -78,8 +76,7 @@ type SEEB struct {
 	constant map[float32][]float32 // by threshold: an array that has this threshold at every exit
 }
 
-// group is a set of images of one application that has been assigned units. The group ends when all its images have
-// ended.
+// group is a set of images of one application with assigned units. It ends when all its images have ended.
 type group struct {
 	number  int
 	device  int

@@ -25,8 +25,7 @@ const (
 	CapPeriod = Time(100_000_000)
 )
 
-// Cap returns C_low. since is the time since a request of high priority was last late. An initial value low above
-// CapHigh means no cap.
+// Cap returns C_low for the time since high priority was last late. An initial value above CapHigh means no cap.
 func Cap(since Time, low float64) float64 {
 	return min(max(CapHigh, low), low+CapStep*float64(since/CapPeriod))
 }
@@ -45,8 +44,7 @@ type Finished struct {
 	Predicted, Actual float64
 	Alone             Time // time of the batch's kernels if they run alone
 	// Expected is the time from the oldest request's arrival to the batch's end, as expected at the launch. Explained
-	// is the same time, computed afterwards from the actual resource use beside the batch. Latency is the measured
-	// time.
+	// is the same time, computed from the actual resource use beside the batch. Latency is the measured time.
 	Expected, Explained, Latency Time
 }
 

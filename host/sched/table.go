@@ -33,9 +33,8 @@ type Table struct {
 	Use       [][]Throughput
 }
 
-// NewTable builds a table from the p50 of a network's entries. Every cell with first <= last and a batch from 1 to the
-// largest batch must occur exactly once and be positive. The time of a longer span or a larger batch may be shorter,
-// since measured times need not increase.
+// NewTable builds a table from the p50 of a network's entries. Every cell with first <= last and a batch up to the
+// largest must occur exactly once and be positive. Measured times need not increase with the span or the batch.
 func NewTable(entries []bundle.LatencyEntry, network string) (*Table, error) {
 	t := &Table{}
 	for _, e := range entries {

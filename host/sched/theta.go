@@ -22,8 +22,7 @@ type easing struct {
 	bank        float64 // remaining budget of accuracy, summed over requests
 }
 
-// settle adds the budget of new results to a network's bank. It subtracts the losses of the exits that requests have
-// passed.
+// settle adds the budget of new results to a network's bank, and subtracts the losses of the exits passed.
 func (p *Plus) settle(e *easing, t *Traffic) {
 	e.bank = min(e.bank+mul(p.Loss, float64(t.Ended-e.ended)), mul(p.Loss, bankRequests))
 	e.ended = t.Ended

@@ -1,5 +1,4 @@
-// This file has the statistics of a network's requests. Policies that learn read the statistics here, so the policies
-// are pure functions of the state.
+// Statistics of a network's requests. Policies that learn read them from State, so they are pure functions of State.
 
 package sched
 
@@ -14,10 +13,9 @@ type Traffic struct {
 	Passed  []int64 // by exit: number of requests that reached the exit
 	Left    []int64 // by exit: number of requests that left there
 	Ended   int64   // number of results
-	// Tail is the recent 99th percentile, in ns, of the time that requests would wait in the order of arrival. In this
-	// order, requests begin at the same times as in reality, but the oldest request begins first. InOrder is the number
-	// of requests that would have waited longer than the Tail of that moment in this order. Beyond is the number of
-	// requests that actually waited longer.
+	// Tail is the recent 99th percentile, in ns, of the waiting time before requests begin, if they begin at the same
+	// times but in the order of arrival. InOrder is the number of requests that would have waited longer than the
+	// current Tail in this order. Beyond is the number of requests that actually waited longer.
 	Tail            float64
 	InOrder, Beyond int64
 	// Thetas are upper limits, by exit, for the thresholds of segments that begin now (SetTheta). nil means the
@@ -31,8 +29,7 @@ type Traffic struct {
 
 // At a waiting time above Tail, Tail rises by about tailStep. Otherwise Tail falls by a 99th of that step. On average,
 // 1 % of the waiting times are then above Tail. At a jam longer than any before, Tail rises within some dozen requests,
-// and loses half of this rise after 7,000 requests. A waiting time above Tail sets Tail to at least an eighth of the
-// waiting time, which also gives the start value.
+// and loses half of this rise after 7,000. Each rise is to at least w/8, which also gives the start value.
 const (
 	tailStep  = 0.01
 	tailShare = 0.01
@@ -74,8 +71,7 @@ func (t *Traffic) Gone(arrived Time) {
 	}
 }
 
-// pop removes the first arrival time. It moves the others to the front when at least as many times have been removed as
-// are left.
+// pop removes the first time. It moves the others to the front when at least as many times have been removed.
 func (t *Traffic) pop() {
 	if t.head++; 2*t.head >= len(t.came) {
 		n := copy(t.came, t.came[t.head:])

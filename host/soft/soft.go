@@ -28,8 +28,7 @@ var (
 	ErrTable    = errors.New("the latency table is not complete")
 )
 
-// Executor computes a bundle in the slot of one sample. It is a *golden.Program, or a test has its own. It is safe for
-// concurrent use.
+// Executor computes a bundle in the slot of one sample. golden.Program implements it. It is safe for concurrent use.
 type Executor interface {
 	NewSlot() []byte
 	SetInput(slot []byte, image []int16) error
@@ -150,8 +149,7 @@ func (d *Dev) Load(_ context.Context, a device.Artefact) error {
 	return nil
 }
 
-// law computes the counts of one start of the NPU for a batch, by the cycle law: MACs, cycles and bytes of layers
-// first..last.
+// law computes by the cycle law what one start of the NPU counts: MACs, cycles and bytes of layers first..last.
 func law(b *bundle.Bundle, first, last, batch int) device.Stats {
 	s := device.Stats{Starts: 1}
 	for l := first; l <= last; l++ {
@@ -374,8 +372,7 @@ func (d *Dev) Unload(_ context.Context, network string) error {
 	return nil
 }
 
-// Slot returns the memory of a request's slot, for comparisons. It returns nil if there is no slot, or if a memo is
-// used.
+// Slot returns the memory of a request's slot, for comparisons. It is nil without a slot, or if a memo is used.
 func (d *Dev) Slot(id device.RequestID) []byte {
 	d.mu.Lock()
 	defer d.mu.Unlock()

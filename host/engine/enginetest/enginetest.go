@@ -179,8 +179,7 @@ func (f *Faulty) Reset(ctx context.Context) error {
 	return f.Blocking.Reset(ctx)
 }
 
-// Linear returns a latency table in which every segment takes fixed + batch * each ns. A span of segments takes the sum
-// of its segments.
+// Linear returns a latency table: a segment takes fixed + batch * each ns, and a span takes the sum of its segments.
 func Linear(segments, batch int, fixed, each int64) []bundle.LatencyEntry {
 	var out []bundle.LatencyEntry
 	for first := range segments {

@@ -55,11 +55,11 @@ const (
 )
 
 // manySLOs is the minimum duration of the arrivals, as a multiple of the SLO. In a shorter run, all requests may be on
-// time at any rate, since the queue is not yet full.
+// time at any rate, since the queue is still short.
 const manySLOs = 10
 
-// Service simulates with the engine and the soft device in virtual time. The device serves stand-in networks with the
-// same segments, exits drawn from the exit rates, and the design's latency tables. It computes no layers.
+// Service simulates a design with the engine and the soft device in virtual time. The device serves stand-in networks
+// with the same segments, exits drawn from the exit rates, and the design's latency tables. It computes no layers.
 type Service struct {
 	flags     *Flags
 	objective search.Objective
@@ -143,7 +143,7 @@ func (f *Flags) check(objective search.Objective) error {
 	return nil
 }
 
-// checkRates returns an error if exit rates are not between 0 and 1, or do not add up to 1 in each network.
+// checkRates returns an error if an exit rate is not between 0 and 1, or if the sum in a network is not 1.
 func checkRates(w *search.Workload, rates []float64) error {
 	if len(rates) != w.Segments {
 		return fmt.Errorf("%w: --exit-rate has %d numbers, the network %d exits", ErrFlags, len(rates), w.Segments)
@@ -291,7 +291,7 @@ func perSample(ns search.Cycles, segment int) float64 {
 	return least
 }
 
-// mayHold reports whether the share of requests that miss their deadlines at a rate may be small enough.
+// mayHold reports whether the share of requests that miss their deadlines at a rate can be at most MaxViolations.
 func (s *Service) mayHold(rate float64, ns search.Cycles) bool {
 	type kind struct {
 		work  float64 // device time in ns

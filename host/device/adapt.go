@@ -9,10 +9,10 @@ import (
 )
 
 // Adapter is a Device that uses a Blocking. In virtual time Begin makes the call. The end of the call is an event after
-// the time in the work (Fixed) or in the driver's report. In real time each call runs on its own goroutine. Only
-// copies, unloads and releases run in order on one goroutine.
+// the time in the work (Fixed) or in the driver's report. In real time each call has its own goroutine, but one
+// goroutine runs copies, unloads and releases in order.
 //
-// It stops only at exits. A launch is one segment, so Abort has no effect unless kill cancels the call's context. A
+// A launch stops only at exits. It is one segment, so Abort has an effect only with kill, which cancels the context. A
 // reset covers the whole driver and does not run beside a launch. So a failure that loses a partition loses the whole
 // device.
 type Adapter struct {
@@ -194,7 +194,7 @@ func (a *Adapter) do(ctx context.Context, w *Work) (err error) {
 		if u, ok := a.b.(Unloader); ok {
 			return u.Unload(ctx, w.Network)
 		}
-		return nil // the network stays loaded, but is not used any more
+		return nil // the network remains loaded, but is not used any more
 	}
 	return fmt.Errorf("%w: %s cannot %s", ErrRequest, a.info.Name, w.Kind)
 }

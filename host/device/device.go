@@ -24,7 +24,7 @@ type Granularity int
 // Points at which a device can stop.
 const (
 	PreemptNever  Granularity = iota
-	PreemptExit               // between segments only (NPU): running work cannot be aborted
+	PreemptExit               // only between segments (NPU): running work cannot be aborted
 	PreemptKernel             // between the kernels of a segment (GPU)
 	PreemptBlock              // between the thread blocks of a kernel
 )
@@ -39,7 +39,7 @@ type Info struct {
 	// Units is the number of units (TPCs, CUs) to which launches can be confined; 0: launches always use the whole
 	// device. A set of units must consist of whole groups of UnitAlign neighbours (0: 1 unit).
 	Units, UnitAlign int
-	// the units of a launch must be adjacent
+	// Neighbours: the units of a launch must be adjacent.
 	Neighbours bool
 	Priorities int // number of priority levels; the highest number goes first; 0: no levels
 	Preempt    Granularity
@@ -56,10 +56,10 @@ type Info struct {
 // lock that is held during a wait. A device is Virtual, Real or both, but is used in only one of these ways.
 type Device interface {
 	Info() Info
-	// Begin begins work. After an error no work has begun, and no event follows; a Failure says what is lost. If done
-	// is true, the work took no time and has ended without an event. Only a Copy, Load or Unload may do this. Otherwise
-	// events follow, and the last event has Over set. The device may read the work until this event. In virtual time a
-	// simulator may compute inside Begin. It stops when ctx, the run's context, ends.
+	// Begin begins work. After an error no work has begun, and no event follows; a Failure contains the loss. If done
+	// is true, a Copy, Load or Unload took no time and has ended without an event. Otherwise events follow, and the
+	// last event has Over set. The device may read the work until this event. In virtual time a simulator may compute
+	// inside Begin. The simulator stops when ctx, the run's context, ends.
 	Begin(ctx context.Context, now Time, w *Work) (done bool, err error)
 	// Abort stops the running work of a launch at the next point where the device can stop. With kill the work stops at
 	// once, and the results since the last such point are lost. The work ends with Aborted, or normally if it ended
@@ -74,8 +74,9 @@ type Device interface {
 type Virtual interface {
 	Device
 	// Next returns the time of the next event, if the engine begins and aborts no work before. After each Begin and
-	// Abort the result may change. The time may be too early, if the device changes without an event. Then Take returns
-	// nil, and Next returns a later time. false: there will be no event. If work is in progress, the device hangs.
+	// Abort the result may change. If the device changes without an event, this time may be too early. Then Take
+	// returns nil, and Next returns a later time. false: no further event. If work is then in progress, the device
+	// hangs.
 	Next() (Time, bool)
 	// Take returns the next event that is due at the time now, in order of time, or nil. The event and the data that it
 	// points to are valid until the next call of any method.
@@ -86,8 +87,8 @@ type Virtual interface {
 type Real interface {
 	Device
 	// Attach is called once, before any work. Until ctx ends, the device posts its events from its own goroutines, or
-	// from Post (Poster). When ctx ends, the device abandons its work. It closes the channel when its goroutines have
-	// ended. post never blocks. The data that an event points to belongs to the engine.
+	// from Post (Poster). When ctx ends, the device abandons its work. It closes the returned channel when its
+	// goroutines have ended. post never blocks. The data that an event points to belongs to the engine.
 	Attach(ctx context.Context, post func(Event)) <-chan struct{}
 }
 

@@ -18,7 +18,7 @@ type EventKind uint8
 const (
 	Passed  EventKind = iota // the launch has passed the exit of Segment, with a Report
 	Done                     // the copy, load, unload or reset has ended
-	Aborted                  // the launch was stopped, and continues at Resume
+	Aborted                  // the launch was stopped; Resume is the point at which it continues
 	Failed                   // the work failed with Err
 )
 
@@ -39,7 +39,7 @@ type Event struct {
 	Report  *Report     // Passed: results and counts since the previous event, for the requests of the batch
 	Resume  ResumePoint // Aborted
 	Took    Time        // duration in ns, as measured by the device; 0: unknown
-	Err     error       // Failed: a Failure contains what is lost; after any other error the device is lost
+	Err     error       // Failed: a Failure contains the loss; after any other error the device is lost
 }
 
 // ResumePoint is the point at which an aborted launch resumes. The device computes the rest of the launch again from

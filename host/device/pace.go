@@ -184,7 +184,7 @@ func (p *Paced) Close() error { return p.v.Close() }
 
 // catchUp posts all events up to now. It returns the latest time that was passed to the device.
 func (p *Paced) catchUp(now Time) Time {
-	if at := time.Now().Add(-time.Duration(now)); p.start.IsZero() || at.Before(p.start) { // the caller may have read its clock earlier
+	if at := time.Now().Add(-time.Duration(now)); p.start.IsZero() || at.Before(p.start) { // the caller may have read the clock earlier
 		p.start = at
 	}
 	p.drain(now)

@@ -11,7 +11,7 @@ import (
 // MaxUnits is the maximum number of units of a device. It covers the 304 CUs of an MI300X.
 const MaxUnits = 320
 
-// Units is a comparable set of units. The zero value is the empty set. It allows a launch to use the whole device.
+// Units is a comparable set of units. The zero value is the empty set. For a launch it means all units of the device.
 type Units [MaxUnits / 64]uint64
 
 // UnitRange returns the set of the units first..first+n-1.

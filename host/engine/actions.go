@@ -89,7 +89,7 @@ func (c *core) advise(a *sched.Action) error {
 	return nil
 }
 
-// place returns an error if the device has no free place, or if confines rejects the units.
+// place returns an error if the device has no free place, or if confines returns an error for the units.
 func (c *core) place(i int, on *device.Units, exclusive bool) error {
 	if i < 0 || i >= len(c.devs) {
 		return fmt.Errorf("%w: there is no device %d", ErrPolicy, i)
@@ -106,7 +106,7 @@ func (c *core) place(i int, on *device.Units, exclusive bool) error {
 	return c.confines(i, on, exclusive)
 }
 
-// confines returns an error if the device lacks units, if they have failed, or if other launches exclude their use.
+// confines returns an error if units do not exist or have failed, or if a launch may not share them with another.
 func (c *core) confines(i int, on *device.Units, exclusive bool) error {
 	d, u := &c.devs[i], *on
 	if !d.info.Legal(u) {
@@ -185,7 +185,7 @@ func (c *core) launch(a *sched.Action) error {
 	return nil
 }
 
-// source returns the queue of a launch's requests: the queue of the device or the common queue.
+// source returns the queue that has the requests of a launch: the device's own queue or the common queue.
 func (c *core) source(a *sched.Action) *sched.Queue {
 	if a.Assigned {
 		return &c.st.Devices[a.Device].Queue
@@ -307,7 +307,7 @@ func (l *launch) stops(kill bool) bool {
 // refused reports whether the device rejected a launch's work.
 func (l *launch) refused() bool { return l.Phase == sched.Running && !l.busy && l.Copying == 0 }
 
-// preempt halts a launch at the exit that it has reached. It stops a running launch if the device supports this.
+// preempt halts a launch at the exit that it has reached. It stops a running launch if the device allows this.
 func (c *core) preempt(a *sched.Action) error {
 	l := c.find(a.Launch)
 	if l == nil {
@@ -324,7 +324,7 @@ func (c *core) preempt(a *sched.Action) error {
 		l.Phase = sched.Stopping
 		d.abort(c.now, l.work.ID, kill)
 	case inside && l.Copying > 0:
-		l.Phase = sched.Stopping // it halts once its inputs have been copied
+		l.Phase = sched.Stopping // the launch halts after its inputs have been copied
 	case l.refused():
 		return nil // the event that follows reports the rejected work
 	default:
@@ -520,7 +520,7 @@ func (c *core) leaveJob(i int, hung bool) {
 	c.rewatch(was.dev)
 }
 
-// host begins to load or unload a network. A change (of) or, if of is nil, the policy has requested this.
+// host begins to load or unload a network. of is the change that requested this; nil: the policy.
 func (c *core) host(a *sched.Action, of *change) error {
 	if a.Device < 0 || a.Device >= len(c.devs) {
 		return fmt.Errorf("%w: there is no device %d", ErrPolicy, a.Device)

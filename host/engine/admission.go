@@ -1,6 +1,6 @@
-// Admission by the latency tables. A request that can no longer meet its deadline is rejected on arrival, dropped from
-// the queue, or stopped at its next exit. So device time is spent on requests that can meet their deadline. Requests
-// without a deadline are not affected.
+// This file implements admission by the latency tables. A request that can no longer meet its deadline is rejected on
+// arrival, dropped from the queue, or stopped at its next exit. So device time is spent on requests that can meet their
+// deadline. Requests without a deadline are not affected.
 
 package engine
 
@@ -22,11 +22,11 @@ type admission struct {
 	on       bool
 	st       *sched.State
 	preempts bool // the policy preempts launches for requests of higher levels
-	// look is the earliest time at which a waiting request can be too late. The queue is not searched before that time.
+	// look is the earliest time at which a waiting request can become too late. The queue is not searched earlier.
 	look Time
 	// batch is the largest batch that the policy has launched.
 	batch int
-	// pace is the recent ratio of measured segment times to the table's, at least 1.
+	// pace is the recent ratio of measured segment times to times in the table, at least 1.
 	pace float64
 	// copy is how long devices recently waited for a sample's input, in ns; 0 if copies run beside launches.
 	copy  float64
@@ -35,8 +35,8 @@ type admission struct {
 
 // service returns the expected time of a batch of at most b samples, from its launch to its last result, on the fastest
 // device. The time follows from the tables, recent copy times, and the exits taken so far. If the batch takes longer
-// than limit, a smaller batch is tried. batch is the batch size that was found. devices is the number of devices that
-// can serve the network now. If no device can, takes is never.
+// than limit, a smaller batch is tried. batch is the size that was used. devices is the number of devices that can
+// serve the network now. If no device can, takes is never.
 func (a *admission) service(network string, b int, limit Time) (takes Time, batch, devices int) {
 	takes = never
 	seen := trafficOf(a.st, network)
@@ -78,10 +78,10 @@ func (a *admission) last(network string, samples, queued, batch int) (takes, mos
 	return takes + Time(before)*full, most + Time(before)*full
 }
 
-// room returns the additional time that a task of several samples needs beyond the tables' times. first requests go
-// before the task. Reasons for this time: samples of other tasks fill up its batches, exits make its batches smaller,
-// and a single late sample wastes the work on all samples. On arrival the time is multiplied by 1.5, so that few
-// accepted tasks are dropped before they begin.
+// room returns the additional time that a task of several samples needs beyond the tables' times. It has three reasons:
+// samples of other tasks fill up its batches, exits make its batches smaller, and a single late sample wastes the work
+// on all samples. first is the number of requests before the task. Admission uses 1.5 times this value, so that few
+// accepted tasks are dropped later.
 func (a *admission) room(network string, samples, first int) Time {
 	idle := func(v sched.DeviceView) bool { return !v.Down && len(v.Launches) == 0 && v.Member(network) != nil }
 	if samples == 1 || first == 0 && slices.ContainsFunc(a.st.Devices, idle) {
@@ -314,7 +314,7 @@ func (c *core) giveUpIn(q *sched.Queue) {
 		}
 		if asked := (question{r.Network, n, q.Len()}); asked != known {
 			known = asked
-			takes, most = a.last(r.Network, n, q.Len(), max(n, a.batch)) // batches larger than all so far are possible
+			takes, most = a.last(r.Network, n, q.Len(), max(n, a.batch)) // larger batches than so far are possible
 			takes, most = a.paced(takes), a.paced(most)
 		}
 		room := Time(0)

@@ -175,7 +175,7 @@ func (c *core) progress(l *launch, ev *device.Event) error {
 	return c.ask()
 }
 
-// passed handles a launch at the exit of segment s, and returns how many requests stay in it.
+// passed handles a launch at the exit of segment s, and returns the number of requests that stay in the launch.
 func (c *core) passed(l *launch, ev *device.Event, s int) (kept int) {
 	for i, r := range l.reqs {
 		res := &ev.Report.Results[i]
@@ -206,7 +206,7 @@ func (c *core) passed(l *launch, ev *device.Event, s int) (kept int) {
 	return kept
 }
 
-// fate is how a segment ends.
+// fate is the way in which a segment ends.
 type fate uint8
 
 const (
@@ -228,7 +228,7 @@ func (c *core) trace(l *launch, s int, how fate) {
 	c.span(Span{Device: l.Device, Launch: l.ID, Network: l.Network, Segment: s, Start: l.began, End: c.now, Failed: how == inFailure, Aborted: how == inAbort}, l.reqs)
 }
 
-// stopped records that a launch's work ended before its exit.
+// stopped records that the work of a launch ended before the next exit.
 func (c *core) stopped(l *launch, ev *device.Event, s int) error {
 	err := ev.Err
 	switch {

@@ -1,5 +1,5 @@
 // This file has the state of a run: waiting requests, launches, devices, and the part that the policy sees. Run and
-// Server share it. They differ in the source of events and in the meaning of time.
+// Server share this state. They differ in the source of events and in the meaning of time.
 
 package engine
 
@@ -61,8 +61,8 @@ type launch struct {
 	work   device.Work // memory of its slices is reused
 	busy   bool        // the launch has work in progress
 	holds  bool        // the launch uses a place of its device
-	doomed error       // why its device or partition failed; nil: no failure. The requests start again later
-	limit  Time        // time at which the watchdog checks the launch
+	doomed error       // error of its device or partition; nil: no failure. The requests start again later
+	limit  Time        // time of the watchdog's next check of the launch
 	second bool        // in real time: the watchdog has already checked the launch once at this limit
 	seenAt uint64      // progress of the launch at the last check
 	killed bool
@@ -177,7 +177,7 @@ type spoiled struct {
 // launches has all launches that have requests or work in progress.
 type launches struct {
 	live   []*launch // visible to the policy; a short list
-	doom   []*launch // no longer shown to the policy, but with work in progress
+	doom   []*launch // no longer visible to the policy, but with work in progress
 	next   device.LaunchID
 	left   bool    // a launch may have no requests left
 	atExit *launch // the launch that has just reached an exit with requests left
@@ -194,7 +194,7 @@ type health struct {
 	gone      atomic.Bool // every device has been given up
 }
 
-// asking has the data for asking the policy.
+// asking has the data for a call of the policy.
 type asking struct {
 	ev       sched.Event // the event that the policy receives
 	buf      []sched.Action

@@ -1,8 +1,8 @@
 // Package engine carries out a policy's decisions. It queues requests, begins launches, copies and loads on devices,
 // handles their events, and records everything. Its state changes only at events of devices, clients and timers. The
-// code is the same for virtual and real time. Run is a discrete-event simulation in virtual time. It handles events in
-// the order of (time, sequence), so equal configurations give byte-identical results on any machine. Server accepts
-// tasks from any goroutine in real time. Serve is a Server with a load source.
+// code is the same for virtual and real time. Run is a discrete-event simulation in virtual time. Run handles events in
+// the order of (time, sequence), so equal configurations give byte-identical results on any machine. Server runs in
+// real time and accepts tasks from any goroutine. Serve runs a Server with a load source.
 package engine
 
 import (
@@ -20,7 +20,7 @@ import (
 // Time is ns since the run began.
 type Time = sched.Time
 
-// Clock determines the durations of segments in virtual time.
+// Clock selects the source of the durations of segments in virtual time.
 type Clock int
 
 const (
@@ -54,7 +54,7 @@ var (
 	ErrAdmitted = errors.New("not admitted")
 	ErrLate     = fmt.Errorf("%w: the deadline cannot be met", ErrAdmitted)
 	ErrClosed   = errors.New("no more tasks are taken")
-	// ErrInside is returned by a call that would block the server's goroutine, on which the call is made.
+	// ErrInside is returned by a call that waits for the server but runs on the server's own goroutine.
 	ErrInside = errors.New("the server waits for the caller of this: call it from another goroutine, or return tasks from Source.Ended")
 )
 
@@ -103,8 +103,8 @@ type Config struct {
 	Networks []Network
 	Policy   sched.Policy
 	Source   Source // nil only for a Server
-	// Inputs returns a request's input. It is called when the input is copied. In real time this is on a goroutine of
-	// the device, so the function may be slow. It may return the same tensors for several requests.
+	// Inputs returns a request's input. It is called when the input is copied. In real time the call runs on a
+	// goroutine of the device, so the function may be slow. It may return the same tensors for several requests.
 	Inputs func(r *sched.Request) ([]device.Tensor, error)
 
 	Clock Clock // for Run; Serve uses real durations
@@ -114,17 +114,17 @@ type Config struct {
 	Admission func(now Time, s *sched.State, t *sched.Task) bool
 
 	// ByTable enables admission by the latency tables. Tasks that cannot meet their deadline are rejected (ErrLate).
-	// Requests that can no longer meet it are dropped from the queue or at their next exit.
+	// Later, such requests are dropped from the queue or at their next exit.
 	ByTable bool
 
 	// Now, if set, is a Server's clock instead of this machine's clock. It returns a time in ns that never decreases,
 	// for example from an NPU's cycle counter. Any goroutine may call it. Devices that use this machine's clock are
-	// rejected. Virtual devices are such devices, since NewServer wraps them with device.Pace.
+	// rejected, also virtual devices, since NewServer wraps these with device.Pace.
 	Now func() Time
 
 	Watchdog Watchdog
 	// ResetCost is the virtual time of a reset in ns; 0: 1 ms. After Resets failed resets in succession the device is
-	// given up; 0: 6. The interval between them doubles each time.
+	// given up; 0: 6. The interval between resets doubles each time.
 	ResetCost Time
 	Resets    int
 	// Grace is how long Serve waits at its end for devices that do not stop; 0: 5 s.

@@ -70,7 +70,7 @@ func (c *core) endLaunch(l *launch, v *sched.DeviceView, ready Time, cause error
 	}
 }
 
-// lose takes units of a device out of service until a reset. An empty set means the whole device.
+// lose marks units of a device as unusable until a reset. An empty set means the whole device.
 func (c *core) lose(d int, units device.Units, first *launch, cause error) {
 	v := &c.st.Devices[d]
 	if units.Empty() {
@@ -100,7 +100,7 @@ func (c *core) lose(d int, units device.Units, first *launch, cause error) {
 		}
 	}
 	dev := &c.devs[d]
-	dev.outages = slices.DeleteFunc(dev.outages, func(o *outage) bool { return units.Empty() && !o.resetting }) // a failure of the whole device replaces failures of its parts
+	dev.outages = slices.DeleteFunc(dev.outages, func(o *outage) bool { return units.Empty() && !o.resetting }) // replaces failures of parts
 	dev.outages = append(dev.outages, &outage{units: units})
 	v.Lost = v.Lost.Union(units)
 	c.recover(d)
@@ -116,7 +116,7 @@ func (c *core) landLaunch(l *launch) error {
 	return c.tell(sched.Event{Kind: sched.Fault, Device: d, Launch: l.ID})
 }
 
-// recover begins the resets of those parts of a device on which nothing runs any more.
+// recover begins a reset of each failed part of a device if no launch runs on this part any more.
 func (c *core) recover(d int) {
 	dev := &c.devs[d]
 	if c.shut { // the run ends, so the device is not used any more
@@ -206,10 +206,10 @@ func (c *health) nextWatch() Time {
 }
 
 // watch handles work that has reached its time limit. First, in real time, it makes the device post pending events,
-// since they may include the end of the work. It also extends the limit once, by the time without a check (away), since
-// this machine may have been suspended. Second, if a launch may share units and has made progress since the last check,
-// its time limit starts again. Third, a launch is stopped if the device supports this. Work that still runs at its
-// limit after these steps hangs, and its device is lost.
+// because one of them may be the end of the work. It also extends the limit once, by the time since the last check
+// (away), because this machine may have been suspended. Second, if a launch may share units and has made progress since
+// the last check, its time limit starts again. Third, a launch is stopped if the device supports this. Work that still
+// runs at its limit after these steps hangs, and its device is lost.
 func (c *core) watch(away Time) error {
 	for _, l := range slices.Concat(c.live, c.doom) {
 		if l.busy && l.limit <= c.now && c.overdue(l, away) {
@@ -287,8 +287,8 @@ func (c *core) killed(l *launch, err error) error {
 	return fmt.Errorf("%w: %w", c.late(l), err)
 }
 
-// ill reports whether the error of a copy means that its device has failed. An error of the function that makes the
-// input does not mean a failure of the device.
+// ill reports whether the error of a copy means that its device has failed. An error of the input function is not a
+// failure of the device.
 func (c *core) ill(err error) bool {
 	if _, bad := errors.AsType[*inputError](err); bad || c.shut || c.cut(err) {
 		return false

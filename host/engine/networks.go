@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// change is the addition or removal of a network. Its fields belong to the server's goroutine, except for done, which
+// change is the addition or removal of a network. Only the server's goroutine uses its fields, except for done, which
 // receives one value.
 type change struct {
 	net    *Network
@@ -21,7 +21,7 @@ type change struct {
 	leaves bool
 	users  int   // number of requests for the network that have not ended; the change begins when there are none
 	begun  bool  // the loads or unloads of the change have begun
-	todo   []int // devices on which the load or unload has not begun
+	todo   []int // devices on which a load or unload has not begun
 	left   int   // loads or unloads in progress
 	errs   []error
 	done   chan error
@@ -114,7 +114,7 @@ func (s *Server) change(ctx context.Context, h *change) error {
 	}
 }
 
-// leaves reports whether a network is being removed, or added and not ready yet.
+// leaves reports whether a network is being removed, or is being added and is not yet ready.
 func (c *core) leaves(network string) bool {
 	return slices.ContainsFunc(c.changes, func(h *change) bool { return h.name == network })
 }
@@ -292,7 +292,7 @@ func (c *core) uses(h *change) bool {
 	return h.users > 0 || slices.ContainsFunc(slices.Concat(c.live, c.doom), func(l *launch) bool { return l.Network == h.name })
 }
 
-// dropRequest forgets a request. A removal of its network no longer waits for it.
+// dropRequest removes a request from the index. A removal of its network no longer waits for the request.
 func (c *core) dropRequest(r *request) {
 	if !c.reqs.drop(uint64(r.ID)) {
 		return

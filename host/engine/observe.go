@@ -57,7 +57,7 @@ func (p *progress) Ended(*Record, *device.ExitResult) {
 	p.tell(p.ended)
 }
 
-// Tell returns an Observer that calls f after every ending, with the number of endings so far. It returns nil if f is nil.
+// Tell returns an Observer that calls f after every ending with the number of endings so far; nil if f is nil.
 func Tell(f func(ended int)) Observer {
 	if f == nil {
 		return nil

@@ -1,4 +1,4 @@
-// This file reuses memory, so that a long run allocates only the memory of its busiest moment.
+// This file reuses memory. So a long run allocates only the memory for its peak load.
 
 package engine
 
@@ -70,7 +70,7 @@ func (x *index[T]) drop(key uint64) bool {
 	return true
 }
 
-// pool returns values that were given back, or new ones.
+// pool returns values that were returned to it, or new values.
 type pool[T any] struct{ free []*T }
 
 func (p *pool[T]) take() *T {

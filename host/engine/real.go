@@ -35,7 +35,7 @@ const (
 	drainNow
 )
 
-// asked is a client's request: to serve a task, or to cancel one by its id or ticket.
+// asked is a client's request to serve a task, or to cancel a task by its id or ticket.
 type asked struct {
 	task   sched.Task
 	ticket *Ticket
@@ -194,8 +194,8 @@ func (s *Server) ask(ctx context.Context, q *asked, gone <-chan struct{}) error 
 	return nil
 }
 
-// cancelTicket requests the server to end a ticket's task. It never waits. Each ticket asks only once, so the number of
-// tasks limits the number of these requests.
+// cancelTicket requests the server to end a ticket's task. It never waits. Each ticket does this only once, so the
+// number of tasks limits the number of these requests.
 func (s *Server) cancelTicket(t *Ticket) {
 	s.mu.Lock()
 	if !s.over {
@@ -237,16 +237,15 @@ func (s *Server) Now() Time {
 	return time.Since(s.start).Nanoseconds()
 }
 
-// inside reports whether the server is waiting for the caller. This is so if the server has read nothing since turn,
-// and Run is on the caller's stack. A callback of another server is rejected too if this server has read nothing in the
-// meantime.
+// inside reports whether the server is waiting for the caller: the server has read no message since turn, and Run is on
+// the caller's stack. A callback of another server is rejected too if this server has read no message meanwhile.
 func (s *Server) inside(turn uint64) bool {
 	if !s.busy.Load() || s.turns.Load() != turn {
 		return false
 	}
 	pcs := make([]uintptr, 128)
 	n := runtime.Callers(3, pcs)
-	for n == len(pcs) { // the stack may be deep, although this is rare; not all deep stacks belong to callbacks
+	for n == len(pcs) { // the stack may be deep, although this is rare; so read the whole stack
 		pcs = make([]uintptr, 2*len(pcs))
 		n = runtime.Callers(3, pcs)
 	}
@@ -370,7 +369,7 @@ func Serve(ctx context.Context, cfg Config) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.draining = true // the server accepts no other clients than the source
+	s.draining = true // only the source may send tasks
 	return s.Run(ctx)
 }
 
@@ -416,7 +415,7 @@ func (s *Server) Run(ctx context.Context) (*Result, error) {
 	defer late.Stop()
 	s.land(late)
 	stop()
-	late.Reset(max(letGo, time.Until(until))) // a slow plan or device has a little more time
+	late.Reset(max(letGo, time.Until(until))) // slow plans and devices have a little more time
 	found := make(chan struct{})
 	go func() {
 		defer close(found)
@@ -484,7 +483,7 @@ func (s *Server) loop(ctx context.Context) error {
 	}
 }
 
-// rest waits until a message comes or something is due.
+// rest waits until a message arrives or an event is due.
 func (s *Server) rest(ctx context.Context, timer *time.Timer) {
 	c := s.c
 	next := min(c.nextWatch(), s.nextPost())
@@ -510,11 +509,11 @@ func (s *Server) rest(ctx context.Context, timer *time.Timer) {
 	}
 	s.busy.Store(true)
 	if s.other == nil {
-		s.looks = max(s.looks, min(s.Now(), next)) // the watchdog needs no check for this wait, up to next
+		s.looks = max(s.looks, min(s.Now(), next)) // the wait needs no check by the watchdog, up to next
 	}
 }
 
-// nextPost is the earliest time at which a device must be asked to post.
+// nextPost returns the earliest time at which Post of a device must be called.
 func (s *Server) nextPost() Time {
 	next := never
 	for _, p := range s.posters {
@@ -541,7 +540,7 @@ func (s *Server) took() {
 	s.clock()
 }
 
-// take returns the posted messages, after devices have posted due events. They are valid until the next call.
+// take calls Post of devices with due events, and returns all posted messages. They are valid until the next call.
 func (s *Server) take() []posted {
 	for _, p := range s.posters {
 		if due, ok := p.Next(); ok && due <= s.c.now {

@@ -40,13 +40,13 @@ type Record struct {
 	Logits     string           `json:"logits_sha256"` // hash of the raw logits, as little-endian int16, at the exit taken
 	Ending     Ending           `json:"ending"`
 	Retried    bool             `json:"retried,omitempty"`
-	Why        string           `json:"why,omitempty"` // reason of an error or a rejection
+	Why        string           `json:"why,omitempty"` // reason for an error or a rejection
 }
 
 // Latency is the time from arrival to end, in ns.
 func (r *Record) Latency() Time { return r.Ended - r.Arrived }
 
-// Step is an action that was carried out. Two runs are the same if their steps are equal except for At.
+// Step is an action that was carried out. Two runs took the same actions if their steps are equal except for At.
 type Step struct {
 	At       Time               `json:"at_ns"`
 	Kind     string             `json:"kind"` // name of the sched.ActionKind
@@ -65,9 +65,9 @@ func (s *Step) Same(o *Step) bool {
 		s.First == o.First && s.Last == o.Last && slices.Equal(s.Requests, o.Requests)
 }
 
-// DiffSteps compares two runs. It returns 0 if both took the same actions in the same order. Otherwise it counts, for
-// each run, the actions that are missing in the other run, and returns the larger count, at least 1. Times and launch
-// ids are ignored.
+// DiffSteps compares two runs. It returns 0 if both runs took the same actions in the same order. Otherwise it counts,
+// for each run, the actions that are missing in the other run. It returns the larger count, at least 1. Times and
+// launch ids are ignored.
 func DiffSteps(a, b []Step) int {
 	if slices.EqualFunc(a, b, func(x, y Step) bool { return x.Same(&y) }) {
 		return 0
@@ -127,7 +127,7 @@ type Result struct {
 
 	Cycles uint64       `json:"cycles"` // sum over all segments, as the devices report them
 	Stats  device.Stats `json:"stats"`  // summed over all segments
-	// Samples counts, by segment, the samples that ran it, summed over all batches.
+	// Samples is the number of samples that ran each segment, summed over all batches.
 	Samples []int64 `json:"samples"`
 }
 
@@ -237,7 +237,7 @@ func Quantile[T int64 | float64](sorted []T, q float64) T {
 // rank returns the rank (1..n) of the quantile q in n values.
 func rank(q float64, n int64) int64 { return min(max(int64(math.Ceil(q*float64(n))), 1), n) }
 
-// Check returns an error unless every request has ended once, the counts add up, and no time goes backwards.
+// Check returns an error unless every request has ended once, the counts are consistent, and times do not decrease.
 func (r *Result) Check() error {
 	s := r.Summary()
 	if n := s.OnTime + s.Late + s.Dropped + s.Refused + s.Cancelled + s.Errors; n != s.Requests {

@@ -33,8 +33,8 @@ func (s *Stream) take(r *Record) {
 	s.Hist.Add(r.Latency())
 }
 
-// Histogram counts times in ns. Each value below 2048 ns has its own bucket. Larger values share a bucket if their
-// first 11 bits are equal, so quantiles are exact to 0.1 %.
+// Histogram counts times in ns. Each value below 2048 ns has its own bucket. Larger values share a bucket if they have
+// the same length and the same first 11 bits, so quantiles are exact to 0.1 %.
 type Histogram struct {
 	counts []int64
 	n      int64

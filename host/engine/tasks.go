@@ -123,7 +123,7 @@ func (c *core) arrive(in *sched.Task, due Time, ticket *Ticket) (refused, err er
 	return nil, nil
 }
 
-// newRequest adds a task's sample s, which is in no queue yet.
+// newRequest adds the request for sample s of a task. It does not add the request to a queue.
 func (c *core) newRequest(t *task, s int, deadline Time, seen *sched.Traffic, home *family) {
 	c.last++
 	r := c.spareReqs.take()
@@ -360,7 +360,7 @@ func (c *core) taskEnded(t *sched.Task, how Ending) {
 	}
 }
 
-// landed removes a request that ended before its segment or copy did. It is called when that has ended too.
+// landed removes a request that ended before its segment or copy, after the segment or copy has ended too.
 func (c *core) landed(r *request) {
 	c.dropRequest(r)
 	r.task.flying--

@@ -19,7 +19,7 @@ const firstGiven = 1 << 52
 
 // Call is a task with its own inputs.
 type Call struct {
-	Task sched.Task // if ID is 0, the server assigns a free id of 1<<52 or more
+	Task sched.Task // if ID is 0, the server assigns a free id above 1<<52
 	// Inputs are the inputs by sample; nil: Config.Inputs is used. The caller must not change them any more.
 	Inputs [][]device.Tensor
 	// Taken, if set, is called on the server's goroutine when the task has been accepted, unless the task has ended at once.
@@ -113,7 +113,7 @@ func (t *Ticket) toEnd() <-chan struct{} {
 	return t.done
 }
 
-// number returns the id of the task. If id is 0, it assigns a free id.
+// number sets the ticket's id and returns it. If the parameter id is 0, a free id is used.
 func (t *Ticket) number(c *core, id uint64) uint64 {
 	for id == 0 {
 		if c.given++; c.byID.get(firstGiven+c.given) == nil {

@@ -144,7 +144,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 func (v *virtual) run(ctx context.Context) error {
 	c := v.c
 	for n := uint(0); ; n++ {
-		if n%64 == 0 || c.res.Faults > 0 { // after a fault at every event, since devices fail when ctx ends
+		if n%64 == 0 || c.res.Faults > 0 { // after a fault, check at every event, since devices fail when ctx ends
 			if ctx.Err() != nil {
 				return c.over()
 			}
@@ -227,7 +227,7 @@ func (c *core) over() error {
 	return fmt.Errorf("run of %s, %d requests ended: %w", c.res.Policy, c.ended, c.ctx.Err())
 }
 
-// maxIdle is how many times in succession a device may announce an event without delivering it at that time.
+// maxIdle is how many times in succession a device may announce a due event without delivering the event.
 const maxIdle = 1000
 
 // nothing records that an event was due but the device had none.
@@ -336,7 +336,7 @@ func (v *virtual) pull() error {
 	return nil
 }
 
-// checkItem returns an error if an item is empty, or if its time is before the given time.
+// checkItem returns an error if an item is empty, or if its time is earlier than the given time.
 func checkItem(it Item, after Time) error {
 	if it.At < after || it.Task == nil && it.Cancel == 0 {
 		return fmt.Errorf("%w: an item at %d ns, after %d ns, or an empty one", ErrSource, it.At, after)

@@ -49,7 +49,7 @@ func CheckSLO(slo Time) error {
 	return nil
 }
 
-// stream separates the random sequences of one seed: arrivals use this stream, and other numbers use other streams.
+// stream separates the random sequences of one seed. Arrivals use this stream; other random numbers use others.
 const stream = 0x736c756963650001
 
 // Poisson returns n arrival times of a Poisson process with rate arrivals per second. Gaps are exponential with mean
@@ -104,7 +104,7 @@ func next(last, t Time) error {
 type Open struct {
 	Times  []Time
 	Task   func(i int, at Time) sched.Task // ID is set by Open
-	Cancel map[int]Time                    // by index: time at which the client cancels the task, not before its arrival
+	Cancel map[int]Time                    // by index: time of a task's cancellation, not before its arrival
 
 	next    int
 	pending []sched.Item

@@ -16,17 +16,17 @@ type Kind string
 
 const (
 	KindPoisson  Kind = "poisson"  // independent arrivals: exponential gaps
-	KindGamma    Kind = "gamma"    // renewal process with gamma gaps of coefficient of variation CV
-	KindMarkov   Kind = "markov"   // Poisson with two rates, between which a Markov chain switches
+	KindGamma    Kind = "gamma"    // renewal process with gamma-distributed gaps, coefficient of variation CV
+	KindMarkov   Kind = "markov"   // Poisson process with two rates; a Markov chain switches between the rates
 	KindPeriodic Kind = "periodic" // equal gaps; each arrival is moved by up to Jitter/2 of a gap
-	KindDay      Kind = "day"      // Poisson with a rate that follows a sine over Day
+	KindDay      Kind = "day"      // Poisson process with a rate that follows a sine of period Day
 )
 
 // Process is an arrival process without its rate. Fields of other kinds are zero.
 type Process struct {
 	Kind Kind
 
-	CV float64 // gamma: standard deviation of the gaps over their mean; 1 is Poisson
+	CV float64 // gamma: standard deviation of the gaps divided by their mean; 1: the same as poisson
 
 	High  float64 // markov: the high rate as a multiple of the mean rate, more than 1
 	Share float64 // markov: share of the time at the high rate, High * Share < 1
@@ -55,9 +55,9 @@ func (p *Process) parameters() map[string]*float64 {
 	return nil
 }
 
-// ParseProcess parses a kind with its parameters after colons: poisson, gamma:cv=2, markov:high=4:share=0.1:dwell=2,
-// periodic:jitter=0.2, day:depth=0.8:day=600. Defaults: cv=2, high=4, share=0.1, dwell=2, jitter=0, depth=0.8,
-// day=600.
+// ParseProcess parses a kind and its parameters, with a colon before each parameter: poisson, gamma:cv=2,
+// markov:high=4:share=0.1:dwell=2, periodic:jitter=0.2, day:depth=0.8:day=600. Defaults: cv=2, high=4, share=0.1,
+// dwell=2, jitter=0, depth=0.8, day=600.
 func ParseProcess(text string) (Process, error) {
 	kind, rest, more := strings.Cut(text, ":")
 	p := Process{Kind: Kind(kind)}

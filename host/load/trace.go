@@ -176,7 +176,7 @@ func DISB(name string, r io.Reader, seed uint64) (*Trace, error) {
 	return t, nil
 }
 
-// stream creates the stream of task i, with the arrivals before end. It draws at most the number of arrivals in most.
+// stream creates the stream of task i, with the arrivals before end. most is the limit for drawn arrivals.
 func (t *disbTask) stream(i int, end Time, seed uint64, most int) (*Stream, error) {
 	l := t.Load
 	if l == nil {

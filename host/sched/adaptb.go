@@ -1,8 +1,8 @@
 // Adaptive batching (AdaptB): Crankshaw et al., "Clipper: A Low-Latency Online Prediction Serving System", NSDI 2017,
 // section 4.3, in the form <B_max, T_timeout> of Kouris et al., "Fluid Batching", II-A. A full batch is dispatched at
-// once. An incomplete batch waits until its oldest request has waited for T_timeout. A batch runs through the whole
-// network without preemption; places that become free at exits stay empty. The variants S, M and L wait for 5, 45 and
-// 95 % of the SLO (section IV, "Baselines"). The policies for FC and R differ only in the mapping, and so in the table.
+// once. An incomplete batch is dispatched when its oldest request has waited for T_timeout. A batch runs through the
+// whole network without preemption; places that become free at exits stay empty. The variants S, M and L wait for 5, 45
+// and 95 % of the SLO (section IV, "Baselines"). FC and R differ only in mapping and table.
 
 package sched
 
@@ -18,7 +18,7 @@ func (a AdaptB) Name() string { return a.Label }
 
 func (a AdaptB) Largest() int { return a.BMax }
 
-// Decide dispatches to every idle device, or requests a later call (Wait).
+// Decide dispatches to every idle device, or requests a later call with Wait.
 func (a AdaptB) Decide(now Time, s *State, _ *Event, buf []Action) []Action {
 	taken := 0
 	for i := range s.Devices {
@@ -46,10 +46,9 @@ func (a AdaptB) Decide(now Time, s *State, _ *Event, buf []Action) []Action {
 }
 
 // patientBatches limits the timeout if it follows from a request's own deadline. The timeout is at most this many times
-// the duration of a full batch. A distant deadline does not mean that a device should be idle until then: in that time
-// it could serve a hundred full batches, but waiting saves less than one full batch. The settings of the publication
-// are far below this limit (an SLO of about five times the latency of one request). An explicit timeout (SLO) is not
-// limited.
+// the duration of a full batch. A device should not stay idle until a distant deadline: in that time it could serve a
+// hundred full batches, but waiting saves less than one full batch. The settings of the publication are far below this
+// limit (an SLO of about five times the latency of one request). An explicit timeout (SLO) is not limited.
 const patientBatches = 100
 
 // due returns the time at which the first T_timeout ends. It considers n requests from the given place on, but of each
@@ -74,5 +73,5 @@ func (a AdaptB) timeout(r *Request, full Time) Time {
 			most = patientBatches * full
 		}
 	}
-	return min(slo/100*a.Percent+slo%100*a.Percent/100, most) // cannot overflow for any SLO
+	return min(slo/100*a.Percent+slo%100*a.Percent/100, most) // this cannot overflow for any SLO
 }

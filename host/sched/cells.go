@@ -17,13 +17,13 @@ type Cell struct {
 	P50, P95, P99             Time
 }
 
-// Throughput is the share, 0..1, of each resource of a device, that a segment uses when it runs alone: level-1 and
-// level-2 cache, DRAM, tensor cores, FMA pipes, and capacity for threads.
+// Throughput is the share (0..1) of each resource of a device. A segment uses this share when it runs alone. The
+// resources are level-1 and level-2 cache, DRAM, tensor cores, FMA pipes, and capacity for threads.
 type Throughput = predict.Use
 
-// NewTableOf builds a table from cells. All numbers of units must have the same spans and batch sizes, and these must
-// be complete (NewTable). Cells for the whole device have Units 0. If there are no such cells, the table with the
-// largest number of units is used for the whole device. Quantiles must not decrease: p50 <= P95 <= P99.
+// NewTableOf builds a table from cells. The cells for each number of units must have the same spans and batch sizes,
+// and must be complete (NewTable). Cells for the whole device have Units 0. If there are no such cells, the table with
+// the largest number of units is used for the whole device. Quantiles must not decrease: p50 <= P95 <= P99.
 func NewTableOf(network string, cells []Cell) (*Table, error) {
 	var units []int
 	for _, c := range cells {

@@ -4,7 +4,7 @@
 // its latest start for a size leaves the queue of that size. A request that has missed its latest start for size 1 is
 // given up. A size is skipped if its queue is shorter than the size.
 //
-// A batch must include a request of the highest waiting level; other batch sizes are skipped.
+// A batch must include a request of the highest waiting level. Sizes without such a request are skipped.
 //
 // For one size, sorting by latest start is the same as sorting by deadline. So one sorted list represents all queues.
 // The queue of size b is the part of the list with deadline >= now + T(b).

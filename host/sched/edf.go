@@ -1,7 +1,7 @@
-// Earliest deadline first: Liu and Layland, "Scheduling Algorithms for Multiprogramming in a Hard-Real-Time
+// EDF, earliest deadline first: Liu and Layland, "Scheduling Algorithms for Multiprogramming in a Hard-Real-Time
 // Environment", JACM 20(1), 1973, section 7, extended by batches. An idle device serves up to B_max waiting requests
-// with the earliest deadlines. It runs one batch at a time through the whole network, without preemption. No request is
-// dropped. If all requests have the same SLO, EDF is the same as batching without a timeout.
+// with the earliest deadlines. The device runs one batch at a time through the whole network, without preemption. No
+// request is dropped. If all requests have the same SLO, EDF is the same as batching without a timeout.
 
 package sched
 

@@ -70,7 +70,7 @@ func (f Fluid) atExit(now Time, s *State, dev, taken int, buf []Action) ([]Actio
 	last := t.Segments() - 1
 	base, rem, slack, level := top, len(top.Requests), top.Slack(now), top.Level()
 	n := 0
-	if len(d.Launches) > 1 && top.Last < last { // top fills up the batch below it
+	if len(d.Launches) > 1 && top.Last < last { // top has new requests for the batch below
 		if top.Reached < top.Last { // no nested preemption, except for a higher level
 			buf, n = interrupt(s, dev, top, level, taken, f.BMax, buf)
 			if n == 0 && top.Phase == Halted {

@@ -34,7 +34,7 @@ func (l *lane) full(now Time, most int, share float64) (bool, Time) {
 	return len(l.ids) >= most || now >= until, until
 }
 
-// lanes has the lanes of the queue. They are built again at every event, in the same memory.
+// lanes has the lanes of the queue. The lanes are built again at every event, in the same memory.
 type lanes struct {
 	all   []lane
 	n     int

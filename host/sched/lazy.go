@@ -58,7 +58,7 @@ func (l Lazy) Decide(now Time, s *State, _ *Event, buf []Action) []Action {
 		}
 		room := bMax(l.BMax, d, t)
 		n := Head(&s.Queue, network, taken, room)
-		if !l.Idle { // at least one request must start, whatever its slack
+		if !l.Idle { // at least one request must start, even without slack
 			n = max(1, l.newcomers(now, s, t, network, never, 0, room, taken, anyLevel))
 		}
 		buf = whole(buf, i, network, t, n)
@@ -87,7 +87,7 @@ func (l Lazy) boundary(now Time, s *State, dev, taken int, buf []Action) ([]Acti
 	if base.Reached >= 0 && base.Reached < last {
 		n = l.newcomers(now, s, t, base.Network, deadline, rest, min(bMax(l.BMax, d, t)-places, d.free()), taken, level)
 	}
-	stop := last // unless the next sub-batch below waits at an earlier boundary
+	stop := last // this may be earlier: the boundary at which the sub-batch below waits
 	if k > 0 && d.Launches[k-1].Network == base.Network && d.Launches[k-1].Reached > base.Reached {
 		stop = d.Launches[k-1].Reached
 	}

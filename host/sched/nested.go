@@ -11,7 +11,7 @@ type Nested struct {
 	Inner []Policy // by device
 
 	views []State
-	event Event // the event as the inner policy sees it
+	event Event // the event for the inner policy
 }
 
 // Name joins the names of both policies.

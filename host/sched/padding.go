@@ -7,7 +7,7 @@ import "slices"
 type Version struct {
 	Name      string
 	KernelNs  int64 // time of all blocks
-	BlockNs   int64 // time of a block on a unit of its own, while all other blocks run on other units
+	BlockNs   int64 // time of a block on a unit without other blocks, while all other blocks run on other units
 	FullNs    int64 // time of a block on a unit with Occupancy blocks
 	Blocks    int
 	Threads   int // number of threads per block
@@ -51,7 +51,7 @@ func (v *Version) Waves(n int) int {
 	return max(1, min((v.Blocks+n-1)/n, v.Occupancy))
 }
 
-// Reserve returns the number of units that a real-time kernel uses: the fewest for Waves(n) blocks on each unit.
+// Reserve returns the smallest number of units for a real-time kernel with Waves(n) blocks on each unit.
 func (v *Version) Reserve(n int) int {
 	return min(n, v.Units(v.Waves(n)))
 }

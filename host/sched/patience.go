@@ -25,8 +25,8 @@ import (
 )
 
 const (
-	maxLetGo = 16 // maximum number of waiting requests that were let go; it limits the cost of a decision
-	nearHead = 16 // requests at the queue's head that are examined one by one
+	maxLetGo = 16 // limit for the waiting requests that were let go; it limits the cost of a decision
+	nearHead = 16 // number of requests at the queue's head that are examined one by one
 )
 
 // patience records which requests were let go.
@@ -48,10 +48,10 @@ func (w *patience) has(id device.RequestID) bool {
 	return slices.ContainsFunc(w.off, func(o letOff) bool { return o.id == id })
 }
 
-// takes returns the expected time, in ns, of a request that begins now. The batch is chosen later, so the assumed batch
-// size is two fifths of the waiting requests. If the time of one request alone were used, too many requests would begin
-// that end late and delay others. If the time of a batch of all waiting requests were used, some requests would be
-// given up that a smaller batch could serve in time.
+// takes returns the expected time, in ns, of a request that begins now. The batch is selected later, so its size is
+// assumed to be two fifths of the number of waiting requests. If the time of one request alone were used, too many
+// requests would begin that end late and delay others. If the time of a batch of all waiting requests were used, some
+// requests would be given up that a smaller batch could serve in time.
 func (q *plan) takes(waiting int) Time {
 	return Time(q.rest[q.cell(0, min(q.b, max(1, 2*waiting/5)))])
 }
@@ -120,9 +120,9 @@ func (q *Queue) skip(i, end int, before Time) int {
 	return lo - 1
 }
 
-// pick appends requests for the plan's network to p.given, in the order of service. limit is their
-// maximum number, and least is their lowest level. It stops at the first request for another network. It returns the
-// index of the first request that it appended. pick may also let requests go, or give them up (Refuse).
+// pick appends requests for the plan's network to p.given, in the order of service. limit is their maximum number, and
+// least is their lowest level. pick stops at the first request for another network. It returns the index of the first
+// appended request. pick may also let requests go, or give them up (Refuse).
 func (p *Plus) pick(now Time, s *State, q *plan, limit, least int, buf []Action) ([]Action, int) {
 	n := s.Queue.Len()
 	p.soonest = never
@@ -141,7 +141,7 @@ type picking struct {
 	s          *State
 	q          *plan
 	limit      int
-	from       int // index in given of the first request of this pick
+	from       int // index of the first request of this pick in the list given
 	buf        []Action
 
 	// For the current level: first is the place of the first request that stands back (-1: none). at is an index in
@@ -215,7 +215,7 @@ func (x *picking) inOrder(lo, hi int) (more bool) {
 			if r.Deadline >= x.now || !x.standsBack(x.now, x.known(r.Network), r) {
 				return false
 			}
-			i = x.back(i, hi, x.now) // as in next
+			i = x.back(i, hi, x.now) // the same as in next
 		case r.Deadline < x.begun:
 			i = x.missed(r, i, hi)
 		default:

@@ -39,16 +39,16 @@ type plan struct {
 
 	arrived            int64   // number of requests so far
 	letGo              int64   // number of requests that were let go with this plan
-	tail               float64 // Traffic.Tail
+	tail               float64 // value of Traffic.Tail
 	back               float64 // time for which a request that will be late stands back, in ns
 	over               float64 // requests that began beyond the tail, minus the allowed number; 0 to overLimit
 	inOrder, beyond    int64   // values of Traffic.InOrder and Traffic.Beyond that are already included in over
 	weight             float64 // W in ns
 	nextRates, restart int64   // numbers of arrivals at which the rates are next updated and V is restarted
 
-	// The index of these is cell(segments run before, batch).
-	rest, held     []float64 // from there to the end: duration, and sum of the durations of all members
-	fill, fillHeld []float64 // the same values from the start to there
+	// Tables with the index cell(number of segments that have run, batch size):
+	rest, held     []float64 // from this segment to the end: duration, and sum of the durations of all members
+	fill, fillHeld []float64 // the same values from the start to this segment
 	stay           []float64 // by number of segments run: share of requests that are left
 
 	pace       float64 // ns per request with the best batch size, if batches are not filled up
@@ -259,8 +259,8 @@ func (q *plan) value(m float64) float64 {
 	return q.v[i] + mul(m-float64(i), q.v[i+1]-q.v[i])
 }
 
-// behind returns the cost if a number of requests wait for a time. The cost consists of their waiting time, the waiting
-// time of requests that arrive meanwhile, and the value of the state when the device is free again.
+// behind returns the cost if left requests wait for a time. The cost consists of their waiting time, the waiting time
+// of requests that arrive meanwhile, and the value of the state when the device is free again.
 func (q *plan) behind(left, time float64) float64 {
 	come := mul(q.lambda, time)
 	m := left + come

@@ -36,12 +36,12 @@ const (
 	endurance    = 20    // a late request waits at most this multiple of the time from its arrival to its deadline
 	tailKept     = 0.7   // allowed ratio of requests that begin beyond the tail to those in the order of arrival
 	overLimit    = 30    // if the allowed number is exceeded by this many requests, no request stands back
-	missWeight   = 3.0   // W in units of one request alone through the whole network
+	missWeight   = 3.0   // W as a multiple of the time of one request alone through the whole network
 	lateUpTo     = 0.9   // a deadline before this multiple of the expected time counts as missed
 	lateFrom     = 1.2   // a deadline after this multiple of the expected time counts as met
 )
 
-// Plus has the parameters <B_max, T_SLO>; T_SLO is contained in each request's deadline. Plus stores plans, buffers and
+// Plus has the parameters <B_max, T_SLO>; T_SLO is contained in each request's deadline. It stores plans, buffers and
 // the list of requests that were let go, so each run needs its own Plus.
 type Plus struct {
 	BMax  int       // largest batch; 0: the limit of the device and its table
@@ -150,7 +150,7 @@ func (p *Plus) atExit(now Time, s *State, dev int, buf []Action) []Action {
 	}
 	last := t.Segments() - 1
 	base, rem, level := top, len(top.Requests), top.Level()
-	if len(d.Launches) > 1 && top.Last < last { // top fills up the batch below it
+	if len(d.Launches) > 1 && top.Last < last { // top has new requests for the batch below
 		if top.Reached < top.Last { // no nested preemption, except for a higher level
 			return p.interrupt(now, s, dev, top, level, top.Last, buf)
 		}
@@ -178,7 +178,7 @@ func (p *Plus) atExit(now Time, s *State, dev int, buf []Action) []Action {
 	return p.interrupt(now, s, dev, base, level, last, buf)
 }
 
-// interrupt launches requests of a higher level instead of the launch, or resumes the launch.
+// interrupt launches requests of a higher level instead of the launch l, or resumes l.
 func (p *Plus) interrupt(now Time, s *State, dev int, l *LaunchView, level, last int, buf []Action) []Action {
 	d := &s.Devices[dev]
 	halted := l.Phase == Halted
@@ -248,7 +248,7 @@ func (p *Plus) late(now Time, q *plan, from, c int, time float64) float64 {
 }
 
 // misses returns the probability that a duration exceeds the slack. The exits are not known in advance, so only the
-// expected duration is known. The probability is a linear function of slack / time between two limits.
+// expected duration is known. Between two limits the probability is a linear function of slack / time.
 func misses(slack Time, time float64) float64 {
 	x := float64(slack)
 	switch {
@@ -260,7 +260,7 @@ func misses(slack Time, time float64) float64 {
 	return (mul(lateFrom, time) - x) / mul(lateFrom-lateUpTo, time)
 }
 
-// missed returns the expected number of requests of a launch that miss their deadline if it takes the given time.
+// missed returns the expected number of requests of a launch that miss their deadline if the launch takes time ns.
 func missed(l *LaunchView, now Time, time float64) float64 {
 	n := 0.0
 	for j := range l.Requests {

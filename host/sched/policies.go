@@ -18,7 +18,7 @@ var (
 )
 
 // Mappings are the ways in which the hardware runs a batch. Each mapping has its own latency table. MappingOf returns
-// the mapping with which a policy was published. The caller passes the table.
+// the mapping with which a policy was published. The caller of New passes the table to the engine.
 const (
 	MappingFluid = "fluid" // the best mapping for each layer and batch size (Fluid Batching, III-A)
 	MappingR     = "r"     // every layer is batched along the rows
@@ -95,7 +95,7 @@ func entries() []entry {
 		}}
 	}
 	return []entry{
-		{"serial", MappingFluid, func(Options) Policy { return Serial{} }}, // the mapping that is best for each layer at B = 1
+		{"serial", MappingFluid, func(Options) Policy { return Serial{} }}, // the best mapping for each layer at B = 1
 		adapt("fc-adaptb-s", MappingFC, 5),
 		adapt("fc-adaptb-m", MappingFC, 45),
 		adapt("fc-adaptb-l", MappingFC, 95),

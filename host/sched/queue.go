@@ -29,7 +29,7 @@ func (g *ring) at(i int) *Request { return &g.r[(g.head+i)&(ringSize-1)] }
 type Queue struct {
 	rings []ring // no ring is empty, unless the queue is empty
 	spare []*[ringSize]Request
-	base  int // place of the first request; it may be any number
+	base  int // place of the first request; the value may be any number
 	n     int
 	hint  int // index of the last used ring, which the next access often uses too
 	turn  int // number of neighbours in one level in which the older request has the later deadline
@@ -131,7 +131,7 @@ func (q *Queue) Insert(r *Request) {
 func (q *Queue) insert(i int, r *Request) {
 	q.turn -= q.turns(i - 1)
 	k, at := q.find(i)
-	if q.rings[k].n == ringSize { // the ring is full, so its second half moves to a new ring
+	if q.rings[k].n == ringSize { // the ring is full, so the second half of the ring moves to a new ring
 		q.add(k+1, q.rings[k].first+ringSize/2)
 		g, next := &q.rings[k], &q.rings[k+1]
 		for j := range ringSize / 2 {

@@ -108,7 +108,7 @@ const (
 	Drop                          // give up Request
 	Wait                          // call the policy again at Until
 	SetTheta                      // from now on, segments of Network begin with thresholds of at most Thetas
-	Assign                        // assign Requests to Device, for Network, a member of their family; their copies begin
+	Assign                        // assign Requests to Device and to Network, a member of their family
 	Abort                         // stop the running Launch at once; its work since its resume point is lost
 	MakePlan                      // start the computation of Plan outside the engine; Planned follows
 	Advise                        // recommend to a client how to send its inputs
@@ -188,9 +188,9 @@ type LaunchView struct {
 	First   int
 	Last    int
 	Reached int // the last exit that was passed; First-1 before the first exit
-	Kernel  int // if the launch was stopped inside a segment: the first kernel of this segment that must still run
+	Kernel  int // if the launch was stopped inside a segment: the first remaining kernel of this segment
 	Phase   Phase
-	Since   Time // time at which it began to run, or reached the point at which it waits
+	Since   Time // time at which the launch began to run, or reached the point at which it waits
 	Copying int  // number of inputs that must be copied before the launch runs
 
 	Units     device.Units // the units that the launch may use; zero: the whole device
@@ -289,12 +289,12 @@ type State struct {
 	Devices []DeviceView
 	Traffic []Traffic // statistics of the requests, by network
 	Found   any       // at Planned: the result of Plan.Find
-	// ByTable: a request is given up if it cannot meet its deadline by the latency tables.
+	// ByTable: the engine gives up a request if, by the latency tables, it cannot meet its deadline.
 	ByTable bool
 }
 
-// Policy decides about actions. Decide receives one event, appends its actions to buf and returns the slice. It stores
-// no reference to s, ev or buf. The answer depends only on the arguments and on the state of the policy.
+// Policy decides about actions. Decide receives one event, appends its actions to buf and returns buf. It must not
+// store references to s, ev or buf. The answer depends only on the arguments and on the state of the policy.
 type Policy interface {
 	Name() string
 	Decide(now Time, s *State, ev *Event, buf []Action) []Action

@@ -160,7 +160,7 @@ func (s *SEEB) soonest(images int) (batch int, theta float32) {
 	return batch, theta
 }
 
-// At the end of a period, Decide groups the requests that have arrived. It also launches the next batch of every group
+// Decide groups the requests that have arrived by the end of a period. It also launches the next batch of every group
 // whose last batch has ended.
 func (s *SEEB) Decide(now Time, st *State, _ *Event, buf []Action) []Action {
 	if s.of == nil {

@@ -16,11 +16,11 @@ const (
 type Sharing struct {
 	Label     string
 	BMax      int     // largest batch; 0: the limit of the device and its table
-	Limit     int     // number of batches on a device at once; 0: the number of the device's places
-	Lows      int     // limit for the batches of low priority among them; 0: no limit
+	Limit     int     // number of batches on a device at once; 0: the number of places of the device
+	Lows      int     // maximum number of these batches with low priority; 0: no limit
 	Instances int     // number of batches of one network on a device at once; 0: no limit
-	Reactive  bool    // if high priority is late, low priority may run one batch less until the 200 ms end
-	Form      float64 // share of the time until its deadline that a request may wait until its batch is full; 0: no wait
+	Reactive  bool    // if high priority is late, low priority has one batch less in this period
+	Form      float64 // wait for a full batch, as a share of the time until a request's deadline; 0: no wait
 	Keep      bool    // no request is given up
 
 	ledger  ledger
@@ -72,8 +72,8 @@ func (p *Sharing) Decide(now Time, s *State, ev *Event, buf []Action) []Action {
 // oneLess reduces the allowed number of batches of low priority by one.
 func (p *Sharing) oneLess() { p.allowed = max(reactiveLow, p.allowed-1) }
 
-// serve launches batches of a lane as long as a device accepts them. It also returns the time at which the lane's next
-// batch need not wait until it is full.
+// serve launches batches of a lane as long as a device accepts them. It also returns the time until which the lane's
+// next batch may wait for more requests.
 func (p *Sharing) serve(now Time, s *State, l *lane, buf []Action) ([]Action, Time) {
 	for len(l.ids) > 0 {
 		dev, most := p.place(s, l)

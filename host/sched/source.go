@@ -1,4 +1,4 @@
-// This file has the types of tasks' sources and endings, which load and engine share.
+// This file has types for the sources and endings of tasks. The packages load and engine share them.
 
 package sched
 

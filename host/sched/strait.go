@@ -51,15 +51,15 @@ type Finished struct {
 // Strait is the policy. It learns, so each run needs its own Strait.
 type Strait struct {
 	BMax   int     // largest batch; 0: the limit of the device and its table
-	Places int     // number of batches on a device at once; 0: the number of the device's places
-	Form   float64 // share of the time until its deadline that a request may wait until its batch is full; 0: no wait
+	Places int     // number of batches on a device at once; 0: the number of places of the device
+	Form   float64 // wait for a full batch, as a share of the time until a request's deadline; 0: no wait
 	Low    float64 // initial cap; 0: CapLow
 	Beside float64 // share of the device's current work that is expected to run beside a new batch; 0: one half
 	// Model predicts the slowdown of batches; nil: a new model. If Frozen is true, the model does not learn.
 	Model  *predict.Model
 	Frozen bool
-	// Exits selects how the size of a batch is predicted. If it is true, requests leave at exits with the shares seen
-	// so far, and the batch ends with its last request. If it is false, a batch does not shrink.
+	// Exits selects how Strait predicts the size of a batch. If true, requests leave at exits with the shares seen so
+	// far, and the batch ends with its last request. If false, a batch does not shrink.
 	Exits bool
 
 	// The fields below switch off parts for the ablation (appendix A.3).

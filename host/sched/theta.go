@@ -16,7 +16,7 @@ const bankRequests = 1000
 // easing is the state of the thresholds of one network.
 type easing struct {
 	network     string
-	level, high int // current level, and the highest level with which a running segment may have begun
+	level, high int // current level, and the highest level that a running segment may use
 	passed      []int64
 	ended       int64
 	bank        float64 // remaining budget of accuracy, summed over requests

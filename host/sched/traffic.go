@@ -27,9 +27,9 @@ type Traffic struct {
 	head int
 }
 
-// At a waiting time above Tail, Tail rises by about tailStep. Otherwise Tail falls by a 99th of that step. On average,
-// 1 % of the waiting times are then above Tail. At a jam longer than any before, Tail rises within some dozen requests,
-// and loses half of this rise after 7,000. Each rise is to at least w/8, which also gives the start value.
+// A waiting time above Tail raises Tail by about tailStep, and to at least an eighth of this time. Other waiting times
+// lower Tail by a 99th of that step. So on average 1 % of the waiting times are above Tail. In a jam longer than any
+// before, Tail rises within some dozen requests, and loses half of this rise after 7,000.
 const (
 	tailStep  = 0.01
 	tailShare = 0.01
@@ -52,8 +52,8 @@ func (t *Traffic) Begin(now, arrived Time) {
 	t.pop()
 }
 
-// Gone records that a request ended without having begun. It removes one arrival time from came: that of the request,
-// or the first one if another request has already used the request's own.
+// Gone records that a request ended without having begun. It removes the request's arrival time from came. If that was
+// removed before, for another request, Gone removes the first time.
 func (t *Traffic) Gone(arrived Time) {
 	if t.head == len(t.came) {
 		return
@@ -71,7 +71,7 @@ func (t *Traffic) Gone(arrived Time) {
 	}
 }
 
-// pop removes the first time. It moves the others to the front when at least as many times have been removed.
+// pop removes the first time from came. It moves the others to the front when at least half of came is unused.
 func (t *Traffic) pop() {
 	if t.head++; 2*t.head >= len(t.came) {
 		n := copy(t.came, t.came[t.head:])

@@ -38,7 +38,7 @@ type Executor interface {
 
 func goldenExecutor(b *bundle.Bundle) (Executor, error) { return golden.New(b) }
 
-// Options of a device. The zero value is a full device that computes everything.
+// Options of a device. With the zero value, the device computes all results itself.
 type Options struct {
 	// Memo, if set, caches the logits of every input at every exit. The logits do not depend on thresholds, so a sweep
 	// of thresholds runs the network once per image.
@@ -149,7 +149,7 @@ func (d *Dev) Load(_ context.Context, a device.Artefact) error {
 	return nil
 }
 
-// law computes by the cycle law what one start of the NPU counts: MACs, cycles and bytes of layers first..last.
+// law computes the counts of one start of the NPU by the cycle law: MACs, cycles and bytes of layers first..last.
 func law(b *bundle.Bundle, first, last, batch int) device.Stats {
 	s := device.Stats{Starts: 1}
 	for l := first; l <= last; l++ {

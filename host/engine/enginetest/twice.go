@@ -12,8 +12,8 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// Twice calls a copy of the policy before the policy itself. Equal states must give equal answers, and Decide may
-// change only the policy itself.
+// Twice calls a copy of the policy before the policy itself, and requires equal answers. Decide must not change
+// anything except the policy.
 type Twice struct {
 	sched.Policy
 	T     testing.TB
@@ -49,7 +49,7 @@ func Copy(p sched.Policy) sched.Policy {
 	return p
 }
 
-// deepen replaces everything that v refers to by copies. Equal pointers get the same copy.
+// deepen replaces all values that v refers to by copies. Equal pointers point to the same copy.
 func deepen(v reflect.Value, seen map[unsafe.Pointer]reflect.Value) {
 	if !v.CanSet() { // a private field
 		v = reflect.NewAt(v.Type(), v.Addr().UnsafePointer()).Elem()

@@ -56,10 +56,10 @@ type Info struct {
 // lock that is held during a wait. A device is Virtual, Real or both, but is used in only one of these ways.
 type Device interface {
 	Info() Info
-	// Begin begins work. After an error no work has begun, and no event follows; a Failure contains the loss. If done
-	// is true, a Copy, Load or Unload took no time and has ended without an event. Otherwise events follow, and the
-	// last event has Over set. The device may read the work until this event. In virtual time a simulator may compute
-	// inside Begin. The simulator stops when ctx, the run's context, ends.
+	// Begin begins work. After an error no work has begun, and no event follows; a Failure contains the scope of the
+	// loss. If done is true, a Copy, Load or Unload took no time and has ended without an event. Otherwise events
+	// follow, and the last event has Over set. The device may read the work until this event. In virtual time a
+	// simulator may compute inside Begin. The simulator stops when ctx, the run's context, ends.
 	Begin(ctx context.Context, now Time, w *Work) (done bool, err error)
 	// Abort stops the running work of a launch at the next point where the device can stop. With kill the work stops at
 	// once, and the results since the last such point are lost. The work ends with Aborted, or normally if it ended
@@ -92,8 +92,8 @@ type Real interface {
 	Attach(ctx context.Context, post func(Event)) <-chan struct{}
 }
 
-// Preparer is a Virtual device with slow preparations of copies or loads, whose duration is not part of the device's
-// time. Pace runs these preparations concurrently with the engine.
+// Preparer is a Virtual device that prepares copies or loads slowly. The duration is not part of the device's time.
+// Pace runs these preparations concurrently with the engine.
 type Preparer interface {
 	// Prepare prepares work. in is the input of a copy. For a load, it does the whole work, so Begin is not called.
 	Prepare(ctx context.Context, w *Work, in []Tensor) error

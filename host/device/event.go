@@ -13,7 +13,7 @@ import (
 // EventKind is the kind of an event.
 type EventKind uint8
 
-// Kinds of events. A Run has a Passed event at each exit. Its last event is the last Passed, or Aborted or Failed.
+// Kinds of events. A Run has a Passed event at each exit. Its last event is a Passed, an Aborted or a Failed event.
 // Other work ends with Done or Failed.
 const (
 	Passed  EventKind = iota // the launch has passed the exit of Segment, with a Report
@@ -34,12 +34,12 @@ func (k EventKind) String() string {
 type Event struct {
 	Kind    EventKind
 	Work    WorkID
-	Over    bool        // the last event of the work
+	Over    bool        // this is the last event of the work
 	Segment int         // Passed
 	Report  *Report     // Passed: results and counts since the previous event, for the requests of the batch
 	Resume  ResumePoint // Aborted
 	Took    Time        // duration in ns, as measured by the device; 0: unknown
-	Err     error       // Failed: a Failure contains the loss; after any other error the device is lost
+	Err     error       // Failed: a Failure contains the scope of the loss; after other errors the device is lost
 }
 
 // ResumePoint is the point at which an aborted launch resumes. The device computes the rest of the launch again from

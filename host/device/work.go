@@ -130,7 +130,7 @@ type Blocking interface {
 	Admit(ctx context.Context, network string, id RequestID, in []Tensor) error
 	// Run blocks until the launch has ended. It must not change the launch or store a reference to it. The report is
 	// valid until the next Run. The report is nil only after an error. After an error all samples are still admitted
-	// with their inputs, so that the launch can be repeated after Reset. A Failure contains the loss.
+	// with their inputs, so that the launch can be repeated after Reset. A Failure contains the scope of the loss.
 	Run(ctx context.Context, l *Launch) (*Report, error)
 	// Release frees the request's slot.
 	Release(id RequestID)

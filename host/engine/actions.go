@@ -193,7 +193,7 @@ func (c *core) source(a *sched.Action) *sched.Queue {
 	return &c.st.Queue
 }
 
-// mayLaunch rejects an impossible launch. Otherwise it returns the network and the number of requests.
+// mayLaunch returns the network and the number of requests of a launch, or an error if the launch is impossible.
 func (c *core) mayLaunch(a *sched.Action) (h *sched.Hosted, n int, err error) {
 	if err := c.place(a.Device, &a.Units, a.Exclusive); err != nil {
 		return nil, 0, err
@@ -216,7 +216,7 @@ func (c *core) mayLaunch(a *sched.Action) (h *sched.Hosted, n int, err error) {
 	return h, n, err
 }
 
-// newLaunch makes a launch without requests.
+// newLaunch creates a launch without requests.
 func (c *core) newLaunch(a *sched.Action, h *sched.Hosted) *launch {
 	c.next++
 	l := c.spare.take()
@@ -326,7 +326,7 @@ func (c *core) preempt(a *sched.Action) error {
 	case inside && l.Copying > 0:
 		l.Phase = sched.Stopping // the launch halts after its inputs have been copied
 	case l.refused():
-		return nil // the event that follows reports the rejected work
+		return nil // the next event reports the rejected work
 	default:
 		return fmt.Errorf("%w: launch %d is at no exit", ErrPolicy, a.Launch)
 	}
@@ -520,7 +520,7 @@ func (c *core) leaveJob(i int, hung bool) {
 	c.rewatch(was.dev)
 }
 
-// host begins to load or unload a network. of is the change that requested this; nil: the policy.
+// host begins to load or unload a network: for a change, or for the policy if the change (of) is nil.
 func (c *core) host(a *sched.Action, of *change) error {
 	if a.Device < 0 || a.Device >= len(c.devs) {
 		return fmt.Errorf("%w: there is no device %d", ErrPolicy, a.Device)

@@ -58,7 +58,7 @@ type launch struct {
 	on     *dev
 	width  int         // number of units in Units; 0: the whole device
 	began  Time        // start of the running segment
-	work   device.Work // memory of its slices is reused
+	work   device.Work // the memory of its slices is reused for the next work
 	busy   bool        // the launch has work in progress
 	holds  bool        // the launch uses a place of its device
 	doomed error       // error of its device or partition; nil: no failure. The requests start again later

@@ -41,7 +41,7 @@ type asked struct {
 	ticket *Ticket
 	at     Time
 	cancel uint64
-	reply  *reply // of a task
+	reply  *reply // only for a request to serve a task
 	room   bool   // the request uses a place in Server.room; cancelTicket needs no place, as it never waits
 }
 
@@ -194,8 +194,8 @@ func (s *Server) ask(ctx context.Context, q *asked, gone <-chan struct{}) error 
 	return nil
 }
 
-// cancelTicket requests the server to end a ticket's task. It never waits. Each ticket does this only once, so the
-// number of tasks limits the number of these requests.
+// cancelTicket sends the request to end a ticket's task to the server. It never waits. Each ticket does this only once,
+// so the number of tasks limits the number of these requests.
 func (s *Server) cancelTicket(t *Ticket) {
 	s.mu.Lock()
 	if !s.over {

@@ -1,4 +1,5 @@
-// Tickets are tasks of a Server with their own inputs. The callers receive every exit and the end.
+// Tickets are tasks of a Server with their own inputs. Their callers receive every exit that a sample passes, and the
+// end of the task.
 
 package engine
 

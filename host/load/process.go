@@ -200,7 +200,7 @@ func (p Process) source(rate float64, rng *rand.Rand) func(float64) float64 {
 		top := rate * (1 + p.Depth)
 		day := p.Day * 1e9
 		return func(at float64) float64 {
-			for { // thinning: draw candidates at the highest rate, and accept each with the probability for its time
+			for { // thinning: draw at the highest rate, and accept with probability rate / highest rate
 				at += float64(rng.ExpFloat64() / top * 1e9)
 				if float64(rng.Float64()*(1+p.Depth)) <= 1+float64(p.Depth*math.Sin(2*math.Pi*math.Mod(at/day, 1))) {
 					return at

@@ -87,7 +87,7 @@ func (l Lazy) boundary(now Time, s *State, dev, taken int, buf []Action) ([]Acti
 	if base.Reached >= 0 && base.Reached < last {
 		n = l.newcomers(now, s, t, base.Network, deadline, rest, min(bMax(l.BMax, d, t)-places, d.free()), taken, level)
 	}
-	stop := last // this may be earlier: the boundary at which the sub-batch below waits
+	stop := last // or the boundary at which the next sub-batch below waits
 	if k > 0 && d.Launches[k-1].Network == base.Network && d.Launches[k-1].Reached > base.Reached {
 		stop = d.Launches[k-1].Reached
 	}
@@ -119,8 +119,8 @@ func (Lazy) merged(d *DeviceView, k, most int, buf []Action) ([]Action, int) {
 	return buf, k
 }
 
-// stacked returns sums over a device's sub-batches: the number of places, the earliest deadline, the remaining time if
-// they run one after the other, and the highest level.
+// stacked returns values for all sub-batches of a device: the number of places, the earliest deadline, the sum of the
+// remaining times, and the highest level.
 func stacked(d *DeviceView) (places int, deadline, rest Time, level int) {
 	deadline, level = never, anyLevel
 	for _, v := range d.Launches {

@@ -7,7 +7,7 @@ import "slices"
 type Version struct {
 	Name      string
 	KernelNs  int64 // time of all blocks
-	BlockNs   int64 // time of a block on a unit without other blocks, while all other blocks run on other units
+	BlockNs   int64 // time of a block that is alone on its unit, while the other blocks run on other units
 	FullNs    int64 // time of a block on a unit with Occupancy blocks
 	Blocks    int
 	Threads   int // number of threads per block

@@ -197,7 +197,7 @@ func (x *picking) thoseLetGo(lo, hi int) {
 }
 
 // inOrder picks requests in the order of arrival. It skips requests that are let go, given up, or stand back. more is
-// false if it stopped at a request for another network.
+// false if the search stopped at a request for another network.
 func (x *picking) inOrder(lo, hi int) (more bool) {
 	x.first, x.at = -1, 0
 	if lo > 0 {
@@ -254,7 +254,7 @@ func (x *picking) again(r *Request) {
 	x.give(r, x.begun)
 }
 
-// missed handles the request at place i, which will be late. It returns the place after which the search continues.
+// missed handles the request at place i, which will be late. missed returns the place after which the search continues.
 func (x *picking) missed(r *Request, i, hi int) int {
 	switch {
 	case x.Refuse:

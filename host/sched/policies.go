@@ -1,4 +1,4 @@
-// This file has the names of policies and the mapping of each policy.
+// This file has the names of policies and their mappings.
 
 package sched
 

@@ -49,7 +49,7 @@ type Request struct {
 	Priority int  // level: higher levels go first (levels.go)
 	Theta    float32
 	Thetas   []float32 // shared with the task; read-only
-	Link     float64   // Link of the task
+	Link     float64   // the same as in the task
 }
 
 // HasDeadline reports whether the request has a deadline. Without a deadline, Deadline is Never, which is later than
@@ -154,7 +154,7 @@ type Action struct {
 	Into        device.LaunchID    // Merge
 	First, Last int                // Launch: segments; Resume: Last
 	Count       int                // Launch: number of requests from the queue's head, if Requests is nil
-	Requests    []device.RequestID // Launch, Assign: these waiting requests
+	Requests    []device.RequestID // Launch, Assign: ids of waiting requests
 	Assigned    bool               // Launch: from the queue of Device, not from State.Queue
 	Request     device.RequestID   // Drop
 	Until       Time               // Wait

@@ -215,7 +215,7 @@ func (s *SEEB) group(now Time, st *State, dev int) {
 	n := s.collect(st, d)
 	free := s.free(dev, d)
 	if s.Literal && free.Empty() {
-		return // wait until a unit is free
+		return // the requests wait until a unit is free
 	}
 	s.images = s.images[:0]
 	for i := range n {
@@ -237,7 +237,7 @@ func (s *SEEB) group(now Time, st *State, dev int) {
 		case s.NoUnits || s.Literal:
 			on = d.Units
 		default:
-			continue // wait for free units
+			continue // the group waits for free units
 		}
 		g.batch, g.theta, _ = s.Choose(b.network, len(b.ids), on, b.tight-now)
 		g.batch = min(g.batch, d.MaxBatch)

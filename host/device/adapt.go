@@ -9,12 +9,11 @@ import (
 )
 
 // Adapter is a Device that uses a Blocking. In virtual time Begin makes the call. The end of the call is an event after
-// the time in the work (Fixed) or in the driver's report. In real time each call has its own goroutine, but one
-// goroutine runs copies, unloads and releases in order.
+// the time in the work (Fixed) or in the driver's report. In real time one goroutine runs copies, unloads and releases
+// in order, and each other call has its own.
 //
-// A launch stops only at exits. It is one segment, so Abort has an effect only with kill, which cancels the context. A
-// reset covers the whole driver and does not run beside a launch. So a failure that loses a partition loses the whole
-// device.
+// A launch is one segment and stops at its exit, so Abort has no effect, except that kill cancels the context. A reset
+// covers the whole driver and does not run beside a launch. So a failure that loses a partition loses the whole device.
 type Adapter struct {
 	b    Blocking
 	info Info

@@ -75,8 +75,7 @@ type Virtual interface {
 	Device
 	// Next returns the time of the next event, if the engine begins and aborts no work before. After each Begin and
 	// Abort the result may change. If the device changes without an event, this time may be too early. Then Take
-	// returns nil, and Next returns a later time. false: no further event. If work is then in progress, the device
-	// hangs.
+	// returns nil, and Next a later time. false: no further event; if work is in progress, the device hangs.
 	Next() (Time, bool)
 	// Take returns the next event that is due at the time now, in order of time, or nil. The event and the data that it
 	// points to are valid until the next call of any method.

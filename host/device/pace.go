@@ -29,7 +29,7 @@ type Paced struct {
 type pending struct {
 	work     Work // the copy or load; it includes a copy's input when the input is ready
 	ended    bool // Abort was called
-	released bool // the engine has released the slot, so the slot is freed after the copy has begun
+	released bool // the engine has released the slot, so begin frees the slot
 }
 
 // Pace creates a real-time device from a virtual device.

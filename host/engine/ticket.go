@@ -1,5 +1,4 @@
-// Tickets are tasks of a Server with their own inputs. Their callers receive every exit that a sample passes, and the
-// end of the task.
+// Tickets are tasks of a Server with their own inputs. Their callers receive the exits of each sample and the end.
 
 package engine
 

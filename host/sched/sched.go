@@ -108,7 +108,7 @@ const (
 	Drop                          // give up Request
 	Wait                          // call the policy again at Until
 	SetTheta                      // from now on, segments of Network begin with thresholds of at most Thetas
-	Assign                        // assign Requests to Device and to Network, a member of their family
+	Assign                        // assign Requests to Device for the member Network; their copies begin
 	Abort                         // stop the running Launch at once; its work since its resume point is lost
 	MakePlan                      // start the computation of Plan outside the engine; Planned follows
 	Advise                        // recommend to a client how to send its inputs

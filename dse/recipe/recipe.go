@@ -70,7 +70,7 @@ type Flags struct {
 	Mean       []float64 `from:"network" placeholder:"M,..." help:"Subtracted from pixels of 0 to 1: one number, or one a channel."`
 	Std        []float64 `from:"network" placeholder:"S,..." help:"Divides what is left: one number, or one a channel."`
 	Range      string    `from:"network" placeholder:"max|mse|percentile:P" help:"What of the values that calibration sees the scales hold: max (all; the default, but of int8), percentile:99.99 (what is beyond saturates), or mse (the least square error; the default of int8). Exits are always held whole."`
-	Headroom   float64   `from:"network" placeholder:"X" help:"How much larger than that other images' values may be before they saturate, from 1 on (default: 1.25, of int8 1)."`
+	Headroom   *float64  `from:"network" placeholder:"X" help:"How much larger than that other images' values may be before they saturate, from 1 on (default: 1.25, of int8 1)."`
 	InputRange float64   `from:"network" placeholder:"X" help:"Largest magnitude of the network's input (default: what mean and deviation make of pixels, or the largest of the images given as floats)."`
 	Classes    string    `from:"network" placeholder:"FILE" help:"Names of the classes, one a line, in the order of the logits."`
 }
@@ -270,8 +270,10 @@ func (r *Recipe) quantising() (o quant.Options, err error) {
 			return o, fmt.Errorf("%w: --range %w", ErrRecipe, err)
 		}
 	}
-	if o.Headroom = r.Headroom; o.Headroom != 0 && !(o.Headroom >= 1 && o.Headroom <= maxHeadroom) {
-		return o, fmt.Errorf("%w: --headroom %v, expected a number from 1 to %d", ErrRecipe, o.Headroom, maxHeadroom)
+	if r.Headroom != nil {
+		if o.Headroom = *r.Headroom; !(o.Headroom >= 1 && o.Headroom <= maxHeadroom) {
+			return o, fmt.Errorf("%w: --headroom %v, expected a number from 1 to %d", ErrRecipe, o.Headroom, maxHeadroom)
+		}
 	}
 	return o, nil
 }

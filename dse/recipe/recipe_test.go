@@ -199,7 +199,9 @@ func TestHeadroom(t *testing.T) {
 	dir := home(t)
 	codes := func(headroom float64) []byte {
 		r := own(dir)
-		r.Headroom = headroom
+		if headroom != 0 {
+			r.Headroom = &headroom
+		}
 		g, err := r.Graph(configs.Design{})
 		if err != nil {
 			t.Fatal(err)

@@ -193,20 +193,28 @@ func repository(dir string) (string, bool) {
 }
 
 // buildLine is the command for a build, run at the repository's root. A configuration outside hw/configs is named by
-// its file, if it is in configs.
-func buildLine(build, root string, configs []string) string {
+// its file, if it is in named. As NAME-int8, a user's file first needs a copy with that type.
+func buildLine(build, root string, named []string) string {
+	tool, flags := "sim/build.sh ", ""
 	if config, ok := strings.CutSuffix(build, "-check"); ok {
-		return "SLUICE_CHECK=1 " + buildLine(config, root, configs)
-	}
-	if config, ok := strings.CutSuffix(build, "-hls"); ok {
-		return "hls/build.sh " + files.Quoted(configFile(config, root, configs))
+		build, tool = config, "SLUICE_CHECK=1 "+tool
+	} else if config, ok := strings.CutSuffix(build, "-hls"); ok {
+		build, tool = config, "hls/build.sh "
 	}
 	for _, flag := range []string{"trace", "stub"} {
 		if config, ok := strings.CutSuffix(build, "-"+flag); ok {
-			return buildLine(config, root, configs) + " --" + flag
+			build, flags = config, flags+" --"+flag
 		}
 	}
-	return "sim/build.sh " + files.Quoted(configFile(build, root, configs))
+	file := configFile(build, root, named)
+	for _, elem := range []string{"int8", "int16"} {
+		base, ok := strings.CutSuffix(build, "-"+elem)
+		if from := userFile(base, root, named); ok && from != "" && userFile(build, root, named) == "" {
+			file = filepath.Join(filepath.Dir(from), build+".yaml")
+			tool = fmt.Sprintf("(sed 's/^name:.*/name: %s/; /^type:/d' %s; echo 'type: %s') > %s && ", build, files.Quoted(from), elem, files.Quoted(file)) + tool
+		}
+	}
+	return tool + files.Quoted(file) + flags
 }
 
 // here is the root of the repository around the working directory; "" if there is none.
@@ -219,8 +227,9 @@ func here() string {
 	return root
 }
 
-func configFile(name, root string, configs []string) string {
-	for _, c := range configs {
+// userFile returns the user's file of a configuration, as seen from the root; "" if there is none.
+func userFile(name, root string, named []string) string {
+	for _, c := range named {
 		if filepath.Base(c) != name+".yaml" {
 			continue
 		}
@@ -228,6 +237,13 @@ func configFile(name, root string, configs []string) string {
 		if dir, err := os.Getwd(); err == nil && dir != root && !filepath.IsAbs(c) {
 			return filepath.Join(dir, c)
 		}
+		return c
+	}
+	return ""
+}
+
+func configFile(name, root string, named []string) string {
+	if c := userFile(name, root, named); c != "" {
 		return c
 	}
 	if root == "" {

@@ -773,8 +773,9 @@ func TestFindCosim(t *testing.T) {
 	}
 	for build, want := range map[string]string{
 		"mine9": "sim/build.sh /tmp/my/mine9.yaml (", "mine9-check": "SLUICE_CHECK=1 sim/build.sh /tmp/my/mine9.yaml (", "mine9-hls": "hls/build.sh /tmp/my/mine9.yaml (",
-		"spaced-stub": "sim/build.sh '/tmp/my own/spaced.yaml' --stub (",
-		"other-stub":  "sim/build.sh " + filepath.Join(dir, "my/other.yaml") + " --stub (", "third": "sim/build.sh third.yaml (",
+		"spaced-stub":     "sim/build.sh '/tmp/my own/spaced.yaml' --stub (",
+		"mine9-int8-stub": "(sed 's/^name:.*/name: mine9-int8/; /^type:/d' /tmp/my/mine9.yaml; echo 'type: int8') > /tmp/my/mine9-int8.yaml && sim/build.sh /tmp/my/mine9-int8.yaml --stub (",
+		"other-stub":      "sim/build.sh " + filepath.Join(dir, "my/other.yaml") + " --stub (", "third": "sim/build.sh third.yaml (",
 	} {
 		if _, err := FindCosim(build, "tiny", "/tmp/my/mine9.yaml", "my/other.yaml", "/tmp/my own/spaced.yaml"); !errors.Is(err, ErrNoCosim) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, expected the hint %q", build, err, want)

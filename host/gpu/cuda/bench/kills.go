@@ -349,7 +349,7 @@ type Restores struct {
 	// kernels.
 	Hit      int    `json:"hit"`
 	Restored int    `json:"restored"`              // hits in launches in which every exit is correct
-	InWrong  int    `json:"in_wrong"`              // hits in wrong launches; which of the hits caused the error is unknown
+	InWrong  int    `json:"in_wrong"`              // hits in wrong launches; it is unknown which hit caused the error
 	Spoilt   int    `json:"wrong_launches"`        // number of launches with wrong outputs, with or without a hit
 	First    *Wrong `json:"first_wrong,omitempty"` // the first of the wrong launches
 }

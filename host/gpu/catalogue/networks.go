@@ -8,14 +8,15 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/kernel"
 )
 
-// Spec says which program to make.
+// Spec selects a program.
 type Spec struct {
 	Network string
 	Style   string // "" means tvm
 	Batch   int    // 0 means 1
-	// Exits is the number of segments, which have equal numbers of blocks. Each segment ends with a classifier. If Exits is 0, there is one segment.
+	// Exits is the number of segments; 0: one segment. All segments have equal numbers of blocks. Each segment ends
+	// with a classifier.
 	Exits int
-	Side  int // side of the input image; 0: 224 (YOLOv3 416, Inception-v3 299). For a transformer the number of tokens; 0: 128.
+	Side  int // side of the input image; 0: 224 (YOLOv3 416, Inception-v3 299). Transformers: number of tokens; 0: 128.
 }
 
 // Program returns the kernel program of a network on a machine.
@@ -34,7 +35,7 @@ func Program(spec Spec, m Machine) (*kernel.Program, error) {
 	return b.program(m, style)
 }
 
-// ByBatch returns a function that returns a network's program for a batch. Each program is made once.
+// ByBatch returns a function that returns a network's program for a batch. Each program is built only once.
 func ByBatch(spec Spec, m Machine) func(batch int) (*kernel.Program, error) {
 	programs := map[int]*kernel.Program{}
 	return func(batch int) (*kernel.Program, error) {
@@ -48,7 +49,8 @@ func ByBatch(spec Spec, m Machine) func(batch int) (*kernel.Program, error) {
 	}
 }
 
-// MACs returns the number of multiply-accumulate operations in one inference of a network, with depthwise layers.
+// MACs returns the number of multiply-accumulate operations in one inference of a network. Depthwise layers are
+// included.
 func MACs(name string) (float64, error) {
 	b, err := layers(Spec{Network: name})
 	if err != nil {
@@ -88,7 +90,7 @@ func layers(spec Spec) (*builder, error) {
 	return b, nil
 }
 
-// Names lists the networks.
+// Names lists the names of the networks.
 func Names() []string {
 	var out []string
 	for n := range networks {
@@ -100,11 +102,11 @@ func Names() []string {
 
 type network struct {
 	channels, side, tokens int
-	blocks                 int // possible exits
+	blocks                 int // number of possible exits
 	make                   func(b *builder, in int)
 }
 
-// networks have the shapes that their publications give
+// networks contains the shapes from the networks' publications.
 var networks = map[string]network{
 	"resnet34":    {3, 224, 0, 16, resnet(false, 3, 4, 6, 3)},
 	"resnet50":    {3, 224, 0, 16, resnet(true, 3, 4, 6, 3)},
@@ -310,7 +312,7 @@ func yolo(b *builder, x int) {
 }
 
 // yoloV8 is YOLO version 8 without post-processing. c is the number of channels after the first layer. depth is the
-// number of bottlenecks in a block; the middle blocks have twice as many.
+// number of bottlenecks in the first and last block. The blocks between them have twice as many.
 func yoloV8(c, depth int) func(*builder, int) {
 	return func(b *builder, x int) {
 		half := func(x, c int) int { return b.over("split", x, c, b.tensors[x].h, b.tensors[x].w, 1) }
@@ -356,7 +358,7 @@ func yoloV8(c, depth int) func(*builder, int) {
 	}
 }
 
-// encoder is a transformer with equal layers. head is the size of its output layer.
+// encoder returns a transformer with equal layers. head is the size of its output layer; 0: width.
 func encoder(layers, width, heads, inner, head int) func(*builder, int) {
 	return func(b *builder, x int) {
 		tokens := b.tensors[x].h
@@ -399,7 +401,7 @@ func convnext(b *builder, x int) {
 	b.exit(x, 1000)
 }
 
-// Versions returns other implementations of each kernel of a program. A matrix product has one for each other tile.
+// Versions returns implementations of each kernel of a program. A matrix product has one implementation per tile.
 // Memory-bound kernels have none.
 func Versions(spec Spec, m Machine) ([][]kernel.Kernel, error) {
 	style, err := StyleOf(cmp.Or(spec.Style, "tvm"))

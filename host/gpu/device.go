@@ -72,8 +72,7 @@ type Device struct {
 
 	// Preemptions lists all preemptions so far.
 	Preemptions []Preemption
-	// Padded counts the best-effort kernels whose last block ran in a real-time kernel's launch. Ran counts all kernels
-	// that have ended.
+	// Padded counts best-effort kernels whose last block ran in a real-time kernel's launch. Ran counts ended kernels.
 	Padded, Ran int
 	// Again counts the kernels that were repeated after a kill. Kills counts the kernels that were stopped.
 	Again, Kills int
@@ -117,8 +116,7 @@ type flow struct {
 	began    sim.Time // start of its segment
 }
 
-// partial is the number of blocks of a kernel that are done, and the version in which they ran. The other blocks must
-// use the same version.
+// partial is the number of blocks of a kernel that are done, and their version. The other blocks must use this version.
 type partial struct {
 	blocks  int
 	version int

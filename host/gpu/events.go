@@ -160,8 +160,8 @@ func (d *Device) ended(f *flow, part *sim.Part, item *sim.Item, at sim.Time) {
 // evicted is called when all kernels of a flow have been removed from its stream.
 func (d *Device) evicted(now sim.Time, f *flow) {
 	f.evicting = false
-	// If inGPU > 0, some of its kernels still pad another flow's kernels. With a boolean mark, the host wrongly assumes
-	// that all kernels have left.
+	// If inGPU > 0, some of its kernels still pad other kernels. With a boolean mark, the host wrongly assumes that all
+	// have left.
 	if f.inGPU == 0 || d.cfg.Mode.Boolean {
 		f.lost = false
 		d.back(f)

@@ -26,8 +26,7 @@ type Mode struct {
 	Reclaim bool // the host removes one kernel at a time from a host queue, and waits until it is removed
 	Fence   bool // copies and memsets enter only an empty device queue, so that they run only once (REEF, section 4.6)
 	Queue   int  // capacity of a device queue in kernels; 0: the capacity of the GPU's queues
-	// With Pad, best-effort kernels run inside a real-time kernel's launch, on SMs that the real-time kernel does not
-	// use.
+	// With Pad, best-effort kernels run inside a real-time kernel's launch, on SMs that this kernel does not use.
 	Pad      bool
 	Versions int // number of versions of a kernel from which padding chooses; 0: 1
 	// With Beside, a best-effort kernel is launched beside real-time kernels if it is short and small and if their

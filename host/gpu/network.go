@@ -11,15 +11,12 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// Network is a network for a simulated GPU. It contains the kernels for each batch size, and the results of requests at
-// exits.
+// Network is a network for a simulated GPU, with the kernels for each batch size and the results at exits.
 type Network struct {
 	Name string
-	// Program returns the program for a batch. The programs of all batches have the same kernels, but with different
-	// grids.
+	// Program returns the program for a batch. The programs of all batches differ only in the grids of their kernels.
 	Program func(batch int) (*kernel.Program, error)
-	// Versions returns the versions of each kernel, from which padding selects one. If Versions is nil, only the
-	// program's own kernels are used.
+	// Versions returns the versions of each kernel among which padding chooses; nil: only the program's own kernels.
 	Versions func(batch int) ([][]kernel.Kernel, error)
 	// Exit returns the result of a request at the end of a segment.
 	Exit  func(id device.RequestID, segment int) device.ExitResult
@@ -46,7 +43,7 @@ type batched struct {
 	heads []sched.Version   // by kernel: profile of the program's own version, for padding
 	all   [][]sched.Version // by kernel: profiles of all versions; the versions themselves are in the field as
 	as    [][]kernel.Kernel
-	until []float64 // by kernel: ns from the program's start to the kernel's end, without other launches; nil: not computed yet
+	until []float64 // by kernel: ns from the program's start to the kernel's end, without other launches; nil: unknown
 }
 
 func load(n *Network, most int, m *Mode, p *sim.Params) (*loaded, error) {

@@ -9,8 +9,7 @@ import (
 // Probe observes a device, for figures that the device itself does not need. Its methods are called while the device
 // works, and may call only Progress and Usage of the device.
 type Probe interface {
-	// Advancing is called before time advances to until. At this call, Progress and Usage still return the earlier
-	// state.
+	// Advancing is called before time advances to until. Progress and Usage still return the state before this.
 	Advancing(until sim.Time)
 	// Ended is called at the end of a kernel, or of a part of its blocks.
 	Ended(e KernelEnd)

@@ -41,9 +41,9 @@ func New(f *params.File, answers Answers) (d *Device, err error) {
 	return d, err
 }
 
-// Latency returns the bundle's latency table on the GPU. All segments are timed in one launch. A table entry is the sum
-// of the times of its segments. A launch of only some segments takes slightly longer than its entry, because its first
-// kernels wait for the host.
+// Latency returns the bundle's latency table on the GPU. All segments are timed in one launch, and a table entry is the
+// sum of its segments' times. A launch of only some segments takes slightly longer, because its first kernels wait for
+// the host.
 func (d *Device) Latency(ctx context.Context, b *bundle.Bundle) (table []bundle.LatencyEntry, err error) {
 	n := cuda.Simulated(b, &d.cfg.Params, func(device.RequestID, int) device.ExitResult { return device.ExitResult{} })
 	for batch := 1; batch <= d.cfg.MaxBatch; batch++ {

@@ -407,8 +407,7 @@ func (b *builder) fuse() {
 }
 
 // place assigns bytes to each tensor for the time in which the tensor is used, by first fit. A kernel may overwrite an
-// input that no later kernel reads. The given share of all kernels does this, and these kernels are spread evenly over
-// all that may.
+// input that no later kernel reads. The given share of all kernels does this, spread evenly over the kernels that may.
 func (b *builder) place(share float64, r *Rule) {
 	last := make([]int, len(b.tensors))
 	for i := range b.ops {
@@ -429,8 +428,7 @@ func (b *builder) place(share float64, r *Rule) {
 	b.fit(last, int(math.Round(r.Rest)))
 }
 
-// overwrite selects the kernels that overwrite an input: the given share of all kernels, and at most inRow kernels in
-// succession.
+// overwrite selects the kernels that overwrite an input: the given share of all kernels, at most inRow in succession.
 func (b *builder) overwrite(last []int, share float64, inRow int) {
 	depth := make([]int, len(b.tensors))
 	can := 0

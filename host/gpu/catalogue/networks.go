@@ -13,8 +13,7 @@ type Spec struct {
 	Network string
 	Style   string // "" means tvm
 	Batch   int    // 0 means 1
-	// Exits is the number of segments; 0: one segment. All segments have equal numbers of blocks. Each segment ends
-	// with a classifier.
+	// Exits is the number of segments; 0: 1. All segments have equal numbers of blocks and end with a classifier.
 	Exits int
 	Side  int // side of the input image; 0: 224 (YOLOv3 416, Inception-v3 299). Transformers: number of tokens; 0: 128.
 }
@@ -49,8 +48,7 @@ func ByBatch(spec Spec, m Machine) func(batch int) (*kernel.Program, error) {
 	}
 }
 
-// MACs returns the number of multiply-accumulate operations in one inference of a network. Depthwise layers are
-// included.
+// MACs returns the number of multiply-accumulate operations in one inference, including those of depthwise layers.
 func MACs(name string) (float64, error) {
 	b, err := layers(Spec{Network: name})
 	if err != nil {

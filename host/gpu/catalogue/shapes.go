@@ -7,8 +7,7 @@ import (
 	"fmt"
 )
 
-// Place is a tensor in a program's memory. It has H x W pixels with C elements each, and At is the index of its first
-// element.
+// Place is a tensor in a program's memory. It has H x W pixels of C elements and begins at the element with index At.
 type Place struct {
 	At      int64
 	H, W, C int

@@ -96,7 +96,7 @@ func (l *launcher) furnish() error {
 	if !l.cfg.Timed {
 		return nil
 	}
-	l.start, l.met = time.Now(), nil // times from before a reset cannot be compared with later ones
+	l.start, l.met = time.Now(), nil // times before a reset cannot be compared with later times
 	if l.counts.Clock.Step, err = l.timerStep(); err != nil {
 		return err
 	}

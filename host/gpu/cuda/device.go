@@ -1,5 +1,5 @@
-// Package cuda is a GPU as a device of the runtime. NPU bundles run on it layer by layer, and give the same results as
-// package golden, bit for bit. A launch can be confined to SMs, stopped inside a kernel, and resumed.
+// Package cuda implements a GPU as a device of the runtime. NPU bundles run on it layer by layer, with the same results
+// as in package golden, bit for bit. A launch can be confined to SMs, stopped inside a kernel, and resumed.
 //
 //	Begin, Abort ──▶ orders ──▶ launcher, one thread: streams, kernels, events ──▶ driver (libcuda)
 //	engine ◀── Passed, Aborted, Done, Failed ──┘
@@ -28,7 +28,7 @@ import (
 // MaxBatch is the maximum number of requests in a launch.
 const MaxBatch = kernels.MaxBatch
 
-// Config configures a device. The zero value is the first GPU with a server's settings.
+// Config configures a device. The zero value selects the first GPU and the settings for a server.
 type Config struct {
 	API      *driver.API // nil: driver.CUDA
 	Library  string      // file of the driver; "": the API's default
@@ -46,18 +46,16 @@ type Config struct {
 	// Mode is the treatment of other launches when a priority launch arrives (gpu.ModeOf). A mode without a name means
 	// "priority", which uses only stream priorities.
 	Mode gpu.Mode
-	// Params are the GPU's parameters, from which padding estimates the times of kernels. They are required if Mode
-	// pads.
+	// Params are the GPU's parameters, from which padding estimates kernel times. They are required if Mode pads.
 	Params *sim.Params
 	// If Through is set, a launch continues after an exit.
 	Through bool
 	// If Heard is set, the launcher's thread calls it with every order.
 	Heard func(gpu.Order)
-	// If Spin is set, the launcher does not sleep while work is in progress. This shortens latencies by some
-	// microseconds.
+	// If Spin is set, the launcher does not sleep during work. This shortens latencies by some microseconds.
 	Spin bool
-	// If Timed is set, preemptions are also measured with the GPU's own clock. This requires one more copy at the exit
-	// of a preempting launch.
+	// If Timed is set, the GPU's own clock also measures preemptions. This requires one more copy per preempting
+	// launch.
 	Timed bool
 	// Deliberate faults, which show that a test of kills can fail. Boolean: the epoch that kernels poll is restored
 	// soon after it was changed, as if it were a boolean mark. Short: a launch resumes one kernel too late.

@@ -35,7 +35,7 @@ type flow struct {
 	reqs   []*sample
 	seg    int
 	next   int   // next layer to launch
-	begun  int   // number of tiles of layer next that were launched beside other kernels; always 0 if the layer cannot be repeated
+	begun  int   // tiles of layer next, launched beside other kernels; always 0 if the layer cannot be repeated
 	oldest int   // oldest layer that has not ended
 	flying int   // number of fly entries in flight that contain a part of this flow
 	in     *lane // the lane of those entries
@@ -172,8 +172,7 @@ func (l *launcher) leave(f *flow, kill bool) {
 	}
 	if l.cfg.Boolean {
 		// The running kernel must see the changed epoch before the next kernel starts. The required wait depends on the
-		// GPU. If the first 64 attempts had no effect, as on a busy machine, the wait is longer and yields the
-		// processor.
+		// GPU. If 64 attempts had no effect, as on a busy machine, the wait is longer and yields the processor.
 		for up, began := 10*nap<<min(l.marks/64, 8)>>(l.marks%8), time.Now(); time.Since(began) < up; {
 			if l.marks >= 64 {
 				time.Sleep(nap)
@@ -324,8 +323,8 @@ func (l *launcher) next(f *flow, moved bool) (bool, error) {
 	return moved, nil
 }
 
-// resume reads the Control of a killed launch and returns the kernel at which the launch resumes. If the kill stopped a
-// kernel, resume counts the kill.
+// resume reads the Control of a killed launch and returns the kernel at which the launch resumes. It also counts a kill
+// that stopped a kernel.
 func (l *launcher) resume(f *flow) (kernel int, err error) {
 	control := f.lane.host
 	if f.fled != nil { // nil: the launch was stopped because of an earlier flag
@@ -380,7 +379,7 @@ func (l *launcher) collect(f *flow) error {
 	return l.lib.Record(n.over, n.stream)
 }
 
-// pass lets confident requests leave at an exit, and continues the launch with the other requests.
+// pass removes confident requests at an exit, and continues the launch with the other requests.
 func (l *launcher) pass(f *flow) error {
 	e, q := &f.net.b.Network.Exits[f.seg], &f.work.Launch
 	final := len(f.net.b.Network.Exits) - 1

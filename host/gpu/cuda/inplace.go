@@ -20,8 +20,7 @@ const (
 	inPlaceGather   = 4 // each exit kernel reduces a square of pixels with this side to one pixel
 )
 
-// Kinds of the network's kernels: first the kinds of a round, in the order of their execution, then the kind of the
-// exit.
+// Kinds of the network's kernels: first the kinds of a round, in execution order, then the exit's kind.
 const (
 	InPlaceMake  = "make"
 	InPlaceAdd   = "add"   // in place

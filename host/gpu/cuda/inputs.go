@@ -202,8 +202,7 @@ func (l *launcher) unstage(c *staged) {
 	}
 }
 
-// giveUp waits for a copy that may be in progress and returns its page. If the wait fails, the page is freed with the
-// context.
+// giveUp waits for a copy in progress and returns its page. If this fails, the page is freed with the context.
 func (l *launcher) giveUp(c *staged) {
 	if l.lost == nil && l.lib.Wait(l.copies) == nil {
 		l.unstage(c)

@@ -36,8 +36,7 @@ type lane struct {
 	signal  driver.Event   // event after the write of the epoch
 }
 
-// fly is a kernel launch in flight. It contains a kernel of one flow, and in further roles it may contain parts of
-// other flows' kernels.
+// fly is a kernel launch in flight: a kernel of one flow and, in further roles, parts of other flows' kernels.
 type fly struct {
 	event  driver.Event
 	ticket uint64                  // position in the order of launches
@@ -124,7 +123,7 @@ func (l *launcher) newLane() (*lane, error) {
 	return n, nil
 }
 
-// clean queues, on the lane's stream, a reset of the lane's Control to its epoch.
+// clean queues a reset of the lane's Control to the lane's epoch, on the lane's stream.
 func (l *launcher) clean(n *lane) error {
 	n.settled = false
 	if err := l.lib.Fill(n.control, n.epoch, 1, n.stream); err != nil {
@@ -196,8 +195,7 @@ func (l *launcher) freeLane(n *lane) (first error) {
 	return first
 }
 
-// halt stops all blocks of a lane. It then waits for the lane's stream and for the streams in, which may run parts of
-// the launch.
+// halt stops all blocks of a lane. It then waits for the lane's stream and for the other given streams.
 func (l *launcher) halt(n *lane, in ...driver.Stream) error {
 	n.epoch++
 	if err := l.signal(n); err != nil {

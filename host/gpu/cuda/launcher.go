@@ -71,7 +71,7 @@ func (d *Device) launcher(opened chan<- error) {
 		opened <- err
 		return
 	}
-	l.info.Units, l.info.Neighbours = l.parts.units, l.parts.neighbours // written before any reader
+	l.info.Units, l.info.Neighbours = l.parts.units, l.parts.neighbours // written before the first read
 	if l.copied != nil {
 		l.name += fmt.Sprintf(", where epochs are copied (%v)", l.copied)
 	}

@@ -101,8 +101,7 @@ func (l *launcher) health(bus string) *driver.Health {
 }
 
 // Timed contains times of a layer's kernel that runs alone, between two events. In Profile, each time is of one launch
-// and includes the host's time for the launch. In Pace, each time is the mean of several launches and excludes the
-// host's time.
+// and includes the host's time. In Pace, each time is the mean of several launches without the host's time.
 type Timed struct {
 	Layer  int
 	Name   string
@@ -131,7 +130,7 @@ func (d *Device) Pace(network string, n int) (out []Timed, err error) {
 	return out, err
 }
 
-// timing returns a timer that times each kernel n times and appends the times to out.
+// timing returns a timer that measures each kernel n times and appends the times to out.
 func timing(out *[]Timed, n int) timer {
 	return func(i int, name string, k *kernels.Layer, run func() (int64, error)) error {
 		if n < 1 {
@@ -143,9 +142,9 @@ func timing(out *[]Timed, n int) timer {
 	}
 }
 
-// Learn times the kernels of a loaded network for padding, each one alone and at one batch. It times a launch without
-// work, a launch with a tile on each SM, and a launch of the whole kernel. The device stores the times for the bundle.
-// Without them, and on the fake driver, padding uses estimates.
+// Learn times the kernels of a loaded network for padding, each kernel alone and at one batch size. It times a launch
+// without work, a launch with a tile on each SM, and a launch of the whole kernel. The device stores the times for the
+// bundle. Without them, and on the fake driver, padding uses estimates.
 func (d *Device) Learn(network string, batch int) error {
 	return d.ask(func(l *launcher) error {
 		net := l.nets[network]
@@ -317,8 +316,7 @@ type Copied struct {
 	Up, Down []int64 // by run: ns
 }
 
-// Copies times copies to the GPU and back, n times each. If beside is set, a kernel on all SMs uses the memory at the
-// same time.
+// Copies times copies to the GPU and back, n times each. If beside is set, a kernel on all SMs also uses the memory.
 func (d *Device) Copies(bytes, n int, beside bool) (c Copied, err error) {
 	err = d.ask(func(l *launcher) error {
 		c, err = l.timeCopies(bytes, n, beside)
@@ -405,8 +403,8 @@ func (l *launcher) freeTimers(at []driver.Event) (err error) {
 	return err
 }
 
-// eachStream is the number of successive copies in each stream of TwoCopies. With two copies, both streams copy during
-// most of a run.
+// eachStream is the number of successive copies in each stream of TwoCopies. With 2, both streams copy most of the
+// time.
 const eachStream = 2
 
 // TwoCopies is like Copies, but beside a kernel and with two streams that copy at the same time. Both streams copy to

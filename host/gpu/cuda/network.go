@@ -19,13 +19,13 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// network is a bundle on the GPU. Slots, descriptors and number formats are the same as on the NPU. The weights are
-// unpacked.
+// network is a bundle on the GPU, with unpacked weights. Slots, descriptors and number formats are the same as on the
+// NPU.
 type network struct {
 	b      *bundle.Bundle
 	layers []kernels.Layer // one per kernel, without the fields that are set at each launch
-	// by layer: the layer at which a segment resumes if it was stopped in this layer; idem.Never: it must not be
-	// stopped in this layer
+	// by layer: the layer at which a segment resumes after a stop in this layer; idem.Never: it must not be stopped
+	// there
 	entries []int
 	blob    []byte // weights and biases, as on the GPU
 	at      []int  // by layer: offset of its weights in blob; its bias is stored after the weights
@@ -162,8 +162,7 @@ func keep(key profiled, v []sched.Version) {
 	known.of[key] = v
 }
 
-// Program returns a bundle's kernels for a batch on a simulated GPU, with times estimated from the kernels'
-// instructions.
+// Program returns a bundle's kernels for a batch on a simulated GPU, with times estimated from their instructions.
 func Program(b *bundle.Bundle, batch int, p *sim.Params) (*kernel.Program, error) {
 	out := &kernel.Program{Name: b.Network.Name, Memory: b.Slot.Stride}
 	for i := range b.Layers {
@@ -195,8 +194,7 @@ const (
 	clockGHz  = 1.5
 )
 
-// Simulated returns a bundle as a network of the simulated GPU, with the kernels of Program. exit returns the results
-// of requests at exits.
+// Simulated returns a bundle as a network of the simulated GPU, with Program's kernels. exit returns requests' results.
 func Simulated(b *bundle.Bundle, p *sim.Params, exit func(id device.RequestID, segment int) device.ExitResult) *gpu.Network {
 	w := &b.Network
 	return &gpu.Network{
@@ -265,8 +263,7 @@ func (n *network) imageBytes() int {
 
 const controlBytes = int(unsafe.Sizeof(kernels.Control{}))
 
-// Layout of a lane's pinned memory: a Control, an epoch, and logits. Launches with more logits allocate a larger
-// memory.
+// Layout of a lane's pinned memory: a Control, an epoch, and logits. Launches with more logits allocate more memory.
 const (
 	epochAt   = controlBytes
 	logitsAt  = epochAt + 8

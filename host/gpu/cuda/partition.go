@@ -90,8 +90,8 @@ func (p *partitions) stream(u device.Units, priority int) (driver.Stream, error)
 }
 
 // within calls f while the context of units is current. An event must be created in the context of the stream on which
-// it is recorded (otherwise cuEventRecord returns CUDA_ERROR_INVALID_HANDLE). Afterwards, the thread's own context is
-// current.
+// it is recorded (otherwise cuEventRecord returns CUDA_ERROR_INVALID_HANDLE). Then the thread's own context is current
+// again.
 func (p *partitions) within(u device.Units, f func() error) error {
 	if p.way == nil || u.Empty() {
 		return f()

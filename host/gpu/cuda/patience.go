@@ -1,5 +1,5 @@
-// Detection of hangs. A launch hangs if neither it nor any launch that it waits for has made progress within its time
-// limit.
+// Detection of hangs. A launch hangs if neither this launch nor any launch for which it waits has made progress within
+// its time limit.
 
 package cuda
 

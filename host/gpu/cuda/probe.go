@@ -138,8 +138,7 @@ type ran struct {
 	begin, end uint64
 }
 
-// standing is a prepared launch of the reporting kernel. The kernel's blocks spin for a given number of ns on the GPU's
-// clock.
+// standing is a prepared launch of the reporting kernel. Its blocks spin for some ns of the GPU's clock.
 type standing struct {
 	run  func() error // may be called repeatedly
 	at   driver.Ptr   // device memory with the blocks' reports
@@ -171,8 +170,7 @@ func (l *launcher) stands(s driver.Stream, blocks int, ns uint64) (*standing, er
 	}, nil
 }
 
-// where runs blocks in a stream and returns their reports. Each block spins for the given time, in ns of the GPU's
-// clock.
+// where runs blocks in a stream and returns their reports. Each block spins for spin ns of the GPU's clock.
 func (l *launcher) where(s driver.Stream, blocks, spin int) (all []ran, err error) {
 	w, err := l.stands(s, blocks, uint64(spin))
 	if err != nil {

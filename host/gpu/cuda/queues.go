@@ -1,5 +1,5 @@
-// Streams and hardware queues. There are never more streams than queues, because two streams could otherwise share a
-// queue. Then the order to leave could wait behind the kernels that must leave.
+// Streams and hardware queues. There are never more streams than queues. If two streams shared a queue, an order to
+// leave could wait behind the kernels that must leave.
 
 package cuda
 
@@ -26,10 +26,9 @@ func enoughQueues(lib *driver.Lib, places int) error {
 	return nil
 }
 
-// room ensures that one more stream can be created. If all queues are in use, the least recently used free lane loses
-// its stream, and room returns this lane. Otherwise room returns nil. The lane reserved for priority launches is the
-// last choice. The returned lane has its memory and is used again, because allocating or freeing memory blocks all
-// streams.
+// room ensures that one more stream can be created. It returns nil if a queue is free. Otherwise the least recently
+// used free lane loses its stream, and room returns this lane. The lane reserved for priority launches is the last
+// choice. The returned lane still has its memory, because allocating or freeing memory blocks all streams.
 func (l *launcher) room() (*lane, error) {
 	queues, _, err := l.lib.Queues()
 	if err != nil || queues == 0 {

@@ -17,8 +17,7 @@ const (
 	SignalsCopied  = "copied"  // a copy of four bytes; slower, because it waits for other copies to the GPU
 )
 
-// trySignals tries both ways before the first launch must be stopped, because not every driver can write words in
-// stream order.
+// trySignals finds out, before the first launch, which way works. Not every driver can write words in stream order.
 func (l *launcher) trySignals() (err error) {
 	at, host, free, err := l.scratch(8, l.signals)
 	if err != nil {

@@ -1,5 +1,4 @@
-// Time spans of a preemption, measured with the host's clock. If Config.Timed is set, some spans are measured with the
-// GPU's clock.
+// Time spans of a preemption by the host's clock. If Config.Timed is set, some spans are by the GPU's clock.
 
 package cuda
 
@@ -16,8 +15,9 @@ import (
 type Preemption struct {
 	// Arrival is the call of Begin. Spans from arrival include the wait for the launcher's thread.
 
-	// Away is the time from arrival until the host knew that no other launch was on the GPU. The host knows this of
-	// killed launches when it has copied and read their Control. It knows this of awaited launches from their events.
+	// Away is the time from arrival until the host knew that no other launch was on the GPU. For killed launches, the
+	// host knows this after it has copied and read their Control. For awaited launches, it knows this from their
+	// events.
 	Away time.Duration
 	// First is the time from arrival to the first block of the priority launch by the GPU's clock. It is measured for
 	// killed and awaited launches, but only on Timed devices.
@@ -43,8 +43,8 @@ type Clock struct {
 	// Late is the largest error of a span: the width of the widest anchor plus two steps. Spans can only be too long.
 	// There are two steps because the timer rounds down both in the anchor and in the block.
 	Late time.Duration
-	// Impossible counts impossible spans. In such a span, a block began or left before the flag or the launch, or after
-	// the host had seen this event, or the clocks drifted too far apart.
+	// Impossible counts impossible spans: a block began or left before the flag or the launch, or only after the host
+	// had seen this event, or the clocks drifted too far apart.
 	Impossible int
 }
 
@@ -77,8 +77,7 @@ type sighting struct {
 }
 
 // anchorOf derives an anchor from the clock values of one run of the clock kernel. The GPU wrote each value after the
-// launch and before the host saw the value. If there are no values, or the clock did not advance, anchorOf returns no
-// anchor.
+// launch and before the host saw the value. Without values, or if the clock did not advance, it returns no anchor.
 func anchorOf(launched time.Duration, seen []sighting) (a anchor) {
 	for i, s := range seen {
 		if i > 0 && s.gpu <= seen[i-1].gpu {
@@ -108,8 +107,7 @@ const (
 	stepBlocks  = 8      // number of blocks that measure the timer's step
 )
 
-// anchored returns the narrowest anchor of several runs. In each run, a kernel writes the values of the GPU's clock to
-// host memory.
+// anchored returns the narrowest anchor of several runs of a kernel that writes the GPU's clock to host memory.
 func (l *launcher) anchored() (best anchor, err error) {
 	f, err := l.lib.Function(l.module, kernels.EntryClock)
 	if err != nil {
@@ -183,9 +181,8 @@ type clocks struct {
 	step          time.Duration
 }
 
-// late returns the largest error of a converted time. Converted times can only be too late. The timer's value in the
-// anchor was rounded down by less than a step. A block's value was rounded down too, and for this the function moment
-// adds a step.
+// late returns the largest error of a converted time, which can only be too late. The timer's value in the anchor was
+// rounded down by less than a step. A block's value was rounded down too, so the function moment adds a step.
 func (c *clocks) late() time.Duration { return max(c.before.width, c.after.width) + 2*c.step }
 
 // apart returns the largest plausible drift of the clocks within d: a thousandth of d.
@@ -200,8 +197,7 @@ func (c *clocks) steady() bool {
 	return (host - time.Duration(c.after.gpu-c.before.gpu)).Abs() <= c.before.width+c.after.width+2*c.step+apart(host)
 }
 
-// moment returns the latest time at which the GPU's clock can have shown a value. It assumes that the clocks drift
-// evenly between the anchors.
+// moment returns the latest time at which the GPU's clock can have shown a value. The drift is assumed to be even.
 func (c *clocks) moment(gpu uint64) time.Time {
 	rate := 1.0 // host ns per GPU ns
 	if d := c.after.gpu - c.before.gpu; d > 0 {
@@ -210,8 +206,7 @@ func (c *clocks) moment(gpu uint64) time.Time {
 	return c.start.Add(c.before.host + time.Duration(rate*float64(int64(gpu-c.before.gpu))) + c.step)
 }
 
-// span returns the time from a host time to a value of the GPU's clock. At the time known, the host had already seen
-// the value.
+// span returns the time from a host time to a value of the GPU's clock. At the time known, the host had seen the value.
 func (c *clocks) span(from time.Time, gpu uint64, known time.Time) time.Duration {
 	if c.before.gpu == 0 || c.after.gpu == 0 || from.IsZero() {
 		return Unknown
@@ -244,8 +239,7 @@ func (c *clocks) of(m *meeting) Preemption {
 	return p
 }
 
-// spans computes the spans of all preemptions since the last call. It measures a new anchor and uses it together with
-// the previous anchor.
+// spans computes the spans of all preemptions since the last call. It uses the previous anchor and a new anchor.
 func (l *launcher) spans() (err error) {
 	c := clocks{start: l.start, before: l.anchor, step: l.counts.Clock.Step}
 	if l.cfg.Timed {

@@ -9,8 +9,7 @@ import (
 )
 
 // Sync is a GPU with blocking calls, for device.Adapt in virtual time. Launches run one after another, as on an NPU. A
-// launch advances virtual time by the real time of its run. For concurrent launches, or launches that can be stopped,
-// use Device.
+// launch advances virtual time by the real time of its run. Device can run launches concurrently and stop them.
 type Sync struct {
 	d    *Device
 	end  context.CancelFunc

@@ -1,5 +1,4 @@
-// The order of launches. It follows the rules of gpu.Mode, as on the simulated GPU. sched.Pad selects the kernels that
-// pad.
+// The order of launches, by the rules of gpu.Mode, as on the simulated GPU. sched.Pad selects the kernels that pad.
 
 package cuda
 
@@ -238,8 +237,8 @@ func (l *launcher) push(f *flow) error {
 	return nil
 }
 
-// args sets the arguments of a flow's next kernel. The kernel computes its next tiles, at most as many as given by
-// tiles; 0: all remaining tiles. blocks is the maximum number of blocks.
+// args sets the arguments of a flow's next kernel. tiles is the maximum number of tiles (0: all remaining tiles), and
+// blocks is the maximum number of blocks.
 func (f *flow) args(k *kernels.Layer, tiles, blocks int) {
 	*k = f.net.layers[f.next]
 	k.Control, k.Epoch = uint64(f.lane.control), f.lane.epoch

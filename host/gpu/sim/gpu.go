@@ -40,8 +40,7 @@ func (p *Part) UpTo() (block int, last bool) {
 }
 
 // Item is one launch in a stream: a kernel, a copy, or a padded kernel. All parts of a padded kernel begin and end
-// together. The GPU owns an item from the call of Launch until the item's event. At other times the caller owns the
-// item.
+// together. From Launch until its event, an item belongs to the GPU. At other times it belongs to the caller.
 type Item struct {
 	Parts []Part
 	Tag   uint64 // for the caller's use
@@ -168,8 +167,7 @@ type class struct {
 	changed               bool // changed since the last merge
 }
 
-// resident is a group of blocks of a part that began together on the SMs of a class. per is the number of such blocks
-// per SM.
+// resident is a group of blocks of a part that began together. Each SM of a class has per blocks of the group.
 type resident struct {
 	p    *part
 	per  int
@@ -275,8 +273,7 @@ func (g *GPU) Drained(s int) bool {
 	return st.state == idle && st.device.len() == 0 && st.moving == Never
 }
 
-// Queued returns the numbers of items that wait in the stream's host and device queues. The running item is not
-// included.
+// Queued returns the numbers of waiting items in the stream's host and device queues, without the running item.
 func (g *GPU) Queued(s int) (host, device int) {
 	st := &g.streams[s]
 	return st.host.len(), st.device.len()
@@ -286,8 +283,7 @@ func (g *GPU) Queued(s int) (host, device int) {
 type Eviction struct {
 	Kill    bool // stop the running kernel if the GPU can do so; otherwise wait for the kernel's end
 	Reclaim bool // the host waits until the memory of dropped items is freed
-	// Forgive is a deliberate fault: the mark with which kernels must leave is cleared at once, so kernels in the
-	// device queue still run.
+	// Forgive is a deliberate fault: the mark with which kernels leave is cleared at once, so queued kernels still run.
 	Forgive bool
 }
 
@@ -686,7 +682,7 @@ func (g *GPU) layer(r *run, p *part, on *Set) bool {
 	least := math.MaxInt
 	var to Set
 	for _, c := range g.classes {
-		if c.threads > least || !g.fits(c, r, p.k) || !c.sms.meets(on) { // cheapest test first, because most SMs are full
+		if c.threads > least || !g.fits(c, r, p.k) || !c.sms.meets(on) { // cheapest test first: most SMs are full
 			continue
 		}
 		if c.threads < least {

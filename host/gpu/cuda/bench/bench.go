@@ -46,12 +46,10 @@ type Config struct {
 	Later   []string
 	Seed    uint64
 	Batches []int // for latencies; nil: 1, 8, 32
-	// For preemption: Capacities are the numbers of kernels in a stream; nil: Capacities(). Modes are the modes; nil:
-	// Preempting().
+	// For preemption: numbers of kernels in a stream (nil: Capacities()), and modes (nil: Preempting()).
 	Capacities []int
 	Modes      []string
-	// Warm is the time for which launches keep the GPU busy before a measurement. 0: a second, or no time on the fake,
-	// which has no clocks.
+	// Warm is how long launches run before a measurement; 0: a second, or no time on the fake, which has no clocks.
 	Warm  time.Duration
 	Clock Clock // the clock with which For and Budget are measured
 	Tell  func(part string)
@@ -158,8 +156,7 @@ func Parts() []string {
 var weights = map[string]int{Golden: 3, Costs: 1, Copies: 1, Kills: 4, Preemption: 4, Latency: 4, Layers: 1, Slowdown: 1, Padding: 4, Partitions: 1, SEEB: 2, DISB: 8}
 
 // A part is stopped after overdraft times its share, or when it has used its share and half of the time left for later
-// parts. The last fiftieth of a budget is reserved for work that cannot be stopped: a running launch, or the closing of
-// a device.
+// parts. A fiftieth of a budget is reserved for work that cannot be stopped: a running launch, or closing a device.
 const (
 	overdraft = 2
 	spared    = 50
@@ -238,8 +235,7 @@ func (c *Config) check() error {
 // Spare returns the time in the budget after which nothing new is started.
 func Spare(budget time.Duration) time.Duration { return budget - budget/spared }
 
-// Share returns the first part's share of the time that is left for all parts, and the time after which this part is
-// stopped.
+// Share returns the first part's share of the time that is left for all parts, and the part's time limit.
 func Share(left time.Duration, parts []string) (share, most time.Duration) {
 	all := 0
 	for _, p := range parts {
@@ -249,8 +245,7 @@ func Share(left time.Duration, parts []string) (share, most time.Duration) {
 	return share, min(overdraft*share, (left+share+1)/2)
 }
 
-// part runs the part called name, which is the first element of parts. If there is a budget, the part may use its share
-// of the time left.
+// part runs the part called name, the first element of parts. If there is a budget, its share of the time left is used.
 func (b *bench) part(ctx context.Context, name string, do func(context.Context) error, left time.Duration, parts []string) error {
 	if b.Budget > 0 {
 		if left <= 0 {
@@ -347,7 +342,7 @@ func (b *bench) keep() {
 const few = 10
 
 // enough returns a function that reports whether a series has enough runs. N runs are always enough. After the series'
-// share of the part's time, few runs are enough. All shares are equal, and things is their number. The time starts at
+// share of the part's time, few runs are enough. things is the number of shares, which are equal. The time starts at
 // the call of enough.
 func (b *bench) enough(things int) func(runs int) bool { return b.after(few, things) }
 
@@ -560,8 +555,7 @@ func (b *bench) partitions(ctx context.Context) error {
 }
 
 // latency runs networks on partitions of each size, in batches of increasing size. It estimates the time of a batch
-// from that of a smaller batch. A batch that cannot run a few times in the part's time is left out, and a note is
-// stored.
+// from a smaller batch. A batch without enough time for a few runs is left out, and a note is stored.
 func (b *bench) latency(ctx context.Context) error {
 	batches := slices.Sorted(slices.Values(b.Batches))
 	began := b.Clock.Now()
@@ -875,8 +869,7 @@ func (b *bench) slowdown(ctx context.Context) error {
 	})
 }
 
-// run stores the times of one of several concurrent launches: measured (took), predicted by Strait's model (learnt),
-// and alone.
+// run stores the times of one of several concurrent launches: measured, predicted by Strait's model, and alone.
 func (b *bench) run(key string, took, learnt, alone int64) {
 	b.add(Slowdown, key+" took", "ns", took)
 	b.add(Slowdown, key+" learnt", "ns", learnt)

@@ -31,8 +31,8 @@ const (
 // manners is the number of ways to stop a launch. Each way uses an equal share of the part's time.
 const manners = 6
 
-// redrawn is the maximum number of times that the second input is drawn again. This is done if every exit has the same
-// output for both inputs.
+// redrawn is the maximum number of redraws of the second input. A redraw is necessary if every exit has the same output
+// for both inputs.
 const redrawn = 20
 
 // controlled is the number of launches within which a deliberate fault must give a wrong result.
@@ -172,7 +172,7 @@ type restored struct {
 }
 
 // run launches the network for input k and returns the outputs. It stops the launch up to stops times, each time at a
-// random time within ns nanoseconds.
+// random moment within ns nanoseconds.
 func (s *restorer) run(ctx context.Context, k, stops int, ns int64) (out restored, err error) {
 	s.id++
 	defer func() { s.d.Release(s.id) }()
@@ -343,10 +343,9 @@ type Restores struct {
 	Network  string `json:"network"`
 	Launches int    `json:"launches"`
 	Tried    int    `json:"tried"` // requested kills
-	// Hit counts kills after which Control names a kernel that at least one block left early. The block left at the
-	// next poll or at a later poll. For the in-place network, only in-place kernels count, because a launch that is
-	// stopped in another kernel computes everything again. With drained, Hit counts launches that stopped between two
-	// kernels.
+	// Hit counts kills after which Control names a kernel that at least one block left early, at the next poll or
+	// later. For the in-place network, only in-place kernels count, because a launch that is stopped in another kernel
+	// computes everything again. With drained, Hit counts launches that stopped between two kernels.
 	Hit      int    `json:"hit"`
 	Restored int    `json:"restored"`              // hits in launches in which every exit is correct
 	InWrong  int    `json:"in_wrong"`              // hits in wrong launches; it is unknown which hit caused the error

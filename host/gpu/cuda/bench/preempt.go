@@ -22,8 +22,7 @@ func Preempting() []string { return []string{"reset", "reset-ahead", "wait"} }
 // Capacities returns the default numbers of kernels in a stream for preemption.
 func Capacities() []int { return []int{1, 2, 4, 8, 16} }
 
-// preemption runs priority launches at random times during best-effort launches. It does so for each mode and for
-// several queue lengths.
+// preemption runs priority launches at random times during best-effort launches, for each mode and queue length.
 func (b *bench) preemption(ctx context.Context) error {
 	be, rt := b.pair()
 	batch, err := b.fill(ctx, be)
@@ -60,8 +59,8 @@ func (b *bench) preemption(ctx context.Context) error {
 	return nil
 }
 
-// tooLong is the end of the key of a bound: no span of a round is too long by more than this. The figure is the largest
-// bound of all rounds.
+// tooLong ends the key of the largest error of a round: the spans of the round are too long by at most this time. The
+// figure is the maximum of all rounds.
 const tooLong = "too long by at most"
 
 // meetings runs priority launches until enough of them found other launches on the GPU. Before each launch, meetings
@@ -111,8 +110,7 @@ type span struct {
 	of   func(*cuda.Preemption) time.Duration
 }
 
-// Spans that start at the arrival. All preemptions have these spans, so they show the difference between killing and
-// waiting.
+// Spans that start at the arrival. All preemptions have them, so they show the difference between killing and waiting.
 var fromArrival = []span{
 	{"away", func(p *cuda.Preemption) time.Duration { return p.Away }},
 	{"first", func(p *cuda.Preemption) time.Duration { return p.First }},

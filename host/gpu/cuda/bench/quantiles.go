@@ -14,15 +14,13 @@ const (
 	quarter = 4     // smallest number of runs for quartiles
 )
 
-// Interval is the 95 % confidence interval of a quantile, computed from order statistics. The runs are assumed to be
-// independent.
+// Interval is the 95 % confidence interval of a quantile, from order statistics of runs that are assumed independent.
 type Interval [2]float64
 
 // median is the middle of sorted runs, or the mean of both middle ones.
 func median(v []float64) float64 { return (v[(len(v)-1)/2] + v[len(v)/2]) / 2 }
 
-// quantile returns the quantile p of sorted runs: the smallest run for which at least a share p of the runs are not
-// larger.
+// quantile returns the quantile p of sorted runs: the smallest run such that at least a share p of runs is not larger.
 func quantile(v []float64, p float64) float64 { return v[min(len(v)-1, int(p*float64(len(v))))] }
 
 // percentile returns a quantile near the end, such as p99. It is nil if too few runs are beyond the quantile.
@@ -120,8 +118,7 @@ func ratioIn(v, of []float64) *Interval {
 	return &Interval{all[cut], all[draws-1-cut]}
 }
 
-// drawn returns the median of a bootstrap sample of sorted runs. The function counts in the buffer times how often each
-// run was drawn.
+// drawn returns the median of a bootstrap sample of sorted runs. times is a buffer for the number of draws of each run.
 func drawn(rng *rand.Rand, v []float64, times []int) float64 {
 	times = times[:len(v)]
 	clear(times)

@@ -23,8 +23,7 @@ import (
 // ErrRaw is wrapped by errors about a file of runs.
 var ErrRaw = errors.New("runs of a GPU")
 
-// RawFile is the name of the file of runs. JournalFile is the name of the journal, which exists until RawFile is
-// written.
+// RawFile is the file of runs. JournalFile is the journal, which exists until RawFile is written.
 const (
 	RawFile     = "runs.csv.gz"
 	JournalFile = "runs.csv"

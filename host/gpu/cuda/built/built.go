@@ -19,8 +19,8 @@ import (
 
 // Of returns the absolute path of a file that a command builds from sources. The path is dir/name-HASH plus ext. The
 // hash covers the words and the version of the command, the content of the sources, and the processor architecture. An
-// existing file is reused. Of appends the output path to the command. It also stores a copy of the file in .ci/cache's
-// folder, for other clones.
+// existing file is reused. Of appends the output path to the command. A copy is stored in .ci/cache's folder for other
+// clones.
 func Of(dir, name, ext string, sources []string, command ...string) (string, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {

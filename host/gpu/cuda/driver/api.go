@@ -45,8 +45,8 @@ func optional(c call) bool { return c >= cuDeviceGetDevResource || c == streamWi
 var CUDA = &API{
 	Name: "cuda", libraries: []string{Library}, what: "CUDA driver", hides: "CUDA_VISIBLE_DEVICES", source: "NVIDIA's driver package", expected: "a driver for CUDA 12",
 	// NVIDIA's default is 8 hardware queues. With more streams than queues, some streams would share a queue. Then an
-	// order to leave could wait behind the kernels that must leave. Lazy loading is off, so that kernels are not loaded
-	// at the first launch.
+	// order to leave could wait behind the kernels that must leave. Lazy loading is off, so that the first launch need
+	// not load kernels.
 	environment: map[string]string{"CUDA_DEVICE_MAX_CONNECTIONS": "32", "CUDA_MODULE_LOADING": "EAGER"},
 	queues:      "CUDA_DEVICE_MAX_CONNECTIONS",
 	version:     func(v int) string { return fmt.Sprintf("CUDA %d.%d", v/1000, v%1000/10) },

@@ -11,8 +11,8 @@ import (
 var ErrHeld = errors.New("held by others of this process")
 
 // holds counts the users of a GPU. A process has only one primary context per GPU (HIP: the GPU itself), so a reset
-// affects the whole process. Users of other libraries are not counted. A program in which another library uses the GPU
-// must not reset it.
+// affects the whole process. Users in other libraries are not counted, so a program with such users must not reset the
+// GPU.
 type holds struct {
 	mu sync.Mutex // also locked during a reset, so that no user retains the GPU at that time
 	by map[hold]map[*Lib]int

@@ -453,8 +453,7 @@ func (l *Lib) NewEvent(timed bool) (Event, error) {
 // FreeEvent destroys an event.
 func (l *Lib) FreeEvent(e Event) error { return l.do(cuEventDestroy, uintptr(e)) }
 
-// Record queues a signal of the event in the stream. The event is signalled when the stream's earlier work has
-// finished.
+// Record queues the event in the stream. The event is signalled when the stream's earlier work has finished.
 func (l *Lib) Record(e Event, s Stream) error { return l.do(cuEventRecord, uintptr(e), uintptr(s)) }
 
 // Happened reports whether the event has been signalled.

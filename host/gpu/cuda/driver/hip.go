@@ -8,8 +8,7 @@ import (
 	"unsafe"
 )
 
-// HIP is AMD's API. Contexts are deprecated in HIP. Therefore the GPU itself is made current, and a reset affects the
-// whole GPU.
+// HIP is AMD's API. Its contexts are deprecated, so the GPU itself is made current. A reset affects the whole GPU.
 var HIP = &API{
 	Name: "hip", libraries: hipLibraries, what: "HIP runtime", hides: "HIP_VISIBLE_DEVICES", source: "ROCm, Debian's package libamdhip64-5", expected: "ROCm 5 or later",
 	attributes: map[int]int{ClockKHz: 5, Multiprocessors: 63, MemoryKHz: 60, CapabilityMajor: 23, CapabilityMinor: 61},

@@ -1,5 +1,4 @@
-// Masks of streams. A mask is written into the driver's internal data of a stream, at an undocumented offset, as
-// libsmctrl does.
+// Masks of streams, which are written into the driver's internal data at an undocumented offset, as libsmctrl does.
 
 package driver
 

@@ -21,15 +21,13 @@ func BuildHIP(dir string) (string, error) {
 	return build(dir, "libfakehip", "src/hip.cpp", "src/fake.cpp")
 }
 
-// BuildNVML builds libfakenvml.so. This library exports fake_nvml(version, fails), which returns the number of users
-// that have the library open.
+// BuildNVML builds libfakenvml.so. Its function fake_nvml(version, fails) returns how often the library is open now.
 func BuildNVML(dir string) (string, error) {
 	return build(dir, "libfakenvml", "src/nvml.cpp")
 }
 
 // Kernels builds an object of the kernels for an AMD GPU, as amd.sh does, and returns the object's path. level is the
-// optimisation level. The fake drivers never run the object, so -O0 is sufficient: this build takes a third of the
-// time.
+// optimisation level. The fake drivers never run the object, so -O0 is sufficient and takes a third of the time.
 func Kernels(dir, arch, level string) (string, error) {
 	sources := in("../kernels/amd.sh", "../kernels/src/amd.hpp", "../kernels/src/kernels.hpp", "../kernels/src/entries.hip")
 	return built.Of(dir, "kernels-"+arch, ".co", sources, "sh", sources[0], arch, level)
@@ -136,8 +134,7 @@ type Handles struct {
 	Spoil func(every int)
 	// Late delays writes of words by up to ns, if the memory belongs to another stream.
 	Late func(ns int)
-	// Clock sets the clock that blocks read: its step in ns (default 1), and the ns by which it is ahead of the host's
-	// clock (default 0).
+	// Clock sets the clock of blocks: its step in ns (default 1), and its lead over the host's clock in ns (default 0).
 	Clock func(tick, ahead int)
 	// Pace replaces the host's clock, which normally determines the times of events, with a clock that counts work. On
 	// this clock, a kernel takes ns, and a copy takes CopyNs(bytes). Pace(0) restores the host's clock.

@@ -35,8 +35,7 @@ func SourcesAMD() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Object reads an object file for AMD GPUs. It checks that amd.sh built the file from the current sources, and that the
-// file contains all kernels.
+// Object reads an object file for AMD GPUs. It checks that amd.sh built it from these sources, with all kernels.
 func Object(path string) ([]byte, error) {
 	image, err := os.ReadFile(path)
 	if err != nil {

@@ -2,9 +2,8 @@ package kernels
 
 import "github.com/sluice-npu/sluice/host/gpu/kernel"
 
-// Kernel returns the layer as a kernel, with the bytes of a slot that this kernel reads and writes. The written bytes
-// are exact. The bytes that are read may be too many. In this case, a group of kernels that are repeated together may
-// be longer than necessary.
+// Kernel returns the layer as a kernel, with the bytes of a slot that it reads and writes. The writes are exact. If the
+// reads are too many, a group of kernels that are repeated together may be longer than necessary.
 func (l *Layer) Kernel(name string) kernel.Kernel {
 	k := kernel.Kernel{Name: name, Blocks: 1, Threads: Threads, Issue: 1, BlockNs: 1}
 	k.Reads = tensor(k.Reads, l.InOffset, l.InH, l.InW, l.InC, l.InPix, l.InRow)

@@ -111,7 +111,7 @@ func (l *loaded) batch(n int, p *sim.Params) (*batched, error) {
 // restorable reports whether the program can resume after a stop inside kernel k.
 func (l *loaded) restorable(k int) bool { return k >= len(l.entries) || l.entries[k] != idem.Never }
 
-// part returns the time of the first n kernels, as a share of the program's time alone.
+// part returns the time of the first n kernels, as a share of the program's time, without other launches.
 func (b *batched) part(n int, p *sim.Params) float64 {
 	if b.until == nil {
 		sum := 0.0
@@ -126,7 +126,7 @@ func (b *batched) part(n int, p *sim.Params) float64 {
 	return b.until[n-1] / b.until[len(b.until)-1]
 }
 
-// took returns the ns of a kernel or copy that runs alone, from its fetch by the command processor.
+// took returns the ns of a kernel or copy that runs alone, from its fetch by the command processor to its end.
 func took(k *kernel.Kernel, p *sim.Params) float64 {
 	ns := float64(p.DispatchNs)
 	switch k.Kind {

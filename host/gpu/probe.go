@@ -13,7 +13,7 @@ type Probe interface {
 	Advancing(until sim.Time)
 	// Ended is called at the end of a kernel, or of a part of its blocks.
 	Ended(e KernelEnd)
-	// Killed is called when a kernel is stopped, with the time since its start.
+	// Killed is called when a kernel is stopped. after is the time since the kernel's start.
 	Killed(launch device.WorkID, after sim.Time)
 	// Resumed is called when a launch resumes after a kill. from is the index of the kernel at which it resumes, and
 	// ended is the number of kernels that had ended.

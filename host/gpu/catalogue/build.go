@@ -5,10 +5,11 @@
 // A bench halves and doubles the numbers, to show how much other results depend on them.
 //
 // The rule: a convolution, dense layer or matrix product of M x N x K is divided into tiles of T_M x T_N. Each tile is
-// one block with T_M T_N K MACs. A thread computes 8 x 8 results if tiles are at least 64 wide, and 4 x 4 or 2 x 4
-// otherwise. A block's speed is the share of an SM that its threads can keep busy, multiplied by the tile's efficiency.
-// 256 threads keep an SM busy: a wave of 64 on each of four schedulers. The efficiency is tile / (tile + 16), where
-// tile is the harmonic mean of the tile's two sides. The efficiency models the reuse of operands.
+// one block with T_M T_N K multiply-accumulate operations (MACs). A thread computes 8 x 8 results if tiles are at least
+// 64 wide, and 4 x 4 or 2 x 4 otherwise. A block's speed is the share of an SM that its threads can keep busy,
+// multiplied by the tile's efficiency. 256 threads keep an SM busy: a wave of 64 on each of four schedulers. The
+// efficiency is tile / (tile + 16), where tile is the harmonic mean of the tile's two sides. The efficiency models the
+// reuse of operands.
 //
 // All other kernels (pools, sums, activations, norms, softmax) are memory-bound. A block of 256 threads computes 1,024
 // elements at twice an SM's even share of the DRAM bandwidth (Rule.Draw). A kernel moves its input, its weights and its
@@ -36,9 +37,9 @@ type Machine struct {
 // Rule contains the numbers of the catalogue's rule. None of them was measured.
 type Rule struct {
 	// Usual is the number of tiles from which a framework chooses. These are the largest tiles, because compilers
-	// favour large tiles. In REEF's figures 3(b) and 24, kernels leave many of 60 compute units idle at batch 1. If
-	// compilers always chose the best of all tiles, they would use these units. The smaller tiles are used as versions
-	// for padding. Usual was set before it was known that REEF's ResNet-152 and VGG-19 use images of 64 x 64.
+	// favour large tiles. In REEF's figures 3(b) and 24, kernels leave many of 60 compute units idle at batch 1. With
+	// the best of all tiles, they would use these units. The smaller tiles are used as versions for padding. Usual was
+	// set before it was known that REEF's ResNet-152 and VGG-19 use images of 64 x 64.
 	Usual    float64
 	Fill     float64 // number of threads that keep an SM busy
 	Reuse    float64 // side of the tile that reaches half of the peak

@@ -254,7 +254,7 @@ func mobilenet(b *builder, x int) {
 	b.exit(b.conv(x, 1280, 1, 1, 1, 1), 1000)
 }
 
-// shufflenet is ShuffleNet version 2, x1.
+// shufflenet adds the layers of ShuffleNet version 2 in its size x1.
 func shufflenet(b *builder, x int) {
 	x = b.pool(b.conv(x, 24, 3, 3, 2, 1), 3, 2)
 	for stage, n := range []int{4, 8, 4} {
@@ -309,8 +309,8 @@ func yolo(b *builder, x int) {
 	b.ops[len(b.ops)-1].exitsHere = true
 }
 
-// yoloV8 is YOLO version 8 without post-processing. c is the number of channels after the first layer. depth is the
-// number of bottlenecks in the first and last block. The blocks between them have twice as many.
+// yoloV8 returns YOLO version 8 without post-processing. c is the number of channels after the first layer. depth is
+// the number of bottlenecks in the first and last block. The blocks between them have twice as many.
 func yoloV8(c, depth int) func(*builder, int) {
 	return func(b *builder, x int) {
 		half := func(x, c int) int { return b.over("split", x, c, b.tensors[x].h, b.tensors[x].w, 1) }

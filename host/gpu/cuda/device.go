@@ -4,9 +4,9 @@
 //	Begin, Abort ──▶ orders ──▶ launcher, one thread: streams, kernels, events ──▶ driver (libcuda)
 //	engine ◀── Passed, Aborted, Done, Failed ──┘
 //
-// All driver calls come from the launcher's thread, which holds the context. It queues at most Capacity kernels of a
-// launch in a stream, so that little work is lost when the launch is stopped. It polls the kernels' events, because C
-// code never calls Go code.
+// All driver calls come from the launcher's thread, on which the context is current. The launcher queues at most
+// Capacity kernels of a launch in a stream, so that little work is lost when the launch is stopped. It polls the
+// kernels' events, because C code never calls Go code.
 package cuda
 
 import (

@@ -524,7 +524,7 @@ func (l *launcher) contend() (quiet func() error, err error) {
 	}
 	quiet = func() error {
 		err := l.write(at+driver.Ptr(bytes), 1, host)
-		if err != nil { // a second attempt, because the kernel would run until its time limit
+		if err != nil { // otherwise the kernel would run until its time limit
 			_ = l.lib.Fill(at+driver.Ptr(bytes), 1, 1, l.signals)
 		}
 		if e := l.lib.Wait(l.signals); err == nil {

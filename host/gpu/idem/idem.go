@@ -1,8 +1,9 @@
 // Package idem finds the kernel at which a program can resume after a stop inside a kernel (REEF, section 4.4). The
 // program resumes at the stopped kernel if this kernel can be repeated. Otherwise it resumes at the first kernel of the
 // smallest repeatable group that ends with the stopped kernel. A group of consecutive kernels can be repeated if it
-// never overwrites a byte that it read from outside the group. Then it does not matter where it was stopped. A kernel's
-// blocks run in no defined order, so a byte that a kernel both reads and writes counts as read first.
+// never overwrites a byte that it read from outside the group. Then it does not matter where in the group the program
+// was stopped. A kernel's blocks run in no defined order, so a byte that a kernel both reads and writes counts as read
+// first.
 package idem
 
 import (

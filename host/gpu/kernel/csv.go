@@ -40,7 +40,7 @@ func columns() []string {
 
 func kinds() []string { return []string{"kernel", "memcpy_up", "memcpy_down", "memset"} }
 
-// ReadCSV reads networks in their order in the list. Errors name the file by name.
+// ReadCSV reads networks in the order of the list. In errors, name is the file's name.
 func ReadCSV(name string, r io.Reader) ([]*Program, error) {
 	limited := &io.LimitedReader{R: r, N: maxFile + 1}
 	c := csv.NewReader(plaintext.NewReader(limited))

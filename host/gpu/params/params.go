@@ -109,7 +109,7 @@ func Find(gpu string) (*File, error) {
 	return nil, nil
 }
 
-// Read reads a parameter file. Errors name the file with the text from.
+// Read reads a parameter file. In errors, from is the file's name.
 func Read(from string, raw []byte) (*File, error) {
 	fail := func(format string, a ...any) (*File, error) {
 		return nil, fmt.Errorf("%w %s: %s", ErrFile, from, fmt.Sprintf(format, a...))

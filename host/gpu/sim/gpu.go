@@ -67,7 +67,7 @@ const (
 	Done    EventKind = iota // the item has ended and its writes are in memory
 	Killed                   // the item was stopped; its output is corrupt if a block had begun
 	Dropped                  // the item was removed before it began
-	Evicted                  // all items have left that were in the stream at the call of Evict
+	Evicted                  // all items that were in the stream at the call of Evict have left
 )
 
 // Event is an event that Evict or Advance reports.
@@ -167,7 +167,7 @@ type class struct {
 	changed               bool // changed since the last merge
 }
 
-// resident is a group of blocks of a part that began together. Each SM of a class has per blocks of the group.
+// resident is a group of blocks of a part that began together. The number of these blocks on each SM of a class is per.
 type resident struct {
 	p    *part
 	per  int
@@ -228,7 +228,7 @@ func (g *GPU) Stream(priority int) int {
 	return s
 }
 
-// CopyStream adds a stream for copies and returns its index. The stream has the queue of a copy engine for itself.
+// CopyStream adds a stream for copies and returns its index. The stream is the only user of a copy engine's queue.
 func (g *GPU) CopyStream() int {
 	g.streams = append(g.streams, stream{mask: All(g.p.SMs), hardware: -1, moving: Never, killAt: Never})
 	return len(g.streams) - 1
@@ -287,9 +287,10 @@ type Eviction struct {
 	Forgive bool
 }
 
-// Evict removes all items that were launched so far from the stream. Items in the host queue are dropped here and
-// appended to buf. Kernels in the device queue leave when they are fetched. The running kernel is killed, or Evict
-// waits for its end. The last event is Evicted. Items that are launched later wait until the removed items have left.
+// Evict removes from the stream all items that were launched so far. Items in the host queue are dropped here and
+// appended to buf. Kernels in the device queue leave when they are fetched. The running kernel is killed, or the
+// eviction waits for its end. The last event is Evicted. Items that are launched later wait until the removed items
+// have left.
 func (g *GPU) Evict(s int, how Eviction, buf []Event) []Event {
 	g.known = false
 	st := &g.streams[s]

@@ -20,7 +20,7 @@ type Memory struct {
 // layout contains the byte ranges (cells) that each kernel of a program reads and writes.
 type layout struct {
 	cells         int
-	reads, writes [][]int32 // by kernel
+	reads, writes [][]int32 // by kernel: indices of cells
 }
 
 func newLayout(p *kernel.Program) *layout {
@@ -115,7 +115,7 @@ func (m *Memory) write(k int, sum uint64) {
 	}
 }
 
-// spoil writes the corrupt output of a kernel that did not end after some of its blocks had begun.
+// spoil writes the corrupt output of a kernel that has begun and has not ended.
 func (m *Memory) spoil(k int, sum uint64) {
 	m.spoilt++
 	for _, c := range m.layout.writes[k] {

@@ -628,8 +628,8 @@ func (r *rig) latency(ctx context.Context, net *bundle.Bundle, n, batch, things 
 	return each, nil
 }
 
-// layers times each kernel of the networks alone. Several launches run in a row, so that the times exclude the host's
-// time. The keys contain the layers' shapes, so that other libraries can be measured on the same shapes.
+// layers times each kernel of the networks alone. Several launches run one after another, so that the times exclude the
+// host's time. The keys contain the layers' shapes, so that other libraries can be measured on the same shapes.
 func (b *bench) layers(ctx context.Context) error {
 	return b.with(ctx, cuda.Config{}, 1, func(r *rig) error {
 		for _, net := range b.Networks {

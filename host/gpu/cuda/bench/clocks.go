@@ -221,7 +221,7 @@ func (b *bench) addPaces(part string) {
 	}
 }
 
-// addReadings stores the readings that are only appended to. It omits the count never, which can change later.
+// addReadings stores the lists of readings, which only grow. It omits the count never, which can change later.
 func (b *bench) addReadings(part string, p *paces) {
 	if len(p.before) == 0 {
 		return

@@ -111,7 +111,7 @@ func (j *Journal) Add(r *Raw) error {
 	return nil
 }
 
-// Read reads the runs. Errors name the file with the text from. If the file is truncated, Read returns the runs of its
+// Read reads the runs. In errors, from is the file's name. If the file is truncated, Read returns the runs of its
 // complete lines and treats every part as unfinished.
 func Read(from string, in io.Reader) (*Raw, error) {
 	z, err := gzip.NewReader(in)

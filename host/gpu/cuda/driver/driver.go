@@ -4,8 +4,8 @@
 // package contains only the calls that Sluice uses, under CUDA's names, and makes no decisions. A call adds 0.3 to 0.6
 // us to the driver's time. C code never calls Go code.
 //
-// Contexts belong to threads. A caller that needs one must lock its goroutine to a thread (runtime.LockOSThread) and
-// make the context current.
+// Contexts belong to threads. A caller that needs a context must lock its goroutine to a thread (runtime.LockOSThread)
+// and make the context current.
 package driver
 
 import (

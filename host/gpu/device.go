@@ -501,8 +501,8 @@ func (d *Device) pad(f *flow) {
 	d.gpu.Launch(f.stream, &j.Item)
 }
 
-// head returns the versions in which a best-effort launch offers its next kernel for padding. If some blocks of this
-// kernel are done, head returns only the version of these blocks.
+// head returns the versions of a best-effort launch's next kernel that padding can use. If some blocks of this kernel
+// are done, head returns only the version of these blocks.
 func (d *Device) head(f *flow) []sched.Version {
 	all := f.prog.all[f.next]
 	if b := f.begun; b.blocks > 0 {

@@ -36,7 +36,7 @@ type KernelEnd struct {
 type Progress struct {
 	Network  string
 	RealTime bool
-	Share    float64 // time of its ended kernels, as a share of the time of all its kernels; both as if alone
+	Share    float64 // times of its ended kernels, as a share of all its kernels' times; each without other launches
 }
 
 // Progress returns the launches in progress, in the order of their start.

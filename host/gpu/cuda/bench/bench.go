@@ -1,7 +1,7 @@
-// Package bench measures a GPU through package cuda: the SMs of partitions, the times of networks, copies and host
-// calls, the cost of preemption and padding, and the error of predicted interference. Every figure (Rows) is computed
-// from stored runs (Series), so it can be computed again later. With the fake driver nothing is measured, so figures
-// are labelled as simulated.
+// Package bench measures a GPU through package cuda. It covers the SMs of partitions, the times of networks, copies and
+// host calls, the cost of preemption and padding, and the error of predicted interference. Every figure (Rows) is
+// computed from stored runs (Series), so it can be computed again later. With the fake driver nothing is measured, so
+// figures are labelled as simulated.
 package bench
 
 import (
@@ -144,7 +144,7 @@ const (
 	SEEB       = "seeb" // of package seeb/real
 )
 
-// ErrBudget says that no time was left for some parts.
+// ErrBudget reports that no time was left for some parts.
 var ErrBudget = errors.New("the budget is used up")
 
 // Parts lists all parts.
@@ -281,7 +281,7 @@ func (c Clock) Now() time.Time {
 	return c()
 }
 
-// Since returns the time that has passed since then.
+// Since returns the time that has passed since the moment then.
 func (c Clock) Since(then time.Time) time.Duration { return c.Now().Sub(then) }
 
 // Until returns a context that is cancelled with the cause ErrBudget at the time end. With the host's clock, a timer
@@ -338,12 +338,13 @@ func (b *bench) keep() {
 	b.Keep(&all)
 }
 
-// few is the smallest useful number of runs. A part continues after its time until each series has this number of runs.
+// few is the smallest useful number of runs. After its time, a part continues until each series has this number of
+// runs.
 const few = 10
 
 // enough returns a function that reports whether a series has enough runs. N runs are always enough. After the series'
-// share of the part's time, few runs are enough. things is the number of shares, which are equal. The time starts at
-// the call of enough.
+// share of the part's time, ten runs (few) are enough. things is the number of shares, which are equal. The time starts
+// at the call of enough.
 func (b *bench) enough(things int) func(runs int) bool { return b.after(few, things) }
 
 // after is like enough, but requires fewest runs instead of few.
@@ -383,7 +384,7 @@ func (b *bench) open(cfg cuda.Config, samples int) (*cuda.Device, error) {
 	return cuda.New(cfg)
 }
 
-// facts identifies the GPU before anything runs on it, so that all stored runs name it.
+// facts identifies the GPU before anything runs on it, so that all stored runs contain its name.
 func (b *bench) facts() error {
 	d, err := b.open(cuda.Config{}, 1)
 	if err != nil {
@@ -738,8 +739,8 @@ func (b *bench) copies(ctx context.Context) error {
 // pair returns a best-effort network, which runs all the time, and a priority network.
 func (b *bench) pair() (be, rt *bundle.Bundle) { return b.Networks[0], b.Networks[len(b.Networks)-1] }
 
-// long is the minimum time of a best-effort launch that runs alone. With such launches, a random arrival nearly always
-// finds a kernel on the GPU, and the kernels have blocks for all SMs.
+// long is the minimum time of a best-effort launch that runs alone. With such launches, a launch that arrives at a
+// random time nearly always finds a kernel on the GPU. The kernels have blocks for all SMs.
 const long = 2 * time.Millisecond
 
 // fill returns the smallest batch at which a launch of a best-effort network takes at least the time long. The batch is
@@ -808,7 +809,7 @@ func (r *rig) behind(ctx context.Context, net *bundle.Bundle, batch int, f func(
 const fruitless = 200
 
 // slowdown runs two networks together, then four, and predicts the time of each launch with two models. Strait's model
-// learns from every launch that ends. The static model always predicts the time of the launch alone.
+// learns from every launch that ends. The static model always predicts the time of the launch if it ran alone.
 func (b *bench) slowdown(ctx context.Context) error {
 	return b.with(ctx, cuda.Config{}, 4, func(r *rig) error {
 		alone, use := map[string]int64{}, map[string]predict.Use{}

@@ -91,7 +91,7 @@ func (s *settling) group(took []float64, clock func() (mhz int, known bool)) boo
 const still = 2 * time.Second
 
 // warmth returns for how many ns launches must keep the GPU busy before a measurement. By default this is a second on a
-// real GPU. If the GPU is still warm, it is a twentieth of that.
+// real GPU. If the GPU is still warm, the time is a twentieth of this.
 func (b *bench) warmth() int64 {
 	warm := b.Warm
 	if warm == 0 && !b.raw.Facts.Fake {

@@ -124,7 +124,7 @@ type restorer struct {
 	known int // number of kills at the last call of hit
 	// counts reports whether hits in a kernel count; nil: all hits count
 	counts func(kernel int64) bool
-	// over reports whether to end. Its arguments are the numbers of launches, of hits, and of wrong launches that were
+	// over reports whether to end. Its arguments are the numbers of launches, of hits, and of wrong launches with a
 	// hit. nil: the method all ends at the required number of hits.
 	over func(launches, hits, wrong int) bool
 }
@@ -343,9 +343,10 @@ type Restores struct {
 	Network  string `json:"network"`
 	Launches int    `json:"launches"`
 	Tried    int    `json:"tried"` // requested kills
-	// Hit counts kills after which Control names a kernel that at least one block left early, at the next poll or
-	// later. For the in-place network, only in-place kernels count, because a launch that is stopped in another kernel
-	// computes everything again. With drained, Hit counts launches that stopped between two kernels.
+	// Hit counts kills after which Control contains the index of a kernel: at least one block left this kernel early,
+	// at the next poll or later. For the in-place network, only in-place kernels count, because a launch that is
+	// stopped in another kernel computes everything again. With drained, Hit counts launches that stopped between two
+	// kernels.
 	Hit      int    `json:"hit"`
 	Restored int    `json:"restored"`              // hits in launches in which every exit is correct
 	InWrong  int    `json:"in_wrong"`              // hits in wrong launches; it is unknown which hit caused the error

@@ -114,7 +114,7 @@ func (b *bench) addWay(w *way) {
 	}
 }
 
-// looked is the end of the key of the readings of the clock before and after a way.
+// looked ends the keys of readings of the clock before and after a way.
 const looked = " looks"
 
 // within counts the end times between from and to.
@@ -213,8 +213,8 @@ func (r *Raw) padding() (out []Row) {
 // partOf is the largest change of the clock without a note, as a share of the effect.
 const partOf = 1. / 3
 
-// atOnePace corrects a ratio whose two sides may have been measured at different clocks of the GPU. It adds a note if
-// the clock changed by more than the share partOf of the corrected effect.
+// atOnePace corrects a ratio whose two sides may have been measured at different clock rates. It adds a note if the
+// clock changed by more than the share partOf of the corrected effect.
 func atOnePace(x Row, looks, base []float64) Row {
 	all := slices.Concat(looks, base)
 	if len(looks) == 0 || len(base) == 0 || slices.Min(all) < 1 {

@@ -140,9 +140,9 @@ func are(expected func(time.Duration) bool, all []cuda.Preemption, spans ...span
 func known(d time.Duration) bool    { return d != cuda.Unknown }
 func possible(d time.Duration) bool { return d != cuda.Impossible }
 
-// addSpans stores the spans and the number of preemptions. It also stores how many preemptions were left out because a
-// span was impossible, because a span was unknown, or because no block saw the flag. A block cannot see the flag if its
-// kernel ended before, and this reason applies only to spans from the flag. The numbers are per round.
+// addSpans stores the spans and the number of preemptions. It also stores how many preemptions were left out, by
+// reason: a span was impossible, a span was unknown, or the kernels ended before a block saw the flag. The last reason
+// applies only to spans from the flag. The numbers are per round.
 func (b *bench) addSpans(key string, kill bool, all []cuda.Preemption) {
 	count := func(what string, of []cuda.Preemption) { b.add(Preemption, key+what, "preemptions", int64(len(of))) }
 	keep := func(of []cuda.Preemption, spans []span) {

@@ -15,7 +15,7 @@ type API struct {
 	source     string // where to get the library
 	expected   string
 	names      [calls]string // "": not available
-	attributes map[int]int   // by CUDA's number: the number of an attribute, if it differs
+	attributes map[int]int   // by CUDA's number of an attribute: this API's number, if different
 	named      bool          // the call for an error's name returns this name, not an error code
 	version    func(int) string
 	// environment is set before the library is opened, unless the user has set these variables.

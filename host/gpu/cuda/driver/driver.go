@@ -329,7 +329,7 @@ func (l *Lib) Name(d Device) (string, error) {
 	return text(&b[0]), nil
 }
 
-// Bus returns a GPU's PCI address. Other libraries need it because they number GPUs differently.
+// Bus returns a GPU's PCI address. Other libraries need this address because they number GPUs differently.
 func (l *Lib) Bus(d Device) (string, error) {
 	var b [32]byte
 	if err := l.do(cuDeviceGetPCIBusId, uintptr(unsafe.Pointer(&b)), uintptr(len(b)-1), uintptr(d)); err != nil {

@@ -132,7 +132,7 @@ func (t Tile) efficiency(r *Rule) float64 {
 }
 
 // words returns the number of words read from shared memory per MAC. The 32 threads of a warp are arranged as 8 x 4
-// threads, and each word that is read is used by a row or column of them.
+// threads, and each read word is used by a row or a column of threads.
 func (t Tile) words() float64 {
 	a, b := 8., 8.
 	switch t.M * t.N / t.Threads {

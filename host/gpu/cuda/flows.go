@@ -38,7 +38,7 @@ type flow struct {
 	begun  int   // tiles of layer next, launched beside other kernels; always 0 if the layer cannot be repeated
 	oldest int   // oldest layer that has not ended
 	flying int   // number of fly entries in flight that contain a part of this flow
-	in     *lane // the lane of those entries
+	in     *lane // the lane of these fly entries
 	state  state
 	killed bool
 	marked bool      // lane.signal was recorded after the write of the epoch that killed this flow
@@ -54,7 +54,7 @@ type flow struct {
 	moves    *atomic.Uint64
 	ticket   uint64   // position of its newest kernel in the order of launches (see fly.ticket)
 	met      *meeting // the preemption that this flow causes, if other launches were on the GPU at its arrival
-	fled     *meeting // the preemption because of which it is stopped
+	fled     *meeting // the preemption that stops it
 }
 
 // last returns the index of the segment's last kernel.
@@ -139,7 +139,7 @@ func (l *launcher) leave(f *flow, kill bool) {
 		return
 	}
 	if f.state == asking || f.killed || f.state == collecting && (!kill || f.flying == 0) {
-		return // the launch ends just as soon without a kill
+		return // the launch ends equally soon without a kill
 	}
 	if !kill {
 		f.state = leaving

@@ -704,7 +704,7 @@ func (b *bench) costs(ctx context.Context) error {
 }
 
 // copies times copies of several sizes, alone and beside kernels on all SMs. Large copies also run on two streams at
-// the same time, beside those kernels.
+// the same time, beside such kernels.
 func (b *bench) copies(ctx context.Context) error {
 	return b.with(ctx, cuda.Config{}, 1, func(r *rig) error {
 		sizes := []int{1 << 12, 1 << 16, 1 << 20, 1 << 24}

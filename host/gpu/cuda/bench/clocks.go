@@ -28,7 +28,7 @@ const (
 // paces are the readings of a part: one for every device that the part opened.
 type paces struct {
 	steady        []int64 // number of launches until the time was steady
-	load          []int64 // total ns of all those launches, whether the time became steady or not
+	load          []int64 // total ns of these launches, also if the time never became steady
 	never         int64   // number of devices whose time did not become steady
 	before, after []int64 // ns of the same kernels before and after the measurement
 	mhz           []int64 // SM clock from NVML, alternately before and after; empty if unknown

@@ -124,8 +124,8 @@ var fromFlag = []span{
 	{"seen completion", func(p *cuda.Preemption) time.Duration { return p.Whole }},
 }
 
-// are divides preemptions into two lists: those in which all given spans are as expected, and the others. So the
-// quantiles of all spans are computed from the same preemptions.
+// are divides preemptions into two lists: the preemptions in which all given spans are as expected, and all others. So
+// the quantiles of all spans are computed from the same preemptions.
 func are(expected func(time.Duration) bool, all []cuda.Preemption, spans ...span) (are, not []cuda.Preemption) {
 	for i := range all {
 		if slices.ContainsFunc(spans, func(s span) bool { return !expected(s.of(&all[i])) }) {

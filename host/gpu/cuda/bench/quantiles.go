@@ -17,7 +17,7 @@ const (
 // Interval is the 95 % confidence interval of a quantile, from order statistics of runs that are assumed independent.
 type Interval [2]float64
 
-// median is the middle of sorted runs, or the mean of both middle ones.
+// median returns the middle of sorted runs, or the mean of the two middle runs.
 func median(v []float64) float64 { return (v[(len(v)-1)/2] + v[len(v)/2]) / 2 }
 
 // quantile returns the quantile p of sorted runs: the smallest run such that at least a share p of runs is not larger.

@@ -1,5 +1,5 @@
 // The file of runs: a line of facts in JSON, then one line per series, gzip-compressed. During a measurement, runs are
-// written to a journal of the same form. In a journal, later facts replace earlier ones, and a series may have several
+// written to a journal of the same form. In a journal, later facts replace earlier facts, and a series may have several
 // lines.
 
 package bench

@@ -37,10 +37,10 @@ var ErrMask = errors.New("a mask that the hardware does not support")
 // HasCUMasks reports whether streams can be confined to CUs.
 func (l *Lib) HasCUMasks() bool { return l.fn[streamWithCUMask] != 0 }
 
-// CUs returns the number n of mask bits, the number step of neighbouring bits that must be set together, and the number
-// alike of CUs that kernels report as one CU. RDNA (10 and above) requires whole pairs. GFX9.4 has up to eight dies,
-// and their bits are interleaved. A queue hangs if it does not have a CU on each die (Linux,
-// mqd_symmetrically_map_cu_mask). With eight neighbouring bits, it has one CU on each die.
+// CUs returns three numbers: n is the number of mask bits, step is the number of neighbouring bits that must be set
+// together, and alike is the number of CUs that kernels report as one CU. RDNA (10 and above) requires whole pairs.
+// GFX9.4 has up to eight dies, and their bits are interleaved. A queue hangs if it does not have a CU on each die
+// (Linux, mqd_symmetrically_map_cu_mask). With eight neighbouring bits, it has one CU on each die.
 func (l *Lib) CUs(d Device) (n, step, alike int, err error) {
 	var major, minor int
 	for what, to := range map[int]*int{Multiprocessors: &n, CapabilityMajor: &major, CapabilityMinor: &minor} {

@@ -99,7 +99,7 @@ func (d *Device) launcher(opened chan<- error) {
 			switch {
 			case o.ask != nil:
 				o.ask(l)
-			case o.work == nil && o.abort == 0 && o.release == 0: // end of the session
+			case o.work == nil && o.abort == 0 && o.release == 0: // Attach's context has ended
 				l.quiet()
 				if !ending {
 					ending = true

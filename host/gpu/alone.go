@@ -7,8 +7,8 @@ import (
 	"github.com/sluice-npu/sluice/host/device"
 )
 
-// Alone runs one batch alone on a new device, without a mode. It returns the time of its input transfer and of each of
-// its segments, in ns.
+// Alone runs one batch alone on a new device in the mode "streams". It returns, in ns, the time of the batch's input
+// transfer and the time of each segment.
 func Alone(ctx context.Context, cfg Config, n *Network, units device.Units, batch int) (copied int64, segments []int64, err error) {
 	d, err := Loaded(cfg, "streams", []string{n.Name}, func(int) *Network { return n })
 	if err != nil {

@@ -1,7 +1,7 @@
-// Package gpu is a simulated GPU as a device. It runs several launches at a time and can confine them to units. It can
-// stop a launch, between kernels or at once, and resume it. Whenever a kernel ends, a launching thread decides which
-// kernels are launched next and which kernels pad them (Mode). Only this thread knows about priorities. Package sim
-// simulates the hardware.
+// Package gpu implements a simulated GPU as a device. The device runs several launches at a time and can confine each
+// launch to units. It can stop a launch, between kernels or at once, and resume it. Whenever a kernel ends, a launching
+// thread decides which kernels are launched next and which kernels pad them (Mode). Only this thread distinguishes
+// priorities. Package sim simulates the hardware.
 //
 //	Begin ─▶ flow ─kernels─▶ launching thread ─▶ streams ─▶ sim ─▶ events: Passed, Aborted, Done
 //	         a launch,       Mode: hold, evict,             SMs, DRAM, link
@@ -26,20 +26,20 @@ type Config struct {
 	Mode     Mode
 	MaxBatch int // 0 means 32
 	Places   int // 0 means 16
-	Slots    int // largest number of requests with data on the device; 0 means 4 * MaxBatch * Places
+	Slots    int // maximum number of requests with data on the device; 0 means 4 * MaxBatch * Places
 	SyncNs   int64
-	// Neighbours: a partition must consist of neighbouring units, as with real drivers.
+	// If Neighbours is set, a partition must consist of neighbouring units, as with real drivers.
 	Neighbours bool
-	// Slow returns a factor on the times of a launch's kernels. Its argument is the launch's first request. nil: the
-	// factor is 1.
+	// Slow returns a factor on the kernel times of a launch. Its argument is the first request of the launch. If Slow
+	// is nil, the factor is 1.
 	Slow func(first device.RequestID) float64
 }
 
 // Preemption is an interruption of best-effort work for a real-time launch.
 type Preemption struct {
-	At, Gone sim.Time // when the real-time launch came, and when no best-effort work was on the device any more
+	At, Gone sim.Time // arrival of the real-time launch, and end of the best-effort work on the device
 	Streams  int      // number of best-effort launches that were put aside
-	Host     sim.Time // time until the host queues were empty: the longest among the launches that were put aside
+	Host     sim.Time // time until the host queues were empty: the maximum over the launches that were put aside
 }
 
 // Device is a simulated GPU. It implements device.Virtual.
@@ -53,18 +53,18 @@ type Device struct {
 	halted   map[device.LaunchID]*held
 
 	flows    []*flow // launches in progress in the order of their start
-	streams  []int   // free streams
-	copies   int     // stream of inputs
+	streams  []int   // unused streams
+	copies   int     // stream for inputs
 	jobs     []*job
 	idleJobs []*job
 	copying  map[*job]*device.Work
 
-	out    []outcome // pending events in order
+	out    []outcome // pending events, in order of time
 	given  outcome
 	events []sim.Event
 	pads   []sched.Padding
 	heads  [][]sched.Version
-	rest   []sched.Version // versions of the kernels that have some of their blocks done
+	rest   []sched.Version // versions of kernels that are partly done
 	owners []*flow
 	since  sim.Time // start of the preemption in progress; -1: none
 	aside  int
@@ -72,12 +72,11 @@ type Device struct {
 
 	// Preemptions lists all preemptions so far.
 	Preemptions []Preemption
-	// Padded counts the best-effort kernels whose last block ran in a real-time kernel's launch. Ran counts all
-	// kernels.
+	// Padded counts best-effort kernels whose last block ran in a real-time kernel's launch. Ran counts ended kernels.
 	Padded, Ran int
 	// Again counts the kernels that were repeated after a kill. Kills counts the kernels that were stopped.
 	Again, Kills int
-	// If Sums is not nil, the checksum of each launch's memory is stored in it at the launch's end.
+	// If Sums is not nil, the checksum of a launch's memory is stored in Sums when the launch ends.
 	Sums map[device.LaunchID]uint64
 	// If Heard is set, it is called with every order of the launching thread.
 	Heard func(Order)
@@ -91,39 +90,39 @@ type flow struct {
 	net    *loaded
 	stream int
 	rt     bool
-	sms    sim.Set // of its units
+	sms    sim.Set // the SMs of its units
 	mem    *sim.Memory
 	first  int // batch at the start
 	reqs   []device.RequestID
-	at     []int // position of each request in the launch
+	at     []int // by request: its position in the launch
 	prog   *batched
 	slow   float64 // factor on its kernels' times; 0: 1
 	seg    int
 	next   int     // next kernel to launch
-	done   int     // ended kernels
-	inGPU  int     // number of kernels that are launched but have not ended
-	begun  partial // blocks of kernel next that were launched in real-time kernels' launches
-	ended  partial // blocks of kernel done that have ended already
+	done   int     // index of the first kernel that has not ended
+	inGPU  int     // number of kernels that were launched and have not ended
+	begun  partial // blocks of kernel next that were launched as padding of real-time kernels
+	ended  partial // blocks of kernel done that have already ended
 
-	syncAt   sim.Time // when the host has the segment's result; 0: the segment has not ended
+	syncAt   sim.Time // time at which the host has the segment's result; 0: the segment has not ended
 	killed   bool     // one of its kernels was stopped
-	evicting bool     // its stream is being cleared
-	lost     bool     // a real-time kernel that it padded was killed, so it waits until all its kernels have left the device
+	evicting bool     // its stream is being evicted
+	lost     bool     // a real-time kernel that it padded was stopped, so it waits until all its kernels have left
 	aside    bool     // put aside for a real-time launch
-	again    bool     // it had kernels on the device, so it must be resumed
+	again    bool     // it had kernels on the device when it was put aside, so it must be resumed
 	stopping bool     // an abort was requested
 	gone     bool     // its last event was sent
-	ready    sim.Time // earliest start
+	ready    sim.Time // earliest time for the next kernel
 	began    sim.Time // start of its segment
 }
 
-// partial says how many blocks of a kernel are done, and in which version. The other blocks must use the same version.
+// partial is the number of blocks of a kernel that are done, and their version. The other blocks must use this version.
 type partial struct {
 	blocks  int
 	version int
 }
 
-// partial returns the progress after a part of a kernel whose last block is the one before upTo.
+// partial returns the progress after a part of a kernel. upTo is the index after the part's last block.
 func (b *batched) partial(p *sim.Part, upTo int) partial {
 	v := 0
 	for p.As != &b.as[p.Kernel][v] {
@@ -327,7 +326,7 @@ func (d *Device) putAside(now sim.Time) {
 	d.settle(now)
 }
 
-// evict clears a launch's stream.
+// evict removes all kernels of a launch from its stream.
 func (d *Device) evict(f *flow) {
 	if f.evicting {
 		return
@@ -351,7 +350,7 @@ func (d *Device) away(f *flow) bool {
 	return f.inGPU == 0 || d.gpu.Drained(f.stream)
 }
 
-// settle records a preemption when all launches that were put aside have left the device.
+// settle stores a preemption when all launches that were put aside have left the device.
 func (d *Device) settle(now sim.Time) {
 	if d.since < 0 {
 		return
@@ -365,11 +364,11 @@ func (d *Device) settle(now sim.Time) {
 	d.since = -1
 }
 
-// launch launches all kernels whose turn it is.
+// launch launches kernels of all flows whose turn it is.
 func (d *Device) launch(now sim.Time) {
 	m := &d.cfg.Mode
 	rt := d.realTime()
-	// the kernel at which an evicted launch resumes is known only after it has left
+	// The kernel at which an evicted launch resumes is known only after the launch has left.
 	if m.Hold && rt == 0 && (d.since < 0 || !m.Evict) {
 		for _, f := range d.flows {
 			if f.aside {
@@ -384,7 +383,7 @@ func (d *Device) launch(now sim.Time) {
 			}
 		}
 	}
-	ahead := false // a real-time launch is earlier in the list
+	ahead := false // an earlier flow in the list is a real-time launch
 	for _, f := range d.flows {
 		first := !ahead
 		ahead = ahead || f.rt
@@ -446,14 +445,14 @@ func (d *Device) submit(f *flow) {
 	d.gpu.Launch(f.stream, &j.Item)
 }
 
-// hear reports an order.
+// hear reports an order to Heard.
 func (d *Device) hear(o Order) {
 	if d.Heard != nil {
 		d.Heard(o)
 	}
 }
 
-// pad launches a real-time kernel together with kernels that pad it.
+// pad launches a real-time kernel together with best-effort kernels that pad it.
 func (d *Device) pad(f *flow) {
 	j := d.job()
 	rt := &f.prog.heads[f.next]
@@ -502,8 +501,8 @@ func (d *Device) pad(f *flow) {
 	d.gpu.Launch(f.stream, &j.Item)
 }
 
-// head returns the versions of its next kernel that a best-effort launch offers for padding. If some blocks are done,
-// it is only the version of those blocks.
+// head returns the versions of a best-effort launch's next kernel that padding can use. If some blocks of this kernel
+// are done, head returns only the version of these blocks.
 func (d *Device) head(f *flow) []sched.Version {
 	all := f.prog.all[f.next]
 	if b := f.begun; b.blocks > 0 {
@@ -515,9 +514,9 @@ func (d *Device) head(f *flow) []sched.Version {
 	return all[:min(len(all), max(1, d.cfg.Mode.Versions))]
 }
 
-// beside reports whether a flow's next kernel may run beside the real-time kernels, by Orion's rule. It may if three
-// conditions hold: exactly one of the two kernels is memory-bound, the best-effort kernel is not longer, and it does
-// not use all SMs. Copies use no SM, so they always may.
+// beside reports whether a flow's next kernel may run beside the real-time kernels, by Orion's rule. This is so if
+// exactly one of the two kernels is memory-bound, and the best-effort kernel is not longer and does not use all SMs.
+// Copies are always allowed, because they use no SM.
 func (d *Device) beside(f *flow) bool {
 	k := &f.prog.Kernels[f.next]
 	if k.Kind != kernel.Compute {
@@ -539,7 +538,7 @@ func (d *Device) beside(f *flow) bool {
 	return true
 }
 
-// bound reports whether a kernel is memory-bound: alone, it uses more than half of the DRAM bandwidth.
+// bound reports whether a kernel is memory-bound: if it runs alone, it uses more than half of the DRAM bandwidth.
 func (d *Device) bound(k *kernel.Kernel) bool {
 	waves := float64((k.Blocks + d.p.SMs - 1) / d.p.SMs)
 	return float64(k.Bytes) > 0.5*d.p.Bandwidth*k.BlockNs*max(1, waves*k.Issue)

@@ -58,7 +58,7 @@ func (d *Device) Take(now sim.Time) *device.Event {
 	}
 }
 
-// advance processes all events until now.
+// advance processes all events up to the time now.
 func (d *Device) advance(now sim.Time) {
 	for t := d.due(); t <= now; t = d.due() {
 		d.step(t)
@@ -69,7 +69,7 @@ func (d *Device) advance(now sim.Time) {
 	}
 }
 
-// step advances to the next time at which something happens.
+// step advances to the time t, or to an earlier event of the GPU, and processes the events of this time.
 func (d *Device) step(t sim.Time) {
 	if d.Probe != nil {
 		d.Probe.Advancing(t)
@@ -88,7 +88,7 @@ func (d *Device) step(t sim.Time) {
 	d.launch(now)
 }
 
-// take handles the events that the GPU has reported.
+// take processes the events that the GPU has reported.
 func (d *Device) take() {
 	for i := 0; i < len(d.events); i++ {
 		e := d.events[i]
@@ -131,7 +131,7 @@ func (d *Device) take() {
 					d.Probe.Killed(f.work.ID, e.At-e.Item.Began)
 				}
 			}
-			// An eviction of its own stream does not stop kernels that run in other streams as padding.
+			// If the flow's own stream is evicted, its kernels that run in other streams as padding are not stopped.
 			f.lost = f.lost || p > 0 && e.Kind != sim.Done
 			if f.lost && f.inGPU == 0 && !f.evicting {
 				f.lost = false
@@ -157,11 +157,11 @@ func (d *Device) ended(f *flow, part *sim.Part, item *sim.Item, at sim.Time) {
 	d.Probe.Ended(end)
 }
 
-// evicted is called when a flow's stream has been cleared.
+// evicted is called when all kernels of a flow have been removed from its stream.
 func (d *Device) evicted(now sim.Time, f *flow) {
 	f.evicting = false
-	// if inGPU > 0, some of its kernels still pad another flow's; with a boolean mark, the host wrongly assumes that
-	// all have left
+	// If inGPU > 0, some of its kernels still pad other kernels. With a boolean mark, the host wrongly assumes that all
+	// have left.
 	if f.inGPU == 0 || d.cfg.Mode.Boolean {
 		f.lost = false
 		d.back(f)
@@ -170,10 +170,10 @@ func (d *Device) evicted(now sim.Time, f *flow) {
 	d.stopped(now, f)
 }
 
-// back is called when no kernel of the flow is on the device. Now it is known at which kernel the flow continues.
+// back is called when no kernel of the flow is on the device. It sets the kernel at which the flow continues.
 func (d *Device) back(f *flow) {
 	from := f.done
-	// An aborted launch must not keep a kernel of which only some blocks are done.
+	// The state of an aborted launch cannot include a kernel that is only partly done.
 	f.killed = f.killed || f.stopping && f.ended.blocks > 0
 	if f.killed && from < len(f.net.entries) && f.net.restorable(from) && !d.cfg.Mode.Alone {
 		from = f.net.entries[from]

@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-npu/sluice/host/device"
 )
 
-// Loaded makes a device in the mode with the given name and loads networks. of(i) returns the i-th network.
+// Loaded creates a device in the given mode and loads networks. of(i) returns the i-th network.
 func Loaded(cfg Config, mode string, names []string, of func(i int) *Network) (*Device, error) {
 	var err error
 	if cfg.Mode, err = ModeOf(mode); err != nil {

@@ -7,60 +7,60 @@ import (
 	"github.com/sluice-npu/sluice/host/device"
 )
 
-// Mode says how the launching thread treats priority (real-time) launches beside best-effort launches. Every published
-// scheme is a combination of these options. No scheme has code of its own.
+// Mode describes how the launching thread treats priority (real-time) launches beside best-effort launches. Every
+// published scheme is a combination of these options, and no scheme has code of its own.
 type Mode struct {
 	Name     string
-	Priority bool // real-time streams have the GPU's stream priority
-	// Hold: while a real-time launch is in progress, no best-effort kernel is launched alone. A real-time launch starts
-	// when no best-effort kernel is on the device.
+	Priority bool // real-time streams use the GPU's stream priority
+	// With Hold, no best-effort kernel is launched alone while a real-time launch is in progress. A real-time launch
+	// starts when no best-effort kernel is on the device.
 	Hold  bool
-	Evict bool // queued best-effort kernels are removed at once; otherwise they are awaited
-	// Together: real-time launches start at once and run concurrently. Otherwise they run one after another, and the
-	// first waits until no best-effort kernel is on the device.
+	Evict bool // queued best-effort kernels are removed at once; otherwise the real-time launch waits for their end
+	// With Together, real-time launches start at once and run concurrently. Otherwise they run one after another, and
+	// the first of them waits until no best-effort kernel is on the device.
 	Together bool
-	// Ahead: a real-time launch does not wait until best-effort kernels have left. The priority of its stream puts it
-	// before queued kernels. Real-time launches still run one after another.
+	// With Ahead, a real-time launch does not wait until best-effort kernels have left. Because of its stream's
+	// priority, it overtakes queued kernels. Real-time launches still run one after another.
 	Ahead   bool
-	Kill    bool // running blocks are stopped too
-	Reclaim bool // a host queue is cleared one kernel at a time, and the host waits for it
+	Kill    bool // running blocks are also stopped
+	Reclaim bool // the host removes one kernel at a time from a host queue, and waits until it is removed
 	Fence   bool // copies and memsets enter only an empty device queue, so that they run only once (REEF, section 4.6)
-	Queue   int  // capacity of a device queue in kernels; 0: the GPU's own
-	// Pad: best-effort kernels run inside a real-time kernel's launch, on SMs that it does not use.
+	Queue   int  // capacity of a device queue in kernels; 0: the capacity of the GPU's queues
+	// With Pad, best-effort kernels run inside a real-time kernel's launch, on SMs that this kernel does not use.
 	Pad      bool
-	Versions int // number of versions of a kernel to choose from; 0: 1
-	// Beside: a best-effort kernel is launched beside real-time kernels if it is short and small and their profiles
-	// differ (after Orion, EuroSys 2024). One such kernel runs at a time, even without real-time launches. With a queue
-	// of one, real-time kernels also run one at a time, as REEF's section 6.6 says.
+	Versions int // number of versions of a kernel from which padding chooses; 0: 1
+	// With Beside, a best-effort kernel is launched beside real-time kernels if it is short and small and if their
+	// profiles differ (after Orion, EuroSys 2024). Only one such kernel runs at a time, even without real-time
+	// launches. If Queue is 1, real-time kernels also run one at a time, as described in REEF's section 6.6.
 	Beside bool
 	// Deliberate faults, for tests that show why a mechanism is needed.
-	Boolean bool // queued kernels read a boolean in place of an epoch
-	Alone   bool // every kernel is repeated by itself, even if that is wrong
+	Boolean bool // queued kernels read a boolean instead of an epoch
+	Alone   bool // every kernel is repeated without its group, even if the result is wrong
 }
 
-// Standing is the state of a launch at the time when the launching thread decides about it.
+// Standing is the state of a launch when the launching thread makes a decision about it.
 type Standing struct {
-	RealTime   bool // it has priority
+	RealTime   bool // the launch has priority
 	First      bool // no earlier priority launch is waiting
-	Others     int  // priority launches on the device, including this one
-	Preempting bool // best-effort work that was told to leave is still on the device
+	Others     int  // number of priority launches on the device, including this launch
+	Preempting bool // best-effort work that must leave is still on the device
 }
 
-// Turn is a decision about a launch.
+// Turn is a decision about the next kernels of a launch.
 type Turn uint8
 
 const (
 	Waits   Turn = iota
-	Submits      // launch its kernels, without kernels that pad them
-	Pads         // launch its kernels, each with kernels that pad it
+	Submits      // launch its kernels, without padding
+	Pads         // launch each of its kernels together with kernels that pad it
 	Besides      // launch one of its kernels, if the real-time kernels allow it
 )
 
-// Turn decides about a launch by the mode's rule. Real and simulated devices both use it.
+// Turn returns the decision about a launch by the mode's rule. Real and simulated devices both use this function.
 func (m *Mode) Turn(s Standing) Turn {
 	switch {
 	case s.RealTime && m.Hold && !m.Together && (s.Preempting && !m.Ahead || !s.First):
-		// best-effort work is still on the device, or an earlier priority launch is waiting
+		// Best-effort work is still on the device, or an earlier priority launch is waiting.
 		return Waits
 	case s.RealTime && m.Pad:
 		return Pads
@@ -76,7 +76,7 @@ func (m *Mode) Turn(s Standing) Turn {
 type Order struct {
 	Did    Did
 	Launch device.LaunchID
-	Kernel int      // index in the network; for TakenUp the kernel at which it resumes
+	Kernel int      // index in the network; for TakenUp: the kernel at which the launch resumes
 	Beside []Beside // kernels that pad it
 }
 
@@ -94,7 +94,7 @@ type Did uint8
 const (
 	Launched Did = iota
 	PutAside
-	TakenUp // reported only if the launch has kernels left; otherwise the host notices the exit later
+	TakenUp // resumed after it was put aside; reported only if the launch has kernels left
 )
 
 // modes returns the modes of the publications.
@@ -116,7 +116,7 @@ func modes() []Mode {
 	}
 }
 
-// ModeOf returns the mode with a name.
+// ModeOf returns the mode with the given name.
 func ModeOf(name string) (Mode, error) {
 	all := modes()
 	i := slices.IndexFunc(all, func(m Mode) bool { return m.Name == name })

@@ -11,22 +11,22 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// Network is a network that a simulated GPU serves. It has the kernels for each batch size, and the exits of requests.
+// Network is a network for a simulated GPU, with the kernels for each batch size and the results at exits.
 type Network struct {
 	Name string
-	// Program returns the program for a batch. All batches have the same kernels, with different grids.
+	// Program returns the program for a batch. The programs of all batches differ only in the grids of their kernels.
 	Program func(batch int) (*kernel.Program, error)
-	// Versions returns versions of each kernel, from which padding chooses; nil: only the program's own kernels.
+	// Versions returns the versions of each kernel among which padding chooses; nil: only the program's own kernels.
 	Versions func(batch int) ([][]kernel.Kernel, error)
-	// Exit is the result of a request at the end of a segment.
+	// Exit returns the result of a request at the end of a segment.
 	Exit  func(id device.RequestID, segment int) device.ExitResult
-	Input int64 // bytes
+	Input int64 // bytes per request
 }
 
 // NetworkName and Kind implement device.Artefact.
 func (n *Network) NetworkName() string { return n.Name }
 
-// Kind is "module".
+// Kind returns "module".
 func (*Network) Kind() string { return "module" }
 
 // loaded is a network on the device.
@@ -34,16 +34,16 @@ type loaded struct {
 	*Network
 	max     int
 	pads    bool       // its kernels are profiled for padding
-	batches []*batched // by batch - 1; each is made at its first use
+	batches []*batched // by batch - 1: each is built at its first use
 	entries []int      // idem.Entries
 }
 
 type batched struct {
 	*sim.Program
 	heads []sched.Version   // by kernel: profile of the program's own version, for padding
-	all   [][]sched.Version // all versions; the kernels themselves are in kernels
+	all   [][]sched.Version // by kernel: profiles of all versions; the versions themselves are in the field as
 	as    [][]kernel.Kernel
-	until []float64 // ns from the start to the end of each kernel in a run alone; nil: not computed yet
+	until []float64 // by kernel: ns from the program's start to the kernel's end, without other launches; nil: unknown
 }
 
 func load(n *Network, most int, m *Mode, p *sim.Params) (*loaded, error) {
@@ -111,7 +111,7 @@ func (l *loaded) batch(n int, p *sim.Params) (*batched, error) {
 // restorable reports whether the program can resume after a stop inside kernel k.
 func (l *loaded) restorable(k int) bool { return k >= len(l.entries) || l.entries[k] != idem.Never }
 
-// part returns the share of the first n kernels in the program's time alone.
+// part returns the time of the first n kernels, as a share of the program's time, without other launches.
 func (b *batched) part(n int, p *sim.Params) float64 {
 	if b.until == nil {
 		sum := 0.0
@@ -126,7 +126,7 @@ func (b *batched) part(n int, p *sim.Params) float64 {
 	return b.until[n-1] / b.until[len(b.until)-1]
 }
 
-// took returns the time of a kernel or copy that runs alone, in ns, without the time before the command processor.
+// took returns the ns of a kernel or copy that runs alone, from its fetch by the command processor to its end.
 func took(k *kernel.Kernel, p *sim.Params) float64 {
 	ns := float64(p.DispatchNs)
 	switch k.Kind {
@@ -143,7 +143,7 @@ func took(k *kernel.Kernel, p *sim.Params) float64 {
 	return max(1, ns)
 }
 
-// fits returns an error if a kernel's blocks fit on no SM, since such a kernel would wait for ever.
+// fits returns an error if a kernel's blocks do not fit on any SM, because such a kernel would wait for ever.
 func fits(network string, i int, k *kernel.Kernel, p *sim.Params) error {
 	if k.Kind != kernel.Compute || p.SM.Of(k) > 0 {
 		return nil
@@ -152,7 +152,7 @@ func fits(network string, i int, k *kernel.Kernel, p *sim.Params) error {
 		kernel.ErrProgram, network, i, k.Name, k.Threads, k.Regs, k.Shared, p.SM.Threads, p.SM.Regs, p.SM.Shared)
 }
 
-// Heads returns a kernel's Pareto-optimal versions with their profiles, from which padding chooses.
+// Heads returns the Pareto-optimal versions of a kernel and their profiles. Padding selects one of these versions.
 func Heads(as []kernel.Kernel, p *sim.Params) (kernels []kernel.Kernel, profiles []sched.Version) {
 	all := make([]sched.Version, len(as))
 	for i := range as {
@@ -170,14 +170,14 @@ func Heads(as []kernel.Kernel, p *sim.Params) (kernels []kernel.Kernel, profiles
 	return kernels, profiles
 }
 
-// Profile computes what a profiler would measure of a kernel that runs alone.
+// Profile computes the values that a profiler would measure of a kernel that runs alone.
 func Profile(k *kernel.Kernel, p *sim.Params) sched.Version {
 	v := sched.Version{Name: k.Name, Blocks: k.Blocks, Threads: k.Threads, Regs: k.Regs, Shared: k.Shared}
 	if k.Kind != kernel.Compute {
 		return v
 	}
 	v.Occupancy = p.SM.Of(k)
-	v.BlockNs = int64(max(k.BlockNs, float64(k.Bytes)/p.Bandwidth)) // the blocks share the DRAM
+	v.BlockNs = int64(max(k.BlockNs, float64(k.Bytes)/p.Bandwidth)) // the blocks share the DRAM bandwidth
 	v.FullNs = int64(k.BlockNs * max(1, float64(v.Occupancy)*k.Issue))
 	alone := *p
 	alone.LaunchNs, alone.TransferNs, alone.DispatchNs = 0, 0, 0

@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/sim"
 )
 
-// refuse returns an error that ends only its launch.
+// refuse returns an error that ends one launch and no other work.
 func refuse(format string, a ...any) error {
 	return &device.Failure{Scope: device.LoseLaunch, Err: fmt.Errorf("%w: %s", device.ErrRequest, fmt.Sprintf(format, a...))}
 }
@@ -39,7 +39,7 @@ func (d *Device) copy(w *device.Work) (bool, error) {
 	return false, nil
 }
 
-// reset ends everything that runs on the units.
+// reset ends everything that runs on the given units.
 func (d *Device) reset(now sim.Time, w *device.Work) (bool, error) {
 	for _, f := range slices.Clone(d.flows) {
 		if w.Units.Meets(f.work.Launch.Units) {
@@ -62,14 +62,14 @@ func (d *Device) Abort(now sim.Time, id device.WorkID, kill bool) {
 	}
 	f := d.flows[i]
 	f.stopping = true
-	_ = kill // the GPU decides: it stops between kernels, or at once if it can
+	_ = kill // the GPU's abilities decide: it stops at once if it can, otherwise between kernels
 	if f.inGPU > 0 && !f.evicting {
 		d.evict(f)
 	}
 	d.stopped(now, f)
 }
 
-// stopped ends an aborted launch, if it has left the device.
+// stopped ends an aborted launch if the launch has left the device.
 func (d *Device) stopped(now sim.Time, f *flow) {
 	if f.gone || !f.stopping || f.evicting || f.inGPU > 0 || f.syncAt > 0 {
 		return
@@ -103,15 +103,15 @@ func (d *Device) stopped(now sim.Time, f *flow) {
 // remove removes a flow from the list and frees its stream.
 func (d *Device) remove(f *flow) {
 	d.flows = slices.DeleteFunc(d.flows, func(g *flow) bool { return g == f })
-	d.gpu.Pause(f.stream, false) // the flow may have ended while it was put aside
+	d.gpu.Pause(f.stream, false) // the flow may have been aside when it ended
 	d.streams = append(d.streams, f.stream)
 	d.launch(d.gpu.Now())
 }
 
-// held is the state of an aborted launch that stays on the device until the launch resumes.
+// held is the state of a launch that has ended and may resume later. It is stored on the device until then.
 type held struct {
 	mem *sim.Memory
-	n   int // batch that it was built for
+	n   int // batch of the launch for which mem was created
 }
 
 // Segments returns the number of segments of a loaded network.

@@ -6,17 +6,17 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/sim"
 )
 
-// Probe observes a device. It serves for figures that the device itself does not need. Its methods are called while the
-// device works, and may only call Progress and Usage.
+// Probe observes a device, for figures that the device itself does not need. Its methods are called while the device
+// works, and may call only Progress and Usage of the device.
 type Probe interface {
-	// Advancing is called before time advances to until. Progress and Usage still return the state before that.
+	// Advancing is called before time advances to until. Progress and Usage still return the state before this.
 	Advancing(until sim.Time)
 	// Ended is called at the end of a kernel, or of a part of its blocks.
 	Ended(e KernelEnd)
-	// Killed is called when a kernel is stopped, with the time since its start.
+	// Killed is called when a kernel is stopped. after is the time since the kernel's start.
 	Killed(launch device.WorkID, after sim.Time)
-	// Resumed is called when a launch resumes after a kill. It resumes at the kernel from; ended is the number of
-	// kernels that had ended.
+	// Resumed is called when a launch resumes after a kill. from is the index of the kernel at which it resumes, and
+	// ended is the number of kernels that had ended.
 	Resumed(launch device.WorkID, from, ended int)
 }
 
@@ -24,19 +24,19 @@ type Probe interface {
 type KernelEnd struct {
 	Launch   device.WorkID
 	RealTime bool
-	Index    int // in its program
+	Index    int // index of the kernel in its program
 	Kernel   *kernel.Kernel
 	From     int      // first block of the part
-	First    sim.Time // when its first block was placed
+	First    sim.Time // time at which its first block was placed
 	Took     sim.Time
-	Alone    sim.Time // profiled time alone; 0: not profiled
+	Alone    sim.Time // profiled time of the kernel if it runs alone; 0: not profiled
 }
 
 // Progress is the progress of a launch.
 type Progress struct {
 	Network  string
 	RealTime bool
-	Share    float64 // time of the ended kernels alone, as a share of the whole launch's time alone
+	Share    float64 // times of its ended kernels, as a share of all its kernels' times; each without other launches
 }
 
 // Progress returns the launches in progress, in the order of their start.
@@ -48,5 +48,5 @@ func (d *Device) Progress() []Progress {
 	return all
 }
 
-// Usage returns the average share of SMs with a block on them since the start.
+// Usage returns the average share of SMs that have had a block since the start.
 func (d *Device) Usage() float64 { return d.gpu.Usage() }

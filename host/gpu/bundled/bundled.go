@@ -1,5 +1,5 @@
-// Package bundled runs bundles on a simulated GPU. A launch takes the simulated time of the kernels that host/gpu/cuda
-// would launch. A function (Answers) computes the results, which are equal to the hardware's bit for bit.
+// Package bundled runs bundles on a simulated GPU. The time of a launch is the simulated time of the kernels that
+// host/gpu/cuda would launch. A function (Answers) computes the results, which are equal to the hardware's bit for bit.
 package bundled
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// Answers returns a function that computes every exit for an input of a bundle. It is called from several goroutines.
+// Answers returns a function that computes every exit for an input of a bundle. Several goroutines call this function.
 type Answers func(b *bundle.Bundle) (func(words []int16) ([]device.ExitResult, error), error)
 
 // Device is a simulated GPU that runs one launch at a time, as `sluice serve --device cuda` does. It implements
@@ -26,12 +26,12 @@ type Device struct {
 
 	mu    sync.Mutex
 	sim   *gpu.Device
-	at    device.Time // latest time that the simulator has been advanced to
+	at    device.Time // latest time of the simulator
 	nets  map[string]func([]int16) ([]device.ExitResult, error)
 	found map[device.RequestID][]device.ExitResult
 }
 
-// New makes a device.
+// New creates a device for a GPU's parameters.
 func New(f *params.File, answers Answers) (d *Device, err error) {
 	d = &Device{
 		cfg:     gpu.Config{Name: "gpu-sim:" + f.Name, Params: f.Params(), SyncNs: f.SyncNs(), MaxBatch: abi.BMax, Places: 1},
@@ -42,7 +42,7 @@ func New(f *params.File, answers Answers) (d *Device, err error) {
 }
 
 // Latency returns the bundle's latency table on the GPU. All segments are timed in one launch, and a table entry is the
-// sum of its segments' times. A launch of only some segments takes slightly longer, since its first kernels wait for
+// sum of its segments' times. A launch of only some segments takes slightly longer, because its first kernels wait for
 // the host.
 func (d *Device) Latency(ctx context.Context, b *bundle.Bundle) (table []bundle.LatencyEntry, err error) {
 	n := cuda.Simulated(b, &d.cfg.Params, func(device.RequestID, int) device.ExitResult { return device.ExitResult{} })
@@ -92,7 +92,7 @@ func (d *Device) Prepare(_ context.Context, w *device.Work, in []device.Tensor) 
 	return nil
 }
 
-// load loads a network. It takes no time in this simulation, so no request waits for it.
+// load loads a network. This takes no time in the simulation, so no request waits for it.
 func (d *Device) load(w *device.Work) error {
 	b, err := device.ArtefactOf[*bundle.Bundle](w.Artefact, d.cfg.Name)
 	if err != nil {
@@ -122,7 +122,7 @@ func (d *Device) Begin(ctx context.Context, now device.Time, w *device.Work) (bo
 		d.mu.Lock()
 		prepared := d.found[w.Request] != nil
 		d.mu.Unlock()
-		if !prepared { // in virtual time, Prepare is not called
+		if !prepared { // Prepare is not called in virtual time
 			in, err := w.Input()
 			if err == nil {
 				err = d.Prepare(ctx, w, in)

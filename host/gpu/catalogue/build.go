@@ -1,18 +1,20 @@
-// Package catalogue makes kernel programs of well-known networks from their layer shapes, by one rule, for simulated
-// GPUs. The programs are synthetic; nothing in them was measured. The type Rule holds the numbers of the rule. Usual
-// and Fill were chosen to match the numbers of compute units in use in REEF's figures 3(b) and 24. InRow and Rest were
-// chosen to match the group lengths in its section 6.4. So a match with those figures proves nothing. A bench halves
-// and doubles the numbers to show how much other results depend on them.
+// Package catalogue builds kernel programs of well-known networks for simulated GPUs, from the networks' layer shapes
+// and one rule. The programs are synthetic: nothing in them was measured. The type Rule contains the numbers of the
+// rule. Usual and Fill were chosen to match the numbers of compute units in use in REEF's figures 3(b) and 24. InRow
+// and Rest were chosen to match the group lengths in REEF's section 6.4. So a match with these figures proves nothing.
+// A bench halves and doubles the numbers, to show how much other results depend on them.
 //
-// The rule: a convolution, dense layer or matrix product of M x N x K is cut into tiles of T_M x T_N, one block each,
-// which does T_M T_N K MACs. A thread computes 8 x 8 results if tiles are at least 64 wide, and 4 x 4 or 2 x 4
-// otherwise. A block's speed is the share of an SM that its threads can keep busy, multiplied by the tile's efficiency.
-// 256 threads keep an SM busy: a wave of 64 on each of four schedulers. The efficiency is tile / (tile + 16), where
-// tile is the harmonic mean of both sides. It models the reuse of operands.
+// The rule: a convolution, dense layer or matrix product of M x N x K is divided into tiles of T_M x T_N. Each tile is
+// one block with T_M T_N K multiply-accumulate operations (MACs). A thread computes 8 x 8 results if tiles are at least
+// 64 wide, and 4 x 4 or 2 x 4 otherwise. A block's speed is the share of an SM that its threads can keep busy,
+// multiplied by the tile's efficiency. 256 threads keep an SM busy: a wave of 64 on each of four schedulers. The
+// efficiency is tile / (tile + 16), where tile is the harmonic mean of the tile's two sides. The efficiency models the
+// reuse of operands.
 //
-// All other kernels (pools, sums, activations, norms, softmax) are memory-bound: a block of 256 threads computes 1,024
-// elements at an SM's share of the DRAM bandwidth. A kernel moves its input, its weights and its output once. Each
-// tensor has a place in an arena, by first fit, as long as it is used. So buffers are reused as with a real allocator.
+// All other kernels (pools, sums, activations, norms, softmax) are memory-bound. A block of 256 threads computes 1,024
+// elements at twice an SM's even share of the DRAM bandwidth (Rule.Draw). A kernel moves its input, its weights and its
+// output once. Each tensor has a place in an arena while it is in use, by first fit. So buffers are reused as with a
+// real allocator.
 package catalogue
 
 import (
@@ -24,32 +26,32 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/kernel"
 )
 
-// Machine has the properties of a GPU that the rule needs.
+// Machine contains the properties of a GPU that the rule requires.
 type Machine struct {
-	MACs      float64 // of one SM, MACs/ns
+	MACs      float64 // multiply-accumulate operations (MACs) of one SM, per ns
 	Bandwidth float64 // DRAM, bytes/ns
 	SMs       int
 	Rule      Rule // zero: DefaultRule
 }
 
-// Rule holds the numbers of the catalogue's rule. None was measured.
+// Rule contains the numbers of the catalogue's rule. None of them was measured.
 type Rule struct {
-	// Usual is the number of tiles from which a framework chooses; these are the largest tiles. Compilers favour large
-	// tiles: in REEF's figures 3(b) and 24, kernels leave many of 60 compute units idle at batch 1. With the best of
-	// all tiles they would not. The smaller tiles serve as versions for padding. (Usual was set before it was known
-	// that REEF's ResNet-152 and VGG-19 use images of 64 x 64.)
+	// Usual is the number of tiles from which a framework chooses. These are the largest tiles, because compilers
+	// favour large tiles. In REEF's figures 3(b) and 24, kernels leave many of 60 compute units idle at batch 1. With
+	// the best of all tiles, they would use these units. The smaller tiles are used as versions for padding. Usual was
+	// set before it was known that REEF's ResNet-152 and VGG-19 use images of 64 x 64.
 	Usual    float64
 	Fill     float64 // number of threads that keep an SM busy
-	Reuse    float64 // a tile of this size reaches half of the peak
-	Prologue float64 // ns of a block for indices and the first loads
+	Reuse    float64 // side of the tile that reaches half of the peak
+	Prologue float64 // ns that a block needs for indices and the first loads
 	Draw     float64 // DRAM bandwidth of a memory-bound block, as a multiple of an SM's even share
 	// Limits on the reuse of buffers. Without them, a whole network could become one group. Section 6.4 of REEF reports
 	// at most nine kernels in a group, and mostly one to three.
-	InRow float64 // number of kernels in a row that may overwrite one buffer
-	Rest  float64 // number of kernels for which freed bytes are not reused
+	InRow float64 // maximum number of successive kernels that overwrite one buffer
+	Rest  float64 // number of kernels before freed bytes are reused
 }
 
-// DefaultRule is the rule with its default numbers.
+// DefaultRule returns the rule with its default numbers.
 func DefaultRule() Rule {
 	return Rule{Usual: 4, Fill: 256, Reuse: 16, Prologue: 500, Draw: 2, InRow: 2, Rest: 24}
 }
@@ -81,13 +83,13 @@ func (r Rule) With(key string, factor float64) Rule {
 	return r
 }
 
-// Style says how an inference framework turns layers into kernels.
+// Style describes how an inference framework converts layers to kernels.
 type Style struct {
 	Name string
-	// Fused: bias, activation and sum are part of the preceding kernel. Otherwise they are separate kernels.
+	// If Fused is set, bias, activation and sum are part of the preceding kernel. Otherwise they are separate kernels.
 	Fused bool
-	// InPlace is the share of a network's kernels that overwrite their input and so cannot be repeated. The values come
-	// from REEF's table 1. Networks that are not in the table have the mean of its rows.
+	// InPlace is the share of a network's kernels that overwrite their input and so cannot be repeated. The values are
+	// from REEF's table 1. Networks that are not in this table have the mean of its rows, under the key "".
 	InPlace map[string]float64
 }
 
@@ -101,7 +103,7 @@ var styles = []Style{
 	}},
 }
 
-// StyleOf finds a style by name.
+// StyleOf returns the style with a name.
 func StyleOf(name string) (Style, error) {
 	for _, s := range styles {
 		if s.Name == name {
@@ -121,7 +123,7 @@ func (s Style) inPlace(network string) float64 {
 // Tile is one implementation of a matrix product.
 type Tile struct{ M, N, Threads, Regs int }
 
-// Tiles are all tiles. The first has the most reuse, the last the shortest blocks.
+// Tiles lists all tiles. The first tile has the most reuse, and the last tile has the shortest blocks.
 var Tiles = []Tile{{128, 128, 256, 128}, {128, 64, 128, 128}, {64, 64, 64, 128}, {64, 32, 128, 64}, {32, 32, 64, 64}, {32, 16, 64, 40}, {16, 16, 32, 40}}
 
 func (t Tile) efficiency(r *Rule) float64 {
@@ -129,8 +131,8 @@ func (t Tile) efficiency(r *Rule) float64 {
 	return side / (side + r.Reuse)
 }
 
-// words returns the number of words read from shared memory per MAC. The 32 threads of a warp form 8 x 4 threads, which
-// share each read.
+// words returns the number of words read from shared memory per MAC. The 32 threads of a warp are arranged as 8 x 4
+// threads, and each read word is used by a row or a column of threads.
 func (t Tile) words() float64 {
 	a, b := 8., 8.
 	switch t.M * t.N / t.Threads {
@@ -148,21 +150,21 @@ type tensor struct {
 	c, h, w int
 }
 
-// op is a layer, before layers are merged into kernels.
+// op is a layer before the merge of layers into kernels.
 type op struct {
 	name      string
-	in        []int // tensors; -1: weights only
+	in        []int // indices of tensors; -1: weights only
 	out       int
-	m, n, k   int     // size of the matrix product; m = 0: the op is not one
+	m, n, k   int     // size of the matrix product; m = 0: the op is no matrix product
 	macs      float64 // number of MACs if the op is not a matrix product
 	weights   int64
 	elements  int64  // number of elements written, if memory-bound
 	reads     int64  // number of elements read, if memory-bound
-	over      int    // index in `in` of the input that it overwrites; -1: none
-	overFrom  int    // first input that the op could overwrite, since it reads each element before it writes it
-	heads     int    // parallel matrix products of this shape
-	fuse      bool   // it becomes part of the preceding kernel if the style is Fused
-	window    [3]int // height, width, stride; zero if it has none
+	over      int    // index in `in` of the input that is overwritten; -1: none
+	overFrom  int    // first input that the op could overwrite: it reads each element before writing it
+	heads     int    // number of parallel matrix products of this shape
+	fuse      bool   // if the style is Fused, the op becomes part of the preceding kernel
+	window    [3]int // height, width, stride; zero: no window
 	exitsHere bool
 }
 
@@ -172,7 +174,7 @@ type builder struct {
 	batch   int
 	ops     []op
 	tensors []tensor
-	last    []int // tensors that are kept to the end, besides the last layer's
+	last    []int // tensors that are stored to the end, besides the last layer's tensor
 
 	valid bool // windows are not padded ("valid" in frameworks)
 
@@ -194,7 +196,7 @@ func (b *builder) size(t int) int64 {
 	return int64(b.batch) * int64(x.c) * int64(x.h) * int64(x.w)
 }
 
-// side returns the side of an output: input / stride, or less without padding.
+// side returns the side of an output: input / stride, or less if windows are not padded.
 func (b *builder) side(in, k, stride int) int {
 	if b.valid {
 		return (in-k)/stride + 1
@@ -209,7 +211,7 @@ func (b *builder) conv(in, out, kh, kw, stride, groups int) int {
 	y := b.tensor(out, h, w)
 	name := fmt.Sprintf("conv%dx%d", kh, kw)
 	if groups > 1 && groups == x.c {
-		// a depthwise convolution does not reuse inputs for several channels
+		// A depthwise convolution does not reuse an input for several channels.
 		b.ops = append(b.ops, op{name: "dw" + name, window: [3]int{kh, kw, stride}, in: []int{in}, out: y, elements: b.size(y), reads: b.size(in) + b.size(y)*int64(kh*kw)/4, weights: int64(out * kh * kw), macs: float64(b.size(y)) * float64(kh*kw)})
 	} else {
 		b.ops = append(b.ops, op{
@@ -220,7 +222,7 @@ func (b *builder) conv(in, out, kh, kw, stride, groups int) int {
 	return b.pointwise("relu", y)
 }
 
-// dense adds a matrix product. Each row of map in has its channels as features.
+// dense adds a matrix product. Each pixel of the input is a row of the matrix, and its channels are the features.
 func (b *builder) dense(in, out int) int {
 	x := b.tensors[in]
 	y := b.tensor(out, x.h, x.w)
@@ -266,7 +268,7 @@ func (b *builder) global(in int) int {
 
 func (b *builder) add(x, y int) int { return b.pointwise("add", x, y) }
 
-// concat joins the channels of its inputs. It copies all inputs.
+// concat joins the channels of its inputs by copying them.
 func (b *builder) concat(in ...int) int {
 	x := b.tensors[in[0]]
 	c := 0
@@ -278,14 +280,14 @@ func (b *builder) concat(in ...int) int {
 	return y
 }
 
-// product adds matrix products of two computed tensors, one product per head.
+// product adds matrix products of two tensors that earlier layers compute, one product per head.
 func (b *builder) product(name string, x, y, heads, m, n, k, c, h, w int) int {
 	out := b.tensor(c, h, w)
 	b.ops = append(b.ops, op{name: name, in: []int{x, y}, out: out, m: b.batch * m, n: n, k: k, heads: heads})
 	return out
 }
 
-// exit ends a segment with a classifier. The classifier's result is kept.
+// exit ends a segment with a classifier. The classifier's result is stored until the end of the program.
 func (b *builder) exit(in, classes int) {
 	b.dense(b.global(in), classes)
 	b.ops[len(b.ops)-1].exitsHere = true
@@ -339,13 +341,13 @@ func (b *builder) program(m Machine, s Style) (*kernel.Program, error) {
 // wordBytes is the size of an element: all networks here use float32.
 const wordBytes = 4
 
-// kernel returns the op's kernel on a machine; if tile is nil, with the tile that takes the shortest time.
+// kernel returns the op's kernel on a machine. If tile is nil, it uses the tile with the shortest time.
 func (o *op) kernel(m Machine, tile *Tile) kernel.Kernel {
 	if o.m == 0 {
 		const perBlock = 1024
 		blocks := int((o.elements + perBlock - 1) / perBlock)
 		bytes := float64(o.elements+o.reads) * wordBytes / float64(blocks)
-		// the memory bandwidth of its SM limits a block that is alone on the SM
+		// A block that is alone on an SM is limited by the memory bandwidth of this SM.
 		return kernel.Kernel{
 			Name: o.name, Blocks: blocks, Threads: 256, Regs: 24, Issue: 0.25,
 			BlockNs: m.rule().Prologue + bytes/(m.rule().Draw*m.Bandwidth/float64(m.SMs)),
@@ -376,13 +378,13 @@ func (o *op) product(m Machine, t Tile) kernel.Kernel {
 	}
 }
 
-// waves estimates the time of a kernel alone, if its blocks are spread evenly over the SMs.
+// waves estimates the time of a kernel that runs alone and has its blocks spread evenly over the SMs.
 func waves(m Machine, k kernel.Kernel) float64 {
 	per := (k.Blocks + m.SMs - 1) / m.SMs
 	return k.BlockNs * max(1, float64(per)*k.Issue)
 }
 
-// fuse merges a layer with the following layers if they read only its result.
+// fuse merges a layer with the following layers, if these are the only readers of its result.
 func (b *builder) fuse() {
 	uses := make([]int, len(b.tensors))
 	for i := range b.ops {
@@ -405,9 +407,8 @@ func (b *builder) fuse() {
 	b.ops = kept
 }
 
-// place assigns bytes to each tensor, by first fit, for the time in which the tensor is used. A kernel may overwrite an
-// input that no later kernel reads. The given share of all kernels does so. They are spread evenly over the kernels
-// that may.
+// place assigns bytes to each tensor for the time in which the tensor is used, by first fit. A kernel may overwrite an
+// input that no later kernel reads. The given share of all kernels does this, spread evenly over the kernels that may.
 func (b *builder) place(share float64, r *Rule) {
 	last := make([]int, len(b.tensors))
 	for i := range b.ops {
@@ -419,7 +420,7 @@ func (b *builder) place(share float64, r *Rule) {
 			b.last = append(b.last, b.ops[i].out)
 		}
 	}
-	// the results are kept, and also the input, so that the program can be repeated
+	// The results and the input are in use until the end, so that the program can be repeated.
 	last[0] = len(b.ops)
 	for _, t := range b.last {
 		last[t] = len(b.ops)
@@ -428,7 +429,7 @@ func (b *builder) place(share float64, r *Rule) {
 	b.fit(last, int(math.Round(r.Rest)))
 }
 
-// overwrite chooses which kernels overwrite an input: the given share of all kernels, and at most inRow in a row.
+// overwrite selects the kernels that overwrite an input: the given share of all kernels, at most inRow in succession.
 func (b *builder) overwrite(last []int, share float64, inRow int) {
 	depth := make([]int, len(b.tensors))
 	can := 0
@@ -459,8 +460,8 @@ func (b *builder) overwrite(last []int, share float64, inRow int) {
 	}
 }
 
-// fit gives each tensor that does not overwrite another the first bytes that are free. Bytes are free again rest
-// kernels after the last kernel that reads them.
+// fit assigns the first free bytes to each tensor that does not overwrite another tensor. Bytes become free when rest
+// kernels have run after the last reader of the bytes.
 func (b *builder) fit(last []int, rest int) {
 	type live struct {
 		span kernel.Span

@@ -8,14 +8,14 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/kernel"
 )
 
-// Spec says which program to make.
+// Spec selects a program.
 type Spec struct {
 	Network string
 	Style   string // "" means tvm
 	Batch   int    // 0 means 1
-	// Exits is the number of segments, which have equal numbers of blocks. Each segment ends with a classifier. If Exits is 0, there is one segment.
+	// Exits is the number of segments; 0: 1. All segments have equal numbers of blocks and end with a classifier.
 	Exits int
-	Side  int // side of the input image; 0: 224 (YOLOv3 416, Inception-v3 299). For a transformer the number of tokens; 0: 128.
+	Side  int // side of the input image; 0: 224 (YOLOv3 416, Inception-v3 299). Transformers: number of tokens; 0: 128.
 }
 
 // Program returns the kernel program of a network on a machine.
@@ -34,7 +34,7 @@ func Program(spec Spec, m Machine) (*kernel.Program, error) {
 	return b.program(m, style)
 }
 
-// ByBatch returns a function that returns a network's program for a batch. Each program is made once.
+// ByBatch returns a function that returns a network's program for a batch. Each program is built only once.
 func ByBatch(spec Spec, m Machine) func(batch int) (*kernel.Program, error) {
 	programs := map[int]*kernel.Program{}
 	return func(batch int) (*kernel.Program, error) {
@@ -48,7 +48,7 @@ func ByBatch(spec Spec, m Machine) func(batch int) (*kernel.Program, error) {
 	}
 }
 
-// MACs returns the number of multiply-accumulate operations in one inference of a network, with depthwise layers.
+// MACs returns the number of multiply-accumulate operations in one inference, including those of depthwise layers.
 func MACs(name string) (float64, error) {
 	b, err := layers(Spec{Network: name})
 	if err != nil {
@@ -88,7 +88,7 @@ func layers(spec Spec) (*builder, error) {
 	return b, nil
 }
 
-// Names lists the networks.
+// Names lists the names of the networks.
 func Names() []string {
 	var out []string
 	for n := range networks {
@@ -100,11 +100,11 @@ func Names() []string {
 
 type network struct {
 	channels, side, tokens int
-	blocks                 int // possible exits
+	blocks                 int // number of possible exits
 	make                   func(b *builder, in int)
 }
 
-// networks have the shapes that their publications give
+// networks contains the shapes from the networks' publications.
 var networks = map[string]network{
 	"resnet34":    {3, 224, 0, 16, resnet(false, 3, 4, 6, 3)},
 	"resnet50":    {3, 224, 0, 16, resnet(true, 3, 4, 6, 3)},
@@ -254,7 +254,7 @@ func mobilenet(b *builder, x int) {
 	b.exit(b.conv(x, 1280, 1, 1, 1, 1), 1000)
 }
 
-// shufflenet is ShuffleNet version 2, x1.
+// shufflenet adds the layers of ShuffleNet version 2 in its size x1.
 func shufflenet(b *builder, x int) {
 	x = b.pool(b.conv(x, 24, 3, 3, 2, 1), 3, 2)
 	for stage, n := range []int{4, 8, 4} {
@@ -309,8 +309,8 @@ func yolo(b *builder, x int) {
 	b.ops[len(b.ops)-1].exitsHere = true
 }
 
-// yoloV8 is YOLO version 8 without post-processing. c is the number of channels after the first layer. depth is the
-// number of bottlenecks in a block; the middle blocks have twice as many.
+// yoloV8 returns YOLO version 8 without post-processing. c is the number of channels after the first layer. depth is
+// the number of bottlenecks in the first and last block. The blocks between them have twice as many.
 func yoloV8(c, depth int) func(*builder, int) {
 	return func(b *builder, x int) {
 		half := func(x, c int) int { return b.over("split", x, c, b.tensors[x].h, b.tensors[x].w, 1) }
@@ -356,7 +356,7 @@ func yoloV8(c, depth int) func(*builder, int) {
 	}
 }
 
-// encoder is a transformer with equal layers. head is the size of its output layer.
+// encoder returns a transformer with equal layers. head is the size of its output layer; 0: width.
 func encoder(layers, width, heads, inner, head int) func(*builder, int) {
 	return func(b *builder, x int) {
 		tokens := b.tensors[x].h
@@ -399,7 +399,7 @@ func convnext(b *builder, x int) {
 	b.exit(x, 1000)
 }
 
-// Versions returns other implementations of each kernel of a program. A matrix product has one for each other tile.
+// Versions returns implementations of each kernel of a program. A matrix product has one implementation per tile.
 // Memory-bound kernels have none.
 func Versions(spec Spec, m Machine) ([][]kernel.Kernel, error) {
 	style, err := StyleOf(cmp.Or(spec.Style, "tvm"))

@@ -7,39 +7,40 @@ import (
 	"fmt"
 )
 
-// Place is a tensor in a program's memory. It has H x W pixels of C elements and starts at the element At.
+// Place is a tensor in a program's memory. It has H x W pixels of C elements and begins at the element with index At.
 type Place struct {
 	At      int64
 	H, W, C int
 }
 
-// Elements is the number of elements.
+// Elements returns the number of elements.
 func (p *Place) Elements() int64 { return int64(p.H) * int64(p.W) * int64(p.C) }
 
 // Shape is the operation of a kernel.
 type Shape struct {
 	Name string
-	// a matrix product or convolution; otherwise the mean over a window or, without a window, an elementwise operation
+	// Product means a matrix product or convolution. Otherwise the kernel is the mean over a window or, without a
+	// window, an elementwise operation.
 	Product bool
 	In, Out Place
 	Add     *Place // tensor that is added to the product
-	K       int    // elements of a pixel that the product reads
+	K       int    // number of elements that the product reads from each pixel
 	// Size and stride of the window; 0: there is no window.
 	KH, KW, Stride int
-	Pad            bool // the window extends beyond the tensor
+	Pad            bool // the window extends beyond the tensor's edges
 	Exit           bool // a segment ends here
 }
 
-// Shaped is a program whose kernels are described by shapes.
+// Shaped is a program with kernels that are described by shapes.
 type Shaped struct {
 	Name    string
 	In      Place
 	Kernels []Shape
-	Memory  int64 // elements
+	Memory  int64 // number of elements
 }
 
-// Shapes returns a network's kernels in Program's order, with all sides of the tensors divided by shrink. Buffers are
-// shared as in the full-size program. A convolution's work shrinks by the fourth power of shrink.
+// Shapes returns a network's kernels in Program's order, with all sides of the tensors divided by shrink. Tensors share
+// memory as in the full-size program. A convolution's work is divided by the fourth power of shrink.
 func Shapes(spec Spec, shrink int) (*Shaped, error) {
 	style, err := StyleOf(cmp.Or(spec.Style, "tvm"))
 	if err != nil {

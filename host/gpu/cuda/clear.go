@@ -5,8 +5,8 @@ import "github.com/sluice-npu/sluice/host/gpu/cuda/driver"
 // cleared is the value of each word after Clear.
 const cleared = 0xa5a5a5a5
 
-// Clear overwrites the free slots of a network. So the result of an earlier launch cannot be taken for a new one. The
-// device must be idle.
+// Clear overwrites the free slots of a network. So a test cannot mistake the result of an earlier launch for a new
+// result. The device must be idle.
 func (d *Device) Clear(network string) error {
 	return d.ask(func(l *launcher) error {
 		n := l.nets[network]

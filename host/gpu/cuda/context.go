@@ -1,4 +1,4 @@
-// The context and what it contains: how it is opened, rebuilt after a reset, and released.
+// The context: how it is opened, filled, rebuilt after a reset, and released.
 
 package cuda
 
@@ -82,12 +82,12 @@ func (l *launcher) furnish() error {
 	if err = l.warm(); err != nil {
 		return err
 	}
-	if l.cfg.Mode.Hold { // the lane is made in advance, so that the first priority launch does not wait for it
+	if l.cfg.Mode.Hold { // created in advance, so that the first priority launch does not wait for its creation
 		n, err := l.lane(laneKey{high: true})
 		if err != nil {
 			return err
 		}
-		l.giveBack(n) // given back at once, so that close frees it if a later call fails
+		l.giveBack(n) // returned at once, so that close frees the lane if a later call fails
 		if err := l.lib.Wait(n.stream); err != nil {
 			return err
 		}
@@ -96,7 +96,7 @@ func (l *launcher) furnish() error {
 	if !l.cfg.Timed {
 		return nil
 	}
-	l.start, l.met = time.Now(), nil // times from before a reset cannot be compared with later ones
+	l.start, l.met = time.Now(), nil // times before a reset cannot be compared with later times
 	if l.counts.Clock.Step, err = l.timerStep(); err != nil {
 		return err
 	}
@@ -127,7 +127,7 @@ func (l *launcher) close() (first error) {
 		}
 	}
 	for _, n := range l.nets {
-		if first != nil || l.lost != nil { // a stream that did not finish may still use this memory, so the context frees it
+		if first != nil || l.lost != nil { // a stream that did not finish may use this memory, so the reset frees it
 			break
 		}
 		for _, at := range []driver.Ptr{n.weights, n.slots} {
@@ -150,21 +150,21 @@ func (l *launcher) close() (first error) {
 	}
 	if l.main != 0 {
 		if first != nil || l.lost != nil {
-			_ = l.lib.Reset(l.dev) // frees what is left; fails if others hold the context
+			_ = l.lib.Reset(l.dev) // frees the remaining memory; fails if others use the context
 		}
-		if l.lib.Contextless() { // releasing the device does not free the kernels
+		if l.lib.Contextless() { // the release of the device does not free the kernels
 			_ = l.unloadKernels()
 		}
 		note(l.lib.SetCurrent(0))
 		if err := l.lib.Release(l.dev); err != nil {
 			note(err)
-			_ = l.lib.Reset(l.dev) // free at least the context's content
+			_ = l.lib.Reset(l.dev) // free at least the content of the context
 		}
 	}
 	return first
 }
 
-// unloadKernels unloads all kernels. Those that fail are kept for another try.
+// unloadKernels unloads all kernels. Kernels that cannot be unloaded remain in the list for another attempt.
 func (l *launcher) unloadKernels() (first error) {
 	var left []driver.Module
 	for _, m := range append(l.limited, l.module) {
@@ -182,7 +182,7 @@ func (l *launcher) unloadKernels() (first error) {
 	return first
 }
 
-// reset destroys everything in the context and rebuilds it. Samples and their inputs are kept.
+// reset destroys everything in the context and rebuilds it. Samples keep their slots and inputs.
 func (l *launcher) reset() error {
 	gone := fmt.Errorf("%w: reset", device.ErrReset)
 	if l.lost == nil {
@@ -208,7 +208,7 @@ func (l *launcher) reset() error {
 		for _, n := range l.nets {
 			n.weights, n.slots, n.pages = 0, 0, nil
 		}
-		// The primary context stays, but its handle may change.
+		// The primary context remains valid, but its handle may change.
 		if l.main != 0 {
 			err = l.lib.Release(l.dev)
 		}

@@ -1,11 +1,12 @@
-// Package cuda is a GPU as a device of the runtime. NPU bundles run on it layer by layer, and give the same results as
-// package golden, bit for bit. A launch can be confined to SMs, stopped inside a kernel, and resumed.
+// Package cuda implements a GPU as a device of the runtime. NPU bundles run on it layer by layer, with the same results
+// as in package golden, bit for bit. A launch can be confined to SMs, stopped inside a kernel, and resumed.
 //
 //	Begin, Abort ──▶ orders ──▶ launcher, one thread: streams, kernels, events ──▶ driver (libcuda)
 //	engine ◀── Passed, Aborted, Done, Failed ──┘
 //
-// All driver calls come from the launcher's thread, which holds the context. It keeps at most Capacity kernels of a
-// launch in its stream, so that little is lost when the launch is stopped. It polls their events; C never calls back.
+// All driver calls come from the launcher's thread, on which the context is current. The launcher queues at most
+// Capacity kernels of a launch in a stream, so that little work is lost when the launch is stopped. It polls the
+// kernels' events, because C code never calls Go code.
 package cuda
 
 import (
@@ -24,41 +25,40 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/sim"
 )
 
-// MaxBatch is the most requests of a launch.
+// MaxBatch is the maximum number of requests in a launch.
 const MaxBatch = kernels.MaxBatch
 
-// Config configures a device. The zero value is the first GPU with a server's settings.
+// Config configures a device. The zero value selects the first GPU and the settings for a server.
 type Config struct {
 	API      *driver.API // nil: driver.CUDA
 	Library  string      // file of the driver; "": the API's default
-	Kernels  []byte      // kernels for the API to load (kernels.Object); nil: the PTX
+	Kernels  []byte      // code of the kernels, which the API loads (kernels.Object); nil: the PTX
 	GPU      int
 	Slots    int // number of samples of each network; 0: 128
-	Places   int // number of concurrent launches; 0: 8; at most the number of hardware queues minus two
-	Capacity int // kernels of a launch in its stream at a time; 0: 4
-	// NVML is the file of the monitoring library; "": the system's, or none on the fake.
+	Places   int // maximum number of concurrent launches; 0: 8; at most the number of hardware queues minus two
+	Capacity int // maximum number of a launch's kernels in its stream; 0: 4
+	// NVML is the file of the monitoring library. "": the system's library, or no library with the fake driver.
 	NVML string
 	// If Masks is set, partitions are made with stream masks, which the driver's documentation does not describe.
 	Masks *Masks
-	// Drain: an aborted launch ends when its stream is empty; it is never killed.
+	// If Drain is set, an aborted launch is never killed: it ends when its stream is empty.
 	Drain bool
-	// Mode says what priority launches do to other launches (gpu.ModeOf). A mode without a name means "priority", which
-	// uses only stream priorities.
+	// Mode is the treatment of other launches when a priority launch arrives (gpu.ModeOf). A mode without a name means
+	// "priority", which uses only stream priorities.
 	Mode gpu.Mode
-	// Params are the GPU's parameters, from which padding estimates the times of kernels. They are required if Mode
-	// pads.
+	// Params are the GPU's parameters, from which padding estimates kernel times. They are required if Mode pads.
 	Params *sim.Params
-	// Through: a launch continues past its exits.
+	// If Through is set, a launch continues after an exit.
 	Through bool
 	// If Heard is set, the launcher's thread calls it with every order.
 	Heard func(gpu.Order)
-	// Spin: the launcher does not sleep while work is in progress. This shortens latencies by some microseconds.
+	// If Spin is set, the launcher does not sleep during work. This shortens latencies by some microseconds.
 	Spin bool
-	// Timed: preemptions are also timed with the GPU's own clock. This costs one more copy at the exit of a preempting
+	// If Timed is set, the GPU's own clock also measures preemptions. This requires one more copy per preempting
 	// launch.
 	Timed bool
-	// These are deliberate faults, which show that a check of kills can fail. Boolean: the mark that kernels poll is
-	// cleared soon after it is set, as if it were a boolean. Short: a launch resumes one kernel too late.
+	// Deliberate faults, which show that a test of kills can fail. Boolean: the epoch that kernels poll is restored
+	// soon after it was changed, as if it were a boolean mark. Short: a launch resumes one kernel too late.
 	Boolean, Short bool
 }
 
@@ -81,24 +81,24 @@ type Device struct {
 	ctx  context.Context
 	all  sync.WaitGroup // goroutines that prepare inputs
 
-	// progress has the counters for Progress, by work.
+	// progress contains the counters for Progress, by work.
 	progress sync.Map
 }
 
 // order is a request to the launcher.
 type order struct {
 	work    *device.Work
-	came    time.Time // for a Run, the time of Begin
-	input   []int16   // for a Copy
-	net     *network  // for a Load
-	err     error     // error of the preparation of the input or the network
+	came    time.Time // for a Run: the time of Begin
+	input   []int16   // for a Copy: the converted input
+	net     *network  // for a Load: the prepared network
+	err     error     // error during the preparation of the input or the network
 	abort   device.WorkID
 	kill    bool
 	release device.RequestID
 	ask     func(*launcher)
 }
 
-// New opens a GPU: driver, context and kernels. If there is no GPU the error wraps driver.ErrMissing.
+// New opens a GPU: driver, context and kernels. If there is no GPU, the error wraps driver.ErrMissing.
 func New(cfg Config) (*Device, error) {
 	if cfg.Slots <= 0 {
 		cfg.Slots = 4 * kernels.MaxBatch
@@ -144,7 +144,7 @@ func New(cfg Config) (*Device, error) {
 	return d, nil
 }
 
-// Found lists an API's GPUs in its order, without opening them.
+// Found lists the GPUs of an API in the API's order. It does not open them.
 func Found(api *driver.API, library string) (titles []string, err error) {
 	lib, err := driver.Open(api, library)
 	if err != nil {
@@ -171,7 +171,7 @@ func Found(api *driver.API, library string) (titles []string, err error) {
 	return titles, nil
 }
 
-// FakeClock is the clock of a fake driver (driver.Lib.Clock); If it is nil, the host's clock applies.
+// FakeClock returns the clock of a fake driver (driver.Lib.Clock). nil: the host's clock applies.
 func FakeClock(library string) (func() time.Time, error) {
 	lib, err := driver.Open(driver.CUDA, library)
 	if err != nil {
@@ -180,7 +180,7 @@ func FakeClock(library string) (func() time.Time, error) {
 	return lib.Clock(), nil
 }
 
-// DriverVersion is the exact version of a GPU's driver, as NVML reports it.
+// DriverVersion returns the exact version of a GPU's driver, as reported by NVML.
 func DriverVersion(library, nvml string, gpu int) (string, error) {
 	lib, err := driver.Open(driver.CUDA, library)
 	if err != nil {
@@ -198,7 +198,7 @@ func DriverVersion(library, nvml string, gpu int) (string, error) {
 	return h.Driver, err
 }
 
-// title is a GPU's name with the API version of its driver.
+// title returns a GPU's name with the API version of its driver.
 func title(lib *driver.Lib, dev driver.Device) (string, error) {
 	name, err := lib.Name(dev)
 	if err != nil {
@@ -211,7 +211,7 @@ func title(lib *driver.Lib, dev driver.Device) (string, error) {
 // Info implements device.Device.
 func (d *Device) Info() device.Info { return d.info }
 
-// Name is the GPU's name with the driver's version.
+// Name returns the GPU's name with the driver's version.
 func (d *Device) Name() string { return d.name }
 
 // Attach implements device.Real.
@@ -235,14 +235,14 @@ func (d *Device) give(o order) {
 	}
 }
 
-// called reports whether orders are waiting.
+// called reports whether orders are waiting for the launcher.
 func (d *Device) called() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return len(d.orders) > 0
 }
 
-// refuse returns an error that ends only its launch.
+// refuse returns an error that ends one launch and no other work.
 func refuse(format string, a ...any) error {
 	return &device.Failure{Scope: device.LoseLaunch, Err: fmt.Errorf("%w: "+format, append([]any{device.ErrRequest}, a...)...)}
 }
@@ -314,8 +314,8 @@ func (d *Device) Abort(_ device.Time, id device.WorkID, kill bool) {
 // Release implements device.Device.
 func (d *Device) Release(id device.RequestID) { d.give(order{release: id}) }
 
-// Progress implements device.Progressive. It counts the kernels that have ended, both of this work and of the launches
-// that it waits for. So a wait does not look like a hang.
+// Progress implements device.Progressive. It returns the number of kernels that have ended, both of this work and of
+// launches for which the work waits. So a waiting launch does not look like a hang.
 func (d *Device) Progress(id device.WorkID) uint64 {
 	if n, ok := d.progress.Load(id); ok {
 		return n.(*atomic.Uint64).Load()
@@ -333,7 +333,7 @@ func (d *Device) Close() error {
 	return err
 }
 
-// scope converts a driver error to the engine's error scope.
+// scope adds the engine's error scope to a driver error.
 func scope(err error) error {
 	switch {
 	case err == nil:
@@ -349,5 +349,5 @@ func scope(err error) error {
 	return &device.Failure{Scope: device.LoseLaunch, Err: err}
 }
 
-// nap is the launcher's sleep between two polls.
+// nap is the time for which the launcher sleeps between two polls.
 const nap = 20 * time.Microsecond

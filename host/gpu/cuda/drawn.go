@@ -1,4 +1,4 @@
-// Networks that are made of descriptors, without a compiler. Benchmarks use them for networks that no NPU supports.
+// Networks that are built from descriptors, without a compiler. Benchmarks use them for networks that no NPU supports.
 
 package cuda
 
@@ -14,13 +14,13 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// Drawn is a network of descriptors whose weights are random numbers from a seed. Of its bundle, only the layers, the
-// names, the network and the slot are used.
+// Drawn is a network of descriptors with random weights. The random numbers depend only on the seed. Only the layers,
+// names, network and slot of its bundle are used.
 type Drawn struct {
 	Bundle *bundle.Bundle
 	Seed   uint64
 
-	once sync.Once // weights are drawn once, even if it is loaded several times
+	once sync.Once // the weights are drawn only once, even if the network is loaded several times
 	made *network
 	err  error
 }
@@ -34,7 +34,7 @@ func (*Drawn) Kind() string { return "drawn" }
 // ErrDrawn is wrapped by errors about a drawn network.
 var ErrDrawn = errors.New("program of descriptors")
 
-// prepare returns the network, whose addresses are not set yet.
+// prepare returns the network. Its addresses are not set yet.
 func (d *Drawn) prepare() (*network, error) {
 	if d.once.Do(func() { d.made, d.err = d.draw() }); d.err != nil {
 		return nil, d.err
@@ -68,7 +68,7 @@ func (d *Drawn) draw() (*network, error) {
 	})
 }
 
-// check checks what a compiler guarantees: kernels access only the slot, and segments are contiguous.
+// check checks the properties that a compiler guarantees: kernels access only the slot, and segments are contiguous.
 func (d *Drawn) check() error {
 	b := d.Bundle
 	if len(b.Layers) == 0 || len(b.Names) != len(b.Layers) || len(b.Network.Exits) == 0 || b.Slot.Stride < 2 || b.Slot.Stride%2 != 0 {
@@ -97,7 +97,7 @@ func (d *Drawn) check() error {
 	return nil
 }
 
-// checkLayer checks that a layer stays within the slot.
+// checkLayer checks that a layer accesses only the slot.
 func checkLayer(w *abi.Desc, name string, in func(at, n int64) bool) error {
 	l, err := layerOf(w)
 	if err != nil {

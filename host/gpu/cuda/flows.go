@@ -17,13 +17,13 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/idem"
 )
 
-// state is the state of a flow.
+// state is the state of a flow (a launch in progress).
 type state uint8
 
 const (
 	running    state = iota
 	collecting       // its logits are being copied
-	leaving          // waiting for the end of its stream
+	leaving          // it waits for the end of its stream
 	asking           // its Control is being copied
 )
 
@@ -35,32 +35,32 @@ type flow struct {
 	reqs   []*sample
 	seg    int
 	next   int   // next layer to launch
-	begun  int   // number of tiles of layer next that were launched beside other kernels; always 0 if the layer cannot be repeated
+	begun  int   // tiles of layer next, launched beside other kernels; always 0 if the layer cannot be repeated
 	oldest int   // oldest layer that has not ended
-	flying int   // number of launches in flight that contain a part of this flow
-	in     *lane // the lane of those launches
+	flying int   // number of fly entries in flight that contain a part of this flow
+	in     *lane // the lane of these fly entries
 	state  state
 	killed bool
 	marked bool      // lane.signal was recorded after the write of the epoch that killed this flow
 	came   time.Time // time of Begin, before any wait for the launcher
-	began  time.Time // start of its segment, or of its resumption
-	places []int     // position of each request in the launch
+	began  time.Time // time at which its segment began or resumed
+	places []int     // by request: its position in the launch
 
 	rt       bool
 	aside    bool      // put aside for a priority launch
 	aborting bool      // an abort was requested
 	cleaning bool      // its Control is being reset to its epoch
-	patience time.Time // start of the time limit: the last progress of this flow or of a launch that it waits for
+	patience time.Time // start of its time limit: the last progress of this flow or of a launch for which it waits
 	moves    *atomic.Uint64
-	ticket   uint64   // position of its newest kernel in the order of launches, like fly.ticket
+	ticket   uint64   // position of its newest kernel in the order of launches (see fly.ticket)
 	met      *meeting // the preemption that this flow causes, if other launches were on the GPU at its arrival
-	fled     *meeting // the preemption for which it is stopped
+	fled     *meeting // the preemption that stops it
 }
 
-// last is the index of the segment's last kernel.
+// last returns the index of the segment's last kernel.
 func (f *flow) last() int { return f.net.b.Network.Exits[f.seg].Last }
 
-// begin starts a launch. came is the time of its arrival.
+// begin starts a launch that arrived at the time came.
 func (l *launcher) begin(w *device.Work, came time.Time) error {
 	q := &w.Launch
 	n := l.nets[q.Network]
@@ -99,9 +99,9 @@ func (l *launcher) begin(w *device.Work, came time.Time) error {
 		return err
 	}
 	f.lane, f.in = ln, ln
-	// The lane's stream resets its Control, and the stream for signals writes its epoch. Their order is undefined, so
-	// an epoch that is written before the reset could be lost. With padding, kernels of other launches read Control
-	// too.
+	// The lane's stream resets the lane's Control, and the stream for signals writes the epoch into it. These streams
+	// have no common order, so an epoch that is written too early could be overwritten by the reset. With padding,
+	// kernels of other launches read this Control too.
 	if !ln.settled {
 		if err := l.lib.Record(ln.over, ln.stream); err != nil {
 			l.giveBack(ln)
@@ -115,8 +115,8 @@ func (l *launcher) begin(w *device.Work, came time.Time) error {
 	if f.rt {
 		l.putAside(f)
 		if l.cfg.Mode.Ahead {
-			// The kernel is launched at once, before the others are told to leave. In the launcher's next round, the
-			// others would already have left.
+			// The kernel is launched at once, before the other launches receive the order to leave. In the launcher's
+			// next round, it would be too late, because the others would have left already.
 			err := l.push(f)
 			l.dispel()
 			if err != nil && slices.Contains(l.flows, f) {
@@ -130,7 +130,7 @@ func (l *launcher) begin(w *device.Work, came time.Time) error {
 	return nil
 }
 
-// leave stops a launch. It is stopped at once if its kernels may be killed, or if none of them is on the GPU.
+// leave stops a launch. The launch stops at once if its kernels may be killed or if it has no kernel on the GPU.
 func (l *launcher) leave(f *flow, kill bool) {
 	if f.state == running && f.flying == 0 && f.aborting {
 		if err := l.away(f, f.next); err != nil {
@@ -139,7 +139,7 @@ func (l *launcher) leave(f *flow, kill bool) {
 		return
 	}
 	if f.state == asking || f.killed || f.state == collecting && (!kill || f.flying == 0) {
-		return // it ends by itself just as soon
+		return // the launch ends equally soon without a kill
 	}
 	if !kill {
 		f.state = leaving
@@ -148,7 +148,7 @@ func (l *launcher) leave(f *flow, kill bool) {
 	for i := f.oldest; i < f.next; i++ {
 		if f.net.entries[i] == idem.Never {
 			if f.state == running {
-				f.state = leaving // the kernel cannot be repeated, so its end is awaited
+				f.state = leaving // this kernel cannot be repeated, so the launch waits for its end
 			}
 			return
 		}
@@ -164,15 +164,15 @@ func (l *launcher) leave(f *flow, kill bool) {
 		l.fail(f, err)
 		return
 	}
-	if !l.cfg.Mode.Ahead { // with Ahead, the rest of the priority launch comes first
+	if !l.cfg.Mode.Ahead { // with Ahead, the remaining kernels of the priority launch are launched first
 		if err := l.mark(f); err != nil {
 			l.fail(f, err)
 			return
 		}
 	}
 	if l.cfg.Boolean {
-		// The running kernel must see the mark before the next kernel starts. How long that takes depends on the GPU.
-		// If the first marks had no effect, as on a busy machine, the wait is longer and yields the processor.
+		// The running kernel must see the changed epoch before the next kernel starts. The required wait depends on the
+		// GPU. If 64 attempts had no effect, as on a busy machine, the wait is longer and yields the processor.
 		for up, began := 10*nap<<min(l.marks/64, 8)>>(l.marks%8), time.Now(); time.Since(began) < up; {
 			if l.marks >= 64 {
 				time.Sleep(nap)
@@ -186,14 +186,14 @@ func (l *launcher) leave(f *flow, kill bool) {
 	}
 }
 
-// mark records an event after the write of a stopped launch's epoch. The write and the reset of Control are on
-// different streams without an order, so Control must not be reset before this event.
+// mark records an event after the write of a stopped launch's epoch. Control must not be reset before this event,
+// because the write and the reset are on different streams without a common order.
 func (l *launcher) mark(f *flow) error {
 	f.marked = true
 	return l.lib.Record(f.lane.signal, l.signals)
 }
 
-// dismiss makes all kernels leave that still read their epoch. So a reset destroys only kernels that hang.
+// dismiss stops all kernels that still read their epoch. So a reset destroys only kernels that hang.
 func (l *launcher) dismiss() {
 	for _, f := range l.flows {
 		f.lane.epoch++
@@ -204,7 +204,7 @@ func (l *launcher) dismiss() {
 	time.Sleep(time.Millisecond)
 }
 
-// fail ends a launch with a driver error.
+// fail ends a launch because of a driver error.
 func (l *launcher) fail(f *flow, err error) {
 	err = fmt.Errorf("launch %d, segment %d: %w", f.work.Launch.ID, f.seg, err)
 	if driver.Lost(err) {
@@ -214,9 +214,9 @@ func (l *launcher) fail(f *flow, err error) {
 	l.end(f, device.Event{Kind: device.Failed, Err: scope(err)})
 }
 
-// end ends a launch once its stream has finished. Only then are its slots unused.
+// end ends a launch after its stream has finished. Before this, the stream may still use the launch's slots.
 func (l *launcher) end(f *flow, ev device.Event) {
-	if f.in != f.lane && f.flying > 0 { // a part of it runs in another launch
+	if f.in != f.lane && f.flying > 0 { // another launch contains a part of this one
 		if err := l.lib.Wait(f.in.stream); err != nil {
 			ev = device.Event{Kind: device.Failed, Err: scope(err)}
 			l.lost = err
@@ -233,9 +233,9 @@ func (l *launcher) end(f *flow, ev device.Event) {
 			defer l.failAll(ev.Err) // the other launches fail too
 		}
 	case f.killed:
-		f.lane.dirty = l.clean(f.lane) != nil // if this fails, the next launch on the lane cleans it
+		f.lane.dirty = l.clean(f.lane) != nil // after an error, the next launch on the lane resets the Control
 	}
-	l.land(f.lane) // its kernels have ended, or will leave by themselves
+	l.land(f.lane) // its kernels have ended, or will leave without further action
 	i := slices.Index(l.flows, f)
 	l.flows = slices.Delete(l.flows, i, i+1)
 	l.giveBack(f.lane)
@@ -250,7 +250,7 @@ func (l *launcher) end(f *flow, ev device.Event) {
 // advance advances one launch as far as possible.
 func (l *launcher) advance(f *flow) (moved bool, err error) {
 	n := f.lane
-	late := l.late(f) // before the events are polled, which may change the result
+	late := l.late(f) // read before the poll of the events, which may change the result
 	defer func() {
 		if late && !moved && err == nil && slices.Contains(l.flows, f) {
 			l.dismiss()
@@ -274,7 +274,7 @@ func (l *launcher) advance(f *flow) (moved bool, err error) {
 	return l.next(f, moved)
 }
 
-// next does the next step of a launch, which depends on its state.
+// next performs the next step of a launch. The step depends on the launch's state.
 func (l *launcher) next(f *flow, moved bool) (bool, error) {
 	n := f.lane
 	switch f.state {
@@ -323,11 +323,11 @@ func (l *launcher) next(f *flow, moved bool) (bool, error) {
 	return moved, nil
 }
 
-// resume reads from a killed launch's Control at which kernel the launch resumes. If a kernel was stopped, resume
-// counts the kill.
+// resume reads the Control of a killed launch and returns the kernel at which the launch resumes. It also counts a kill
+// that stopped a kernel.
 func (l *launcher) resume(f *flow) (kernel int, err error) {
 	control := f.lane.host
-	if f.fled != nil { // nil: an earlier flag stopped it
+	if f.fled != nil { // nil: the launch was stopped because of an earlier flag
 		f.fled.gone, f.fled = max(f.fled.gone, binary.LittleEndian.Uint64(control[16:])), nil
 	}
 	word := binary.LittleEndian.Uint32(control[4:])
@@ -345,7 +345,7 @@ func (l *launcher) resume(f *flow) (kernel int, err error) {
 		kernel++
 	}
 	f.begun = 0
-	l.counts.Ran -= f.next - stopped // kernels after that one did not run
+	l.counts.Ran -= f.next - stopped // the kernels after the stopped kernel did not run
 	l.counts.Again += f.next - kernel
 	return kernel, nil
 }
@@ -379,7 +379,7 @@ func (l *launcher) collect(f *flow) error {
 	return l.lib.Record(n.over, n.stream)
 }
 
-// pass lets confident requests leave at an exit, and continues with the others.
+// pass removes confident requests at an exit, and continues the launch with the other requests.
 func (l *launcher) pass(f *flow) error {
 	e, q := &f.net.b.Network.Exits[f.seg], &f.work.Launch
 	final := len(f.net.b.Network.Exits) - 1
@@ -402,11 +402,11 @@ func (l *launcher) pass(f *flow) error {
 		}
 		rep.Results = append(rep.Results, r)
 	}
-	l.land(f.lane) // its kernels have ended, since the copy came after them in the stream
+	l.land(f.lane) // its kernels have ended, because the copy was queued after them in the stream
 	f.lane.settled = true
 	if f.timed() {
 		f.met.began = binary.LittleEndian.Uint64(f.lane.host[8:])
-		f.lane.dirty = l.lib.Fill(f.lane.control+8, kernels.NotStopped, 2, f.lane.stream) != nil // the next launch needs it reset
+		f.lane.dirty = l.lib.Fill(f.lane.control+8, kernels.NotStopped, 2, f.lane.stream) != nil // for the next launch
 	}
 	ev := device.Event{Kind: device.Passed, Segment: f.seg, Report: rep}
 	if f.seg == q.Last || keep == 0 {

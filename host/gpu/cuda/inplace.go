@@ -1,5 +1,5 @@
-// This file makes a network with kernels that work in place. No bundle has such kernels. If a stopped launch resumes at the wrong kernel, its
-// results are wrong, so tests notice it.
+// A network with kernels that work in place, for tests. No bundle has such kernels. If a stopped launch of this network
+// resumes at the wrong kernel, its results are wrong.
 
 package cuda
 
@@ -14,13 +14,13 @@ import (
 const InPlaceName = "in-place"
 
 const (
-	inPlaceRounds   = 8 // even, so that the result ends where the input was
+	inPlaceRounds   = 8 // an even number, so that the result is located where the input was
 	inPlaceChannels = 32
 	inPlaceClasses  = 16
-	inPlaceGather   = 4 // each exit kernel reduces this many pixels a side to one
+	inPlaceGather   = 4 // each exit kernel reduces a square of pixels with this side to one pixel
 )
 
-// Kinds of the network's kernels: first those of a round, in order, then the exit's.
+// Kinds of the network's kernels: first the kinds of a round, in execution order, then the exit's kind.
 const (
 	InPlaceMake  = "make"
 	InPlaceAdd   = "add"   // in place
@@ -28,7 +28,7 @@ const (
 	InPlaceExit  = "exit"
 )
 
-// InPlaceKinds are all kinds of kernels of the network.
+// InPlaceKinds lists all kinds of kernels of the network.
 var InPlaceKinds = []string{InPlaceMake, InPlaceAdd, InPlaceScale, InPlaceExit}
 
 // InPlaceKind returns the kind of a kernel, and whether it overwrites its input.
@@ -40,11 +40,11 @@ func InPlaceKind(kernel int) (kind string, inPlace bool) {
 }
 
 // InPlace returns a network of several rounds on an image of side x side pixels. A round has three kernels. The first
-// computes one of two tensors from the other, the second adds to the result in place, and the third scales it in place.
-// A launch that is stopped in the second or third must resume at the first kernel of its round. If it resumes
-// elsewhere, it works on a half-finished tensor. The next round overwrites the input of that round. Every element of
-// the last tensor affects the exit. The exit reduces sixteen pixels to one repeatedly; a single block that reads all of
-// them would run longer than the rounds and take most of the kills.
+// computes one of two tensors from the other tensor. The second adds to this result in place, and the third scales it
+// in place. A launch that is stopped in the second or third kernel must resume at the first kernel of its round. At any
+// other kernel, its input would be an unfinished tensor, or a tensor that the next round has overwritten. Every element
+// of the last tensor affects the exit. The exit kernels reduce sixteen pixels to one repeatedly. A single block that
+// reads all pixels would run longer than the rounds, and most kills would stop that block.
 func InPlace(seed uint64, side int) *Drawn {
 	row, size := 2*inPlaceChannels*side, 2*inPlaceChannels*side*side
 	b := &bundle.Bundle{}

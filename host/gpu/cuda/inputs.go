@@ -13,18 +13,18 @@ import (
 type sample struct {
 	net   *network
 	slot  int
-	input []byte // needed for another copy after a reset
-	in    bool   // the copy has ended
+	input []byte // stored for another copy after a reset
+	in    bool   // the input has been copied
 }
 
-// page is pinned memory for an input, with the event of its copy. Both are allocated with the network, since
+// page is pinned memory for an input, with an event for its copy. Both are allocated with the network, because
 // allocating or freeing pinned memory blocks all streams.
 type page struct {
 	host  []byte
 	event driver.Event
 }
 
-// staged is a copy in progress from a page to a slot.
+// staged is a copy in progress, from a page to a slot.
 type staged struct {
 	work   *device.Work
 	sample *sample
@@ -55,7 +55,7 @@ func (l *launcher) install(n *network) (err error) {
 		if host != nil && rest {
 			_ = l.lib.FreeHost(host)
 		}
-		if err == nil || !rest { // memory in use by a copy is freed with the context
+		if err == nil || !rest { // memory in use by a copy is freed later, with the context
 			return
 		}
 		_ = l.freePages(n)
@@ -130,7 +130,7 @@ func (l *launcher) unload(name string) error {
 			return refuse("unload %s: request %d has a slot", name, id)
 		}
 	}
-	for i := range l.staged { // copies for requests that have been released
+	for i := range l.staged { // copies for released requests
 		if l.staged[i].sample.net == n {
 			return refuse("unload %s: an input is on its way", name)
 		}
@@ -179,7 +179,7 @@ func (l *launcher) stage(w *device.Work, s *sample) (err error) {
 	}()
 	if free := s.net.pages; len(free) > 0 {
 		c.page, s.net.pages = free[len(free)-1], free[:len(free)-1]
-		// the slot's own page may still be in use by the copy of a released request
+		// The slot's own page may still be in use by the copy of a released request.
 	} else if c.page, err = l.newPage(s.net); err != nil {
 		return err
 	}
@@ -202,8 +202,7 @@ func (l *launcher) unstage(c *staged) {
 	}
 }
 
-// giveUp waits for a copy that may be in progress and returns its page. If the wait fails, the page stays until the
-// context is freed.
+// giveUp waits for a copy in progress and returns its page. If this fails, the page is freed with the context.
 func (l *launcher) giveUp(c *staged) {
 	if l.lost == nil && l.lib.Wait(l.copies) == nil {
 		l.unstage(c)

@@ -15,37 +15,37 @@ type laneKey struct {
 	high  bool
 }
 
-// lane is a stream with its memory and events. One launch uses it at a time.
+// lane is a stream with its memory and events. Only one launch at a time uses a lane.
 type lane struct {
 	key     laneKey
 	stream  driver.Stream
 	control driver.Ptr
-	dirty   bool // control could not be reset
-	settled bool // control is reset, so an epoch may be written, and kernels of other streams may read Control
+	dirty   bool // Control could not be reset
+	settled bool // Control is reset, so an epoch may be written, and kernels of other streams may read Control
 	epoch   uint32
 	used    uint64 // ticket at the time of giveBack
 	ring    []driver.Event
-	given   int   // launches so far: ring[i] belongs to the last one, or an earlier one still in fly
-	fly     []fly // kernels in flight, in order
+	given   int   // number of launches so far; their events are taken from ring in turn
+	fly     []fly // launches in flight, in order
 	args    driver.Args
 	layer   *kernels.Layer // pinned: the argument block points to it
 	padded  driver.Args
 	roles   *kernels.Roles // pinned: the argument block of padded points to it
-	host    []byte         // pinned: a Control, the epoch (if epochs are copied), then logits
-	over    driver.Event   // event of the copy to host
+	host    []byte         // pinned: a Control, the epoch (if epochs are copied), logits
+	over    driver.Event   // event of the last copy to the host, or of the reset of Control
 	signal  driver.Event   // event after the write of the epoch
 }
 
-// fly is a launch in flight. It has a kernel of one flow, and may have parts of other flows' kernels in further roles.
+// fly is a kernel launch in flight: a kernel of one flow and, in further roles, parts of other flows' kernels.
 type fly struct {
 	event  driver.Event
 	ticket uint64                  // position in the order of launches
-	flows  [kernels.MaxRoles]*flow // by role; the first flow is the launch's own, the others pad it
-	upTo   [kernels.MaxRoles]int   // by role: kernels of the flow that have ended when this launch ends
-	begun  [kernels.MaxRoles]int   // by role: tiles of the flow's next kernel that have ended then
+	flows  [kernels.MaxRoles]*flow // by role: first the flow that owns the launch, then the flows that pad it
+	upTo   [kernels.MaxRoles]int   // by role: number of the flow's kernels that have ended when this launch ends
+	begun  [kernels.MaxRoles]int   // by role: number of tiles of the flow's next kernel that have ended then
 }
 
-// giveBack makes a lane free again.
+// giveBack returns a lane to the free lanes.
 func (l *launcher) giveBack(n *lane) {
 	n.used = l.ticket()
 	l.lanes[n.key] = append(l.lanes[n.key], n)
@@ -89,7 +89,7 @@ func (l *launcher) lane(key laneKey) (*lane, error) {
 	return n, nil
 }
 
-// newEvents makes the events that are recorded on a lane's stream, in the current context.
+// newEvents creates, in the current context, the events that are recorded on a lane's stream.
 func (l *launcher) newEvents(n *lane) error {
 	for range l.cfg.Capacity {
 		e, err := l.lib.NewEvent(false)
@@ -103,14 +103,14 @@ func (l *launcher) newEvents(n *lane) error {
 	return err
 }
 
-// newLane makes a lane without a stream and without the stream's events.
+// newLane creates a lane without a stream and without the events of a stream.
 func (l *launcher) newLane() (*lane, error) {
 	n := &lane{layer: new(kernels.Layer), roles: new(kernels.Roles), epoch: 1}
 	l.made++
 	n.args.Set(0, unsafe.Pointer(n.layer))
 	n.padded.Set(0, unsafe.Pointer(n.roles))
 	var err error
-	if n.signal, err = l.lib.NewEvent(false); err == nil { // recorded on the stream for signals, so made here
+	if n.signal, err = l.lib.NewEvent(false); err == nil { // independent of the lane's stream
 		n.control, err = l.lib.Alloc(controlBytes)
 	}
 	if err == nil {
@@ -123,25 +123,25 @@ func (l *launcher) newLane() (*lane, error) {
 	return n, nil
 }
 
-// clean queues, on the lane's stream, a reset of the lane's Control to its epoch.
+// clean queues a reset of the lane's Control to the lane's epoch, on the lane's stream.
 func (l *launcher) clean(n *lane) error {
 	n.settled = false
 	if err := l.lib.Fill(n.control, n.epoch, 1, n.stream); err != nil {
 		return err
 	}
-	if err := l.lib.Fill(n.control+4, kernels.NotStopped, 3, n.stream); err != nil { // covers NotBegan too
+	if err := l.lib.Fill(n.control+4, kernels.NotStopped, 3, n.stream); err != nil { // this range includes NotBegan
 		return err
 	}
 	return l.lib.Fill(n.control+16, 0, 2, n.stream)
 }
 
-// loseStream destroys an idle lane's stream with its events and keeps its memory. If the stream may still be busy, the
-// memory is freed later, with the context.
+// loseStream destroys the stream of an idle lane and the stream's events. The lane's memory remains allocated. If the
+// stream may still be busy, this memory is freed later, with the context.
 func (l *launcher) loseStream(n *lane) (first error) {
 	if n.stream == 0 {
 		return nil
 	}
-	first = l.lib.Wait(n.stream) // destroying a stream does not wait for its work
+	first = l.lib.Wait(n.stream) // the destruction of a stream does not wait for its work
 	if err := l.lib.Wait(l.signals); first == nil {
 		first = err
 	}
@@ -176,9 +176,9 @@ func (l *launcher) freeLane(n *lane) (first error) {
 	l.made--
 	n.args.Free()
 	n.padded.Free()
-	if l.lost != nil { // the context frees the memory; copies may still be in progress
+	if l.lost != nil { // the memory is freed with the context, because copies may still be in progress
 		if n.stream != 0 {
-			l.stuck = l.lib.FreeStream(n.stream) != nil || l.stuck // a stream must go before its partition
+			l.stuck = l.lib.FreeStream(n.stream) != nil || l.stuck // a stream must be destroyed before its partition
 		}
 		return nil
 	}
@@ -195,8 +195,7 @@ func (l *launcher) freeLane(n *lane) (first error) {
 	return first
 }
 
-// halt makes all blocks of a lane leave. It then waits for the lane's stream, and for the stream of the launch that it
-// pads.
+// halt stops all blocks of a lane. It then waits for the lane's stream and for the other given streams.
 func (l *launcher) halt(n *lane, in ...driver.Stream) error {
 	n.epoch++
 	if err := l.signal(n); err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// launcher is the state of the thread that holds the context.
+// launcher is the state of the thread that uses the context.
 type launcher struct {
 	*Device
 	dev    driver.Device
@@ -20,18 +20,18 @@ type launcher struct {
 	module driver.Module
 	layer  driver.Function
 	padded driver.Function
-	// Proxies are variants of the kernel of several roles, by register limit, highest first. resident is the number
-	// of blocks of the single-layer kernel that fit on an SM.
+	// proxies are variants of the kernel of several roles, in the order of descending register limits. resident is the
+	// number of blocks of the single-layer kernel that fit on an SM.
 	proxies  []proxy
 	limited  []driver.Module
 	resident int
-	least    int // priorities of streams
+	least    int // lowest priority of streams
 	most     int
 	parts    *partitions
 
 	copies  driver.Stream // stream for inputs and weights
-	signals driver.Stream // stream of greatest priority, for the epochs of stopped launches
-	copied  error         // the reason why epochs are copied; nil: the driver writes words in stream order
+	signals driver.Stream // stream of highest priority, for the epochs of stopped launches
+	copied  error         // why epochs are copied; nil: the driver writes words in stream order
 	staged  []staged      // copies in progress
 	lanes   map[laneKey][]*lane
 	made    int // number of lanes, including those in use
@@ -42,16 +42,16 @@ type launcher struct {
 	stuck   bool  // a stream could not be destroyed, so partitions are freed with the context
 	counts  Counts
 	watch   watch
-	since   time.Time // start of the preemption in progress, or zero
-	meet    *meeting  // that preemption
-	inWay   []*flow   // launches that have yet to be told to leave for it (Mode.Ahead)
+	since   time.Time // start of the preemption in progress; zero: none
+	meet    *meeting  // the preemption in progress
+	inWay   []*flow   // launches that must leave for this preemption and have not received the order yet (Mode.Ahead)
 	met     []*meeting
 	tickets uint64
-	marks   int       // number of marks that were cleared (Config.Boolean)
-	start   time.Time // zero of anchors' times
+	marks   int       // number of epochs that were restored (Config.Boolean)
+	start   time.Time // zero point of the times in anchors
 	anchor  anchor
 	heads   [][]sched.Version
-	rest    []sched.Version // heads point to it
+	rest    []sched.Version // memory of the elements in heads
 	owners  []*flow
 	pads    []sched.Padding
 	beds    []pad
@@ -71,7 +71,7 @@ func (d *Device) launcher(opened chan<- error) {
 		opened <- err
 		return
 	}
-	l.info.Units, l.info.Neighbours = l.parts.units, l.parts.neighbours // written before any reader
+	l.info.Units, l.info.Neighbours = l.parts.units, l.parts.neighbours // written before the first read
 	if l.copied != nil {
 		l.name += fmt.Sprintf(", where epochs are copied (%v)", l.copied)
 	}
@@ -99,7 +99,7 @@ func (d *Device) launcher(opened chan<- error) {
 			switch {
 			case o.ask != nil:
 				o.ask(l)
-			case o.work == nil && o.abort == 0 && o.release == 0: // end of the run
+			case o.work == nil && o.abort == 0 && o.release == 0: // Attach's context has ended
 				l.quiet()
 				if !ending {
 					ending = true
@@ -128,7 +128,7 @@ func (d *Device) launcher(opened chan<- error) {
 	}
 }
 
-// quiet waits for the end of the work in progress and reports no results.
+// quiet stops all work in progress and waits for its end. It reports no results.
 func (l *launcher) quiet() {
 	for _, f := range l.flows {
 		if l.lost == nil {
@@ -146,7 +146,7 @@ func (l *launcher) quiet() {
 	l.staged = nil
 }
 
-// failAll ends all work in progress with an error.
+// failAll stops all work in progress and reports an error for it.
 func (l *launcher) failAll(err error) {
 	flows, staged := l.flows, l.staged
 	l.quiet()
@@ -154,7 +154,7 @@ func (l *launcher) failAll(err error) {
 		l.answer(f.work, err)
 	}
 	for _, s := range staged {
-		if s.work != nil { // nil: copied again after a reset
+		if s.work != nil { // nil: a repeated copy after a reset
 			l.answer(s.work, err)
 		}
 	}
@@ -166,7 +166,7 @@ func (l *launcher) tell(ev device.Event) {
 	}
 }
 
-// answer ends work without results.
+// answer reports the end of work that has no results.
 func (l *launcher) answer(w *device.Work, err error) {
 	ev := device.Event{Kind: device.Done, Work: w.ID, Over: true}
 	if err != nil {
@@ -218,7 +218,7 @@ func (l *launcher) obey(o *order) {
 	}
 }
 
-// check adds the scope to a driver error. If the error makes the context unusable, all other work ends too.
+// check adds the scope to a driver error. If the context is unusable after the error, all other work ends too.
 func (l *launcher) check(err error) error {
 	if (driver.Lost(err) || errors.Is(err, errAway)) && l.lost == nil {
 		l.lost = err
@@ -227,14 +227,14 @@ func (l *launcher) check(err error) error {
 	return scope(err)
 }
 
-// step polls everything in progress once and reports whether anything moved.
+// step polls all work in progress once and reports whether any work has advanced.
 func (l *launcher) step() (moved bool) {
 	l.settle()
 	for i := 0; i < len(l.staged); i++ {
 		c := &l.staged[i]
 		ok, err := l.lib.Happened(c.event)
 		if err == nil && !ok {
-			break // copies end in order
+			break // copies end in their order
 		}
 		one := *c
 		l.staged = slices.Delete(l.staged, i, i+1)
@@ -250,7 +250,7 @@ func (l *launcher) step() (moved bool) {
 		err = l.check(err)
 		if one.work != nil {
 			l.answer(one.work, err)
-		} else if err != nil && l.lost == nil { // an input is missing, since its copy after a reset failed
+		} else if err != nil && l.lost == nil { // an input is missing, because its copy after the reset failed
 			l.lost = err
 		}
 		if l.lost != nil {

@@ -11,22 +11,22 @@ import (
 )
 
 // Masks configures partitions that are made with stream masks. A mask is written into the driver's internal data of a
-// stream. A wrong offset would corrupt the driver's memory. So the driver's exact version must be known, and every
-// TPC's mask bit is tested before serving.
+// stream. A wrong offset would corrupt the driver's memory. Therefore the driver's exact version must be known, and the
+// mask bit of every TPC is tested before the first launch.
 type Masks struct {
 	Offsets driver.Offsets
 	Driver  string // exact driver version, from NVML
 }
 
-// streamMasks makes streams with a mask. A unit is a TPC, two SMs; every set of units is possible.
+// streamMasks creates streams with a mask. A unit is a TPC, which has two SMs. Every set of units is possible.
 type streamMasks struct {
 	*partitions
 	offset, width int
-	bits          []int // mask bit of each unit, without the bits of TPCs disabled in manufacture
+	bits          []int // by unit: its mask bit; TPCs that were disabled in manufacture are not units
 }
 
-// newStreamMasks finds the mask bit of each TPC. It sets one bit at a time and probes which SMs run no kernels any
-// more. To clear one bit at a time would be faster, but it hangs if no TPC belongs to the bit.
+// newStreamMasks finds the mask bit of each TPC. It sets one bit at a time and probes which SMs no longer run kernels.
+// A mask with a single clear bit would be faster to probe, but the probe hangs if no TPC belongs to this bit.
 func newStreamMasks(lib *driver.Lib, m *Masks, total int, look look) (*partitions, error) {
 	offset, ok := m.Offsets[m.Driver]
 	if !ok {
@@ -102,7 +102,7 @@ func (s *streamMasks) masked(m driver.Mask, priority int) (driver.Stream, error)
 	return at, nil
 }
 
-// mask disables all units but the given ones.
+// mask returns a mask that disables all units except the given units.
 func (s *streamMasks) mask(u device.Units) driver.Mask {
 	m := driver.Mask{^uint32(0), ^uint32(0), ^uint32(0), ^uint32(0)}
 	for i, bit := range s.bits {

@@ -11,24 +11,24 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// Facts describe a GPU, its driver, and the kernels on it.
+// Facts describes a GPU, its driver, and the kernels on the GPU.
 type Facts struct {
 	GPU    string `json:"gpu"`
 	Driver string `json:"driver"` // API version of the driver
 	Bus    string `json:"pci"`
-	Fake   bool   `json:"fake"` // the fake driver: nothing was measured
-	// NVML's report on the idle GPU before any measurement; null without NVML.
+	Fake   bool   `json:"fake"` // the driver is the fake driver, so nothing was measured
+	// NVML is the report of NVML on the idle GPU before any measurement. null: no NVML.
 	NVML       *driver.Health `json:"nvml"`
 	Capability string         `json:"capability"`
 	SMs        int            `json:"sms"`
-	Units      int            `json:"units"`     // of partitions
-	UnitSMs    int            `json:"unit_sms"`  // the last unit may have more
+	Units      int            `json:"units"`     // number of units
+	UnitSMs    int            `json:"unit_sms"`  // SMs of a unit; the last unit may have more
 	ClockKHz   int            `json:"clock_khz"` // maximum SM clock
 	MemoryKHz  int            `json:"memory_khz"`
 	Memory     uint64         `json:"memory_bytes"`
 	Registers  map[string]int `json:"registers"` // registers per thread, by kernel
-	Signals    string         `json:"signals"`   // how kernels are told to leave: SignalsWritten or SignalsCopied
-	// WhyCopied is the driver's error if it cannot write words in stream order.
+	Signals    string         `json:"signals"`   // order to leave: SignalsWritten or SignalsCopied
+	// WhyCopied is the driver's error, if the driver cannot write words in stream order.
 	WhyCopied string `json:"why_copied,omitempty"`
 }
 
@@ -76,7 +76,7 @@ func (l *launcher) facts() (f Facts, err error) {
 	return f, nil
 }
 
-// Health is NVML's current report on the GPU; nil if unavailable.
+// Health returns the current report of NVML on the GPU. nil: not available.
 func (d *Device) Health() (h *driver.Health, err error) {
 	err = d.ask(func(l *launcher) error {
 		bus, err := l.lib.Bus(l.dev)
@@ -88,7 +88,7 @@ func (d *Device) Health() (h *driver.Health, err error) {
 	return h, err
 }
 
-// health is NVML's report. On the fake driver it asks only the fake NVML of tests.
+// health returns the report of NVML. With the fake driver, it calls only the fake NVML of tests.
 func (l *launcher) health(bus string) *driver.Health {
 	if l.cfg.NVML == "" && l.lib.Fake() {
 		return nil
@@ -100,8 +100,8 @@ func (l *launcher) health(bus string) *driver.Health {
 	return &h
 }
 
-// Timed is the time of a layer's kernel that runs alone, between two events. In Profile, each time is of one launch and
-// includes the host's launch time. In Pace, each time is the mean of many launches and excludes the host's launch time.
+// Timed contains times of a layer's kernel that runs alone, between two events. In Profile, each time is of one launch
+// and includes the host's time. In Pace, each time is the mean of several launches without the host's time.
 type Timed struct {
 	Layer  int
 	Name   string
@@ -109,8 +109,8 @@ type Timed struct {
 	Ns     []int64 // by run
 }
 
-// Profile runs the kernels of a loaded network one by one, n times each, for a batch on units. Inputs are whatever
-// the free slots contain.
+// Profile runs the kernels of a loaded network one by one, n times each, with one batch size and on the given units.
+// The inputs are the present content of the free slots.
 func (d *Device) Profile(network string, batch, n int, u device.Units) (out []Timed, err error) {
 	if !d.info.Legal(u) {
 		return nil, refuse("units %v of %d", u, d.info.Units)
@@ -121,8 +121,8 @@ func (d *Device) Profile(network string, batch, n int, u device.Units) (out []Ti
 	return out, err
 }
 
-// Pace is Profile for a batch of one on the whole GPU, without the host's time. A time is the mean of paceLaunches
-// launches, which are all queued before the first begins.
+// Pace is like Profile for a batch of one on the whole GPU, but excludes the host's time. A time is the mean of
+// paceLaunches launches. All of them are queued before the first launch begins.
 func (d *Device) Pace(network string, n int) (out []Timed, err error) {
 	err = d.ask(func(l *launcher) error {
 		return l.timed(network, 1, device.Units{}, true, timing(&out, n))
@@ -130,7 +130,7 @@ func (d *Device) Pace(network string, n int) (out []Timed, err error) {
 	return out, err
 }
 
-// timing returns a timer that times each kernel n times and appends the times to out.
+// timing returns a timer that measures each kernel n times and appends the times to out.
 func timing(out *[]Timed, n int) timer {
 	return func(i int, name string, k *kernels.Layer, run func() (int64, error)) error {
 		if n < 1 {
@@ -142,9 +142,9 @@ func timing(out *[]Timed, n int) timer {
 	}
 }
 
-// Learn times the kernels of a loaded network for padding, each one alone and at one batch. It times a launch without
-// work, a launch with a tile on each SM, and the whole kernel. The device keeps the times for the bundle. Without them,
-// and on the fake driver, padding uses estimates.
+// Learn times the kernels of a loaded network for padding, each kernel alone and at one batch size. It times a launch
+// without work, a launch with a tile on each SM, and a launch of the whole kernel. The device stores the times for the
+// bundle. Without them, and on the fake driver, padding uses estimates.
 func (d *Device) Learn(network string, batch int) error {
 	return d.ask(func(l *launcher) error {
 		net := l.nets[network]
@@ -179,9 +179,9 @@ func (d *Device) Learn(network string, batch int) error {
 	})
 }
 
-const learnRuns = 3 // number of launches of which the shortest time is taken
+const learnRuns = 3 // number of launches; the shortest time is used
 
-// learn measures and returns the profiles that Learn keeps. Blocks that share an SM are assumed to share its time.
+// learn returns measured profiles for Learn. It assumes that blocks on the same SM share the SM's time equally.
 func (l *launcher) learn(network string, batch int, estimates []sched.Version) (out []sched.Version, err error) {
 	out = slices.Clone(estimates)
 	return out, l.timed(network, batch, device.Units{}, true, func(i int, _ string, k *kernels.Layer, run func() (int64, error)) error {
@@ -189,7 +189,7 @@ func (l *launcher) learn(network string, batch int, estimates []sched.Version) (
 		var least [3]int64
 		for j, to := range []uint32{1, min(tiles, uint32(sms)), tiles} {
 			if k.To, k.Blocks = to, min(to, uint32(l.full(sms))); j == 0 {
-				k.From = 1 // no tile is left to do
+				k.From = 1 // no tile remains
 			}
 			ns, err := times(learnRuns, run)
 			if err != nil {
@@ -217,15 +217,15 @@ func times(n int, run func() (int64, error)) (all []int64, err error) {
 }
 
 const (
-	paceLaunches = 4       // launches of a kernel in a row
-	paceNs       = 200_000 // ns: duration of a kernel that runs while the launches are queued; queueing takes less time
+	paceLaunches = 4       // number of successive launches of a kernel
+	paceNs       = 200_000 // ns: duration of the kernel that runs during queueing; queueing takes less time
 )
 
-// timer times a kernel, or a part of it, with run.
+// timer measures a kernel, or a part of a kernel. It calls run for each measurement.
 type timer func(i int, name string, k *kernels.Layer, run func() (ns int64, err error)) error
 
-// timed calls a timer for each kernel of a network. The timer may reduce the kernel to a part of its tiles. If paced is
-// set, it times as Pace does.
+// timed calls a timer for each kernel of a network. The timer may reduce the kernel to some of its tiles. If paced is
+// set, timed measures as Pace does.
 func (l *launcher) timed(network string, batch int, u device.Units, paced bool, do timer) (err error) {
 	net := l.nets[network]
 	switch {
@@ -265,7 +265,7 @@ func (l *launcher) timed(network string, batch int, u device.Units, paced bool, 
 			}
 		}()
 		stand = before.run
-		if each = paceLaunches; l.lib.Fake() { // the fake's kernels are slow, and tests can delay them
+		if each = paceLaunches; l.lib.Fake() { // the fake's kernels are slow, and tests can delay them more
 			each = 2
 		}
 	}
@@ -291,7 +291,7 @@ func (l *launcher) timed(network string, batch int, u device.Units, paced bool, 
 	return nil
 }
 
-// between times launches of a lane's layer between two events, in ms.
+// between launches a lane's layer several times between two events, and returns the time between the events in ms.
 func (l *launcher) between(at [2]driver.Event, ln *lane, blocks, launches int) (ms float32, err error) {
 	if err := l.lib.Record(at[0], ln.stream); err != nil {
 		return 0, err
@@ -310,14 +310,13 @@ func (l *launcher) between(at [2]driver.Event, ln *lane, blocks, launches int) (
 	return l.lib.Elapsed(at[0], at[1])
 }
 
-// Copied is the time of copies of some bytes, between two events.
+// Copied contains the times of copies, each between two events.
 type Copied struct {
 	Bytes    int
-	Up, Down []int64 // ns by run
+	Up, Down []int64 // by run: ns
 }
 
-// Copies times copies to the GPU and back, n times each. If beside is set, a kernel on all SMs uses the memory at the
-// same time.
+// Copies times copies to the GPU and back, n times each. If beside is set, a kernel on all SMs also uses the memory.
 func (d *Device) Copies(bytes, n int, beside bool) (c Copied, err error) {
 	err = d.ask(func(l *launcher) error {
 		c, err = l.timeCopies(bytes, n, beside)
@@ -382,7 +381,7 @@ func (l *launcher) timeCopies(bytes, n int, beside bool) (c Copied, err error) {
 	return c, nil
 }
 
-// makeTimers makes timing events, freeTimers frees those that were made.
+// makeTimers creates timing events. freeTimers frees the created events.
 func (l *launcher) makeTimers(at []driver.Event) (err error) {
 	for i := range at {
 		if at[i], err = l.lib.NewEvent(true); err != nil {
@@ -404,12 +403,12 @@ func (l *launcher) freeTimers(at []driver.Event) (err error) {
 	return err
 }
 
-// eachStream is the number of copies that a stream of TwoCopies makes in a row, so that both streams copy during most
-// of a run.
+// eachStream is the number of successive copies in each stream of TwoCopies. With 2, both streams copy most of the
+// time.
 const eachStream = 2
 
-// TwoCopies measures copies as Copies does, but beside a kernel and with two streams that copy at the same time. Both
-// copy in one direction first, then in the other. A run is the time until both have ended, divided by the number of copies.
+// TwoCopies is like Copies, but beside a kernel and with two streams that copy at the same time. Both streams copy to
+// the GPU first, then back. A run is the time until both have finished, divided by the number of copies.
 func (d *Device) TwoCopies(bytes, n int) (c Copied, err error) {
 	err = d.ask(func(l *launcher) error {
 		c, err = l.timeTwo(bytes, n)
@@ -493,12 +492,12 @@ func (l *launcher) timeTwo(bytes, n int) (c Copied, err error) {
 }
 
 const (
-	streamBytes = 256 << 20 // memory that contend's kernel reads, several times the L2
-	streamNs    = 5e9       // time limit, after which it ends by itself
-	streamSlots = 16        // its blocks per SM: each thread has one load in flight, and an SM with 2048 threads holds this many blocks
+	streamBytes = 256 << 20 // bytes of memory that contend's kernel reads; several times the size of the L2
+	streamNs    = 5e9       // ns: time limit of this kernel
+	streamSlots = 16        // blocks per SM: each thread has one load in flight, and an SM with 2048 threads runs 16 blocks
 )
 
-// contend uses the GPU's memory from all SMs until the returned function is called.
+// contend runs a kernel on all SMs that uses the GPU's memory, until the returned function is called.
 func (l *launcher) contend() (quiet func() error, err error) {
 	f, err := l.lib.Function(l.module, kernels.EntryStream)
 	if err != nil {
@@ -509,7 +508,7 @@ func (l *launcher) contend() (quiet func() error, err error) {
 		return nil, err
 	}
 	bytes := uint64(streamBytes)
-	if l.lib.Fake() { // the fake's memory is the host's, and slow
+	if l.lib.Fake() { // the fake's memory is the host's memory, which is slow
 		bytes = 1 << 20
 	}
 	at, host, free, err := l.scratch(int(bytes)+256, ln.stream)
@@ -525,7 +524,7 @@ func (l *launcher) contend() (quiet func() error, err error) {
 	}
 	quiet = func() error {
 		err := l.write(at+driver.Ptr(bytes), 1, host)
-		if err != nil { // the kernel must not run until its time limit
+		if err != nil { // otherwise the kernel would run until its time limit
 			_ = l.lib.Fill(at+driver.Ptr(bytes), 1, 1, l.signals)
 		}
 		if e := l.lib.Wait(l.signals); err == nil {
@@ -539,7 +538,7 @@ func (l *launcher) contend() (quiet func() error, err error) {
 		return err
 	}
 	if err = l.lib.Fill(at+driver.Ptr(bytes), 0, 1, ln.stream); err == nil {
-		err = l.lib.Wait(ln.stream) // otherwise it could overwrite the mark
+		err = l.lib.Wait(ln.stream) // otherwise this Fill could overwrite the later mark
 	}
 	if err == nil {
 		err = l.lib.Launch(f, blocks, kernels.Threads, ln.stream, &a)

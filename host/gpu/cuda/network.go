@@ -19,14 +19,16 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// network is a bundle on the GPU. Slots, descriptors and number formats are those of the NPU. Weights are unpacked.
+// network is a bundle on the GPU, with unpacked weights. Slots, descriptors and number formats are the same as on the
+// NPU.
 type network struct {
 	b      *bundle.Bundle
-	layers []kernels.Layer // one per kernel, without the fields that a launch sets
-	// by layer: the layer at which a segment resumes if it was stopped here; idem.Never: it must not be stopped here
+	layers []kernels.Layer // one per kernel, without the fields that are set at each launch
+	// by layer: the layer at which a segment resumes after a stop in this layer; idem.Never: it must not be stopped
+	// there
 	entries []int
 	blob    []byte // weights and biases, as on the GPU
-	at      []int  // by layer: offset of its weights in blob; its bias follows
+	at      []int  // by layer: offset of its weights in blob; its bias is stored after the weights
 	weights driver.Ptr
 	slots   driver.Ptr
 	free    []int  // free slots; the last one is used first
@@ -35,7 +37,7 @@ type network struct {
 	profiles map[int][]sched.Version // by batch: the profiles of the kernels, for padding
 }
 
-// alignment of data in blob.
+// alignment is the alignment of data in blob, in bytes.
 const alignment = 256
 
 // prepare unpacks a bundle.
@@ -53,7 +55,7 @@ func prepare(b *bundle.Bundle) (*network, error) {
 	})
 }
 
-// prepareOf is like prepare, but calls weights for the weights and biases.
+// prepareOf is like prepare, but it gets the weights and biases from the function weights.
 func prepareOf(b *bundle.Bundle, weights func(layer int) ([]int16, []int32, error)) (*network, error) {
 	n := &network{b: b, layers: make([]kernels.Layer, len(b.Layers))}
 	for i := range b.Layers {
@@ -102,7 +104,7 @@ func (n *network) pad() {
 	}
 }
 
-// place sets the addresses.
+// place sets the addresses of weights and slots.
 func (n *network) place(weights, slots driver.Ptr) {
 	n.weights, n.slots = weights, slots
 	for i := range n.layers {
@@ -138,7 +140,7 @@ func (n *network) profile(batch int, params *sim.Params) ([]sched.Version, error
 	return v, nil
 }
 
-// profiled is the key of kernel profiles. They are kept, in case a bundle is loaded again.
+// profiled is the key of kernel profiles. The profiles are stored, because a bundle may be loaded again.
 type profiled struct {
 	b      *bundle.Bundle
 	batch  int
@@ -160,8 +162,7 @@ func keep(key profiled, v []sched.Version) {
 	known.of[key] = v
 }
 
-// Program returns a bundle's kernels for a batch on a simulated GPU, with times estimated from the kernels'
-// instructions.
+// Program returns a bundle's kernels for a batch on a simulated GPU, with times estimated from their instructions.
 func Program(b *bundle.Bundle, batch int, p *sim.Params) (*kernel.Program, error) {
 	out := &kernel.Program{Name: b.Network.Name, Memory: b.Slot.Stride}
 	for i := range b.Layers {
@@ -177,7 +178,7 @@ func Program(b *bundle.Bundle, batch int, p *sim.Params) (*kernel.Program, error
 	return out, p.Check()
 }
 
-// kernelOf returns a layer's kernel for a batch. It has a block for each tile.
+// kernelOf returns a layer's kernel for a batch. The kernel has one block per tile.
 func kernelOf(l *kernels.Layer, name string, batch int) kernel.Kernel {
 	l.Grid(batch)
 	k := l.Kernel(name)
@@ -187,14 +188,13 @@ func kernelOf(l *kernels.Layer, name string, batch int) kernel.Kernel {
 	return k
 }
 
-// Assumed values where no GPU can be asked: the numbers of registers that ptxas reports for sm_90.
+// Assumed values, for use without a GPU. The number of registers is that reported by ptxas for sm_90.
 const (
 	registers = 80
 	clockGHz  = 1.5
 )
 
-// Simulated returns a bundle as a network of the simulated GPU, with the kernels of Program. exit gives requests'
-// results at exits.
+// Simulated returns a bundle as a network of the simulated GPU, with Program's kernels. exit returns requests' results.
 func Simulated(b *bundle.Bundle, p *sim.Params, exit func(id device.RequestID, segment int) device.ExitResult) *gpu.Network {
 	w := &b.Network
 	return &gpu.Network{
@@ -240,7 +240,7 @@ func layerOf(d *abi.Desc) (kernels.Layer, error) {
 	return l, nil
 }
 
-// image returns an input in the layout of a slot: rows of pixels, with zeros between the rows.
+// image returns an input in the layout of a slot: rows of pixels. Each pixel is padded with zeros to InPix elements.
 func (n *network) image(in []int16) ([]byte, error) {
 	w := &n.b.Network
 	if want := w.InH * w.InW * w.InC; len(in) != want {
@@ -255,7 +255,7 @@ func (n *network) image(in []int16) ([]byte, error) {
 	return out, nil
 }
 
-// imageBytes is the length of an input in a slot.
+// imageBytes returns the length of an input in a slot.
 func (n *network) imageBytes() int {
 	w := &n.b.Network
 	return 2 * w.InH * w.InW * w.InPix
@@ -263,7 +263,7 @@ func (n *network) imageBytes() int {
 
 const controlBytes = int(unsafe.Sizeof(kernels.Control{}))
 
-// Layout of a lane's pinned memory: a Control, an epoch, and logits. A launch with more logits reallocates it.
+// Layout of a lane's pinned memory: a Control, an epoch, and logits. Launches with more logits allocate more memory.
 const (
 	epochAt   = controlBytes
 	logitsAt  = epochAt + 8

@@ -9,30 +9,30 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda/driver"
 )
 
-// partitions makes streams that are confined to units. A unit is the smallest part of the GPU that can be assigned.
+// partitions creates streams that use only certain units. A unit is the smallest part of the GPU that can be assigned.
 type partitions struct {
 	units      int // 0: the GPU cannot be divided
 	each       int // SMs of a unit
-	last       int // SMs of the last one
+	last       int // SMs of the last unit
 	total      int // SMs of the GPU
-	alike      int // number of SMs that a probe cannot distinguish; where CUs are reported in pairs, a pair counts as one SM
+	alike      int // number of SMs that a probe cannot distinguish; 2 if CUs are reported in pairs
 	neighbours bool
 	lib        *driver.Lib
 	way        way
 }
 
-// way is a way to divide a GPU: green contexts, CU masks, stream masks.
+// way is a method to divide a GPU: green contexts, CU masks, or stream masks.
 type way interface {
-	// stream makes a stream on a non-empty set of units.
+	// stream creates a stream on a non-empty set of units.
 	stream(u device.Units, priority int) (driver.Stream, error)
-	// enter makes the context of units current. back makes the GPU's own context current again.
+	// enter makes the context of units the current context. back makes the GPU's own context current again.
 	enter(u device.Units) error
 	back() error
-	// close frees the partitions. Their streams must be destroyed.
+	// close frees the partitions. Their streams must have been destroyed.
 	close() error
 }
 
-// newPartitions finds out how the driver can divide the GPU.
+// newPartitions finds out how the driver can divide the GPU, and prepares this method.
 func newPartitions(lib *driver.Lib, dev driver.Device, main driver.Context, masks *Masks, look look) (p *partitions, err error) {
 	total, err := lib.Attribute(dev, driver.Multiprocessors)
 	if err != nil {
@@ -62,7 +62,7 @@ func newPartitions(lib *driver.Lib, dev driver.Device, main driver.Context, mask
 	return p, nil
 }
 
-// sms is the number of SMs of units; the empty set means all.
+// sms returns the number of SMs of units. The empty set means the whole GPU.
 func (p *partitions) sms(u device.Units) int {
 	if u.Empty() {
 		return p.total
@@ -77,7 +77,7 @@ func (p *partitions) sms(u device.Units) int {
 // look is a function that returns the SMs on which a stream's kernels run.
 type look func(s driver.Stream) ([]int, error)
 
-// stream makes a stream on units, or on the whole GPU. It leaves the thread's own context current.
+// stream creates a stream on units, or on the whole GPU. The thread's own context remains current.
 func (p *partitions) stream(u device.Units, priority int) (driver.Stream, error) {
 	if u.Empty() {
 		return p.lib.NewStream(priority)
@@ -89,9 +89,9 @@ func (p *partitions) stream(u device.Units, priority int) (driver.Stream, error)
 	return s, err
 }
 
-// within calls f with the context of units current, since an event must be of the same context as the stream that it
-// is recorded on (otherwise cuEventRecord returns CUDA_ERROR_INVALID_HANDLE). It leaves the thread's own context
-// current.
+// within calls f while the context of units is current. An event must be created in the context of the stream on which
+// it is recorded (otherwise cuEventRecord returns CUDA_ERROR_INVALID_HANDLE). Then the thread's own context is current
+// again.
 func (p *partitions) within(u device.Units, f func() error) error {
 	if p.way == nil || u.Empty() {
 		return f()
@@ -117,9 +117,10 @@ func (p *partitions) close() error {
 	return p.way.close()
 }
 
-// greens are green contexts. The whole GPU is split once into disjoint sets, and each set is a unit. On an H100 or H200
-// there are fifteen sets of eight SMs and one with the remaining twelve. Several units become one partition if the
-// driver can merge sets of a split. If it cannot, neighbouring units are split off the GPU again and probed before use.
+// greens divides the GPU with green contexts. The whole GPU is split once into disjoint sets, and each set is a unit.
+// On an H100 or H200 there are fifteen sets of eight SMs and one set of the remaining twelve SMs. If the driver can
+// merge sets of a split, several units can become one partition. If it cannot, neighbouring units are split off the
+// whole GPU again, and this partition is probed before its first use.
 type greens struct {
 	*partitions
 	dev   driver.Device
@@ -128,7 +129,7 @@ type greens struct {
 	all   driver.Resource
 	sets  [][]driver.Resource // sets of each unit
 	green map[device.Units]driver.Green
-	made  []driver.Green // all green contexts, in order
+	made  []driver.Green // all green contexts, in order of their creation
 	seen  map[int][]int  // SMs by unit
 	away  bool           // a partition's context is current
 }
@@ -159,7 +160,7 @@ func newGreens(lib *driver.Lib, dev driver.Device, main driver.Context, look loo
 	p.each, p.neighbours = int(sets[0].SMs), len(sets) < 2 || !lib.Merges(sets[:2])
 	p.last = p.each
 	switch n := int(rest.SMs); {
-	case n >= p.each: // the rest is large enough for one more unit
+	case n >= p.each: // the remaining SMs are enough for one more unit
 		g.sets = append(g.sets, []driver.Resource{rest})
 		p.last = n
 	case n > 0 && !p.neighbours:
@@ -170,7 +171,7 @@ func newGreens(lib *driver.Lib, dev driver.Device, main driver.Context, look loo
 	return p, nil
 }
 
-// context returns a green context with exactly the SMs of units.
+// context returns a green context with exactly the SMs of the given units.
 func (p *greens) context(u device.Units) (driver.Green, error) {
 	if g, ok := p.green[u]; ok {
 		return g, nil
@@ -217,8 +218,8 @@ func (p *greens) context(u device.Units) (driver.Green, error) {
 	return g, nil
 }
 
-// cut splits off neighbouring units in two steps: first the SMs before them, then their own. If the driver rounds a
-// size up, cut returns an error.
+// cut splits off neighbouring units in two steps: first the SMs before these units, then the units' own SMs. If the
+// driver rounds a size up, cut returns an error.
 func (p *greens) cut(first, want int) (driver.Resource, error) {
 	of := p.all
 	if first > 0 {
@@ -244,8 +245,8 @@ func (p *greens) cut(first, want int) (driver.Resource, error) {
 	return of, err
 }
 
-// proven probes on which SMs a separately cut partition runs. These must be exactly the SMs of its units, since other
-// partitions may use the others.
+// proven probes on which SMs a separately split partition runs. These must be exactly the SMs of its units, because
+// other partitions may use all other SMs.
 func (p *greens) proven(g driver.Green, u device.Units) error {
 	var want []int
 	for i := range p.units {
@@ -320,7 +321,7 @@ func (p *greens) current(g driver.Green) error {
 	return err
 }
 
-// in makes a stream in a green context.
+// in creates a stream in a green context.
 func (p *greens) in(g driver.Green, priority int) (driver.Stream, error) {
 	if err := p.current(g); err != nil {
 		return 0, err
@@ -332,7 +333,7 @@ func (p *greens) in(g driver.Green, priority int) (driver.Stream, error) {
 	return s, err
 }
 
-// errAway is the error if the thread's own context could not be made current again.
+// errAway reports that the thread's own context could not be made current again.
 var errAway = errors.New("the launcher's context could not be made current again")
 
 func (p *greens) back() error {
@@ -357,8 +358,8 @@ func (p *greens) close() (err error) {
 	return err
 }
 
-// cuMasks makes streams with CU masks, which are fixed when the stream is made. A unit is one CU, or several CUs whose
-// bits must be set together. Every set of units is possible.
+// cuMasks creates streams with CU masks. The mask of a stream cannot be changed later. A unit is one CU, or several CUs
+// whose bits must be set together. Every set of units is possible.
 type cuMasks struct {
 	*partitions
 	step int
@@ -374,7 +375,7 @@ func newCUMasks(lib *driver.Lib, dev driver.Device) (*partitions, error) {
 	return p, nil
 }
 
-// mask returns the mask with the bits of units.
+// mask returns a mask in which the bits of the given units are set.
 func (p *cuMasks) mask(u device.Units) []uint32 {
 	out := make([]uint32, (p.total+31)/32)
 	for cu := range p.total {
@@ -385,7 +386,7 @@ func (p *cuMasks) mask(u device.Units) []uint32 {
 	return out
 }
 
-// stream makes a stream with a mask. Such a stream has no priority, so the hardware cannot prefer launches on it.
+// stream creates a stream with a mask. Such a stream has no priority, so the hardware cannot prefer its launches.
 func (p *cuMasks) stream(u device.Units, _ int) (driver.Stream, error) {
 	return p.lib.NewMaskedStream(p.mask(u), p.total, p.step)
 }

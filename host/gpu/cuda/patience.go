@@ -1,5 +1,5 @@
-// Detection of hangs. A launch hangs if neither it nor any launch that it waits for has made progress within its time
-// limit.
+// Detection of hangs. A launch hangs if neither this launch nor any launch for which it waits has made progress within
+// its time limit.
 
 package cuda
 
@@ -11,7 +11,7 @@ func (l *launcher) ticket() uint64 {
 	return l.tickets
 }
 
-// since returns the ticket of a flow's oldest kernel in flight. waits is true if no kernel is in flight and the flow
+// since returns the ticket of a flow's oldest kernel in flight. waits is true if the flow has no kernel in flight and
 // waits for its turn.
 func (f *flow) since() (ticket uint64, waits bool) {
 	if f.flying == 0 {
@@ -27,8 +27,8 @@ func (f *flow) since() (ticket uint64, waits bool) {
 	return f.ticket, false
 }
 
-// inTheWay reports whether f must wait for g. That is so in two cases. First: f waits for its turn, and g is on the GPU
-// or has priority. Second: both are on the GPU on common units, and g was launched first or has priority.
+// inTheWay reports whether f must wait for g. There are two cases. First: f waits for its turn, and g is on the GPU or
+// has priority. Second: both are on the GPU and have common units, and g was launched first or only g has priority.
 func (l *launcher) inTheWay(g, f *flow) bool {
 	flies := g.flying > 0
 	mine, waits := f.since()
@@ -44,8 +44,8 @@ func (l *launcher) inTheWay(g, f *flow) bool {
 	return its < mine || g.rt && !f.rt
 }
 
-// late reports whether a launch hangs. The launches that it waits for count too: the longest of all their limits
-// applies, from the last progress of any of them.
+// late reports whether a launch hangs. Its limit is the longest limit of this launch and of all launches for which it
+// waits. The time starts at the last progress of any of these launches.
 func (l *launcher) late(f *flow) bool {
 	limit, from := f.work.Limit, f.patience
 	if limit <= 0 || time.Since(from).Nanoseconds() <= limit {

@@ -2,20 +2,20 @@ package cuda
 
 import "time"
 
-// Pauses are times in which the launcher's thread did not poll although launches were running. Either another thread
-// had its processor, or a driver call did not return. The GPU does not cause these delays.
+// Pauses counts times during which the launcher's thread did not poll although launches were running. Either another
+// thread used the processor, or a driver call did not return. The GPU does not cause such delays.
 type Pauses struct {
 	N       int // number of rounds that took longer than pause
 	Longest time.Duration
-	CPU     time.Duration // the thread's processor time in the longest pause; near zero if the thread was not running
+	CPU     time.Duration // processor time of the thread during the longest pause; near zero if the thread did not run
 }
 
 const (
 	pause     = 5 * time.Millisecond
-	readEvery = time.Millisecond // least time between two readings of the thread's processor time
+	readEvery = time.Millisecond // minimum time between two readings of the thread's processor time
 )
 
-// watch notices pauses.
+// watch detects pauses.
 type watch struct {
 	busy bool // launches were running at the last round
 	was  time.Time
@@ -23,7 +23,7 @@ type watch struct {
 	cpu  time.Duration // processor time at the last reading
 }
 
-// round is called in each round of polling. busy says whether launches are running.
+// round is called in each round of polling. busy reports whether launches are running.
 func (w *watch) round(p *Pauses, busy bool) {
 	now := time.Now()
 	if gone := now.Sub(w.was); w.busy && busy && gone > pause {

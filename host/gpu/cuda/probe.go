@@ -15,12 +15,12 @@ import (
 // Where is the result of probing a partition.
 type Where struct {
 	Units device.Units
-	Want  int   // number of SMs that the partition should have; number of pairs of CUs if the GPU reports only pairs
-	SMs   []int // SMs on which its blocks ran, sorted
+	Want  int   // number of SMs that the partition should have; if the GPU reports only pairs of CUs: number of pairs
+	SMs   []int // sorted list of the SMs on which the partition's blocks ran
 }
 
-// Probe runs many more blocks on units than there are SMs, and reports on which SMs they ran. So the size of a
-// partition is measured, whatever the driver claims.
+// Probe runs many more blocks on units than there are SMs, and returns the SMs on which they ran. So the size of a
+// partition is measured and does not depend on the driver's statements.
 func (d *Device) Probe(u device.Units) (w Where, err error) {
 	if !d.info.Legal(u) {
 		return w, refuse("units %v of %d", u, d.info.Units)
@@ -32,14 +32,14 @@ func (d *Device) Probe(u device.Units) (w Where, err error) {
 	return w, err
 }
 
-// Costs are the host's costs: times of the launcher's thread.
+// Costs contains the host's costs: times of the launcher's thread per call.
 type Costs struct {
 	N         int
-	Launch    time.Duration // launching a kernel with its event
-	Query     time.Duration // polling an event
-	Signal    time.Duration // writing an epoch
-	Partition time.Duration // making a partition with a stream
-	Switch    time.Duration // launching a kernel when the previous one was launched on another partition
+	Launch    time.Duration // launch of a kernel with its event
+	Query     time.Duration // poll of an event
+	Signal    time.Duration // write of an epoch
+	Partition time.Duration // creation of a partition with a stream
+	Switch    time.Duration // launch of a kernel after a launch on another partition
 }
 
 // Costs measures each cost over n calls.
@@ -51,7 +51,7 @@ func (d *Device) Costs(n int) (c Costs, err error) {
 	return c, err
 }
 
-// ask runs a function on the launcher's thread and waits for its end. The device must be idle.
+// ask runs a function on the launcher's thread and waits until it has returned. The device must be idle.
 func (d *Device) ask(f func(*launcher) error) error {
 	done := make(chan error, 1)
 	d.give(order{ask: func(l *launcher) {
@@ -74,16 +74,16 @@ func (d *Device) ask(f func(*launcher) error) error {
 }
 
 const (
-	probeBlocks = 8 // per SM
+	probeBlocks = 8 // number of blocks per SM
 	probeNs     = 20_000
 	whereBytes  = 32
 )
 
-// whereArgs are the arguments of the kernel that reports where it runs.
+// whereArgs are the arguments of the kernel that reports on which SM it runs.
 type whereArgs struct{ out, spin uint64 }
 
-// scratch allocates device memory and pinned host memory for a stream. free waits for the stream and frees both. If the
-// wait fails, the memory stays until the context is freed.
+// scratch allocates device memory and pinned host memory for use in a stream. The function free waits for the stream
+// and frees both. If the wait fails, the memory is freed later, with the context.
 func (l *launcher) scratch(bytes int, s driver.Stream) (at driver.Ptr, host []byte, free func() error, err error) {
 	if at, err = l.lib.Alloc(bytes); err != nil {
 		return 0, nil, nil, err
@@ -115,7 +115,7 @@ func (l *launcher) probe(u device.Units) (w Where, err error) {
 	return w, err
 }
 
-// runsOn runs many more blocks in a stream than the GPU has SMs, and returns the SMs that they ran on.
+// runsOn runs many more blocks in a stream than the GPU has SMs, and returns the SMs on which they ran.
 func (l *launcher) runsOn(s driver.Stream) (sms []int, err error) {
 	total, err := l.lib.Attribute(l.dev, driver.Multiprocessors)
 	if err != nil {
@@ -132,21 +132,21 @@ func (l *launcher) runsOn(s driver.Stream) (sms []int, err error) {
 	return slices.Compact(sms), nil
 }
 
-// ran is a block's report: its SM, and the GPU's clock at its begin and end.
+// ran is a block's report: its SM, and the values of the GPU's clock when the block began and ended.
 type ran struct {
 	sm         int
 	begin, end uint64
 }
 
-// standing is a prepared launch of the reporting kernel, whose blocks spin for some ns of the GPU's clock.
+// standing is a prepared launch of the reporting kernel. Its blocks spin for some ns of the GPU's clock.
 type standing struct {
 	run  func() error // may be called repeatedly
 	at   driver.Ptr   // device memory with the blocks' reports
-	host []byte       // host memory for a copy of them
+	host []byte       // host memory for a copy of the reports
 	free func() error
 }
 
-// stands prepares a launch of blocks that spin for ns each.
+// stands prepares a launch of blocks that spin for ns nanoseconds each.
 func (l *launcher) stands(s driver.Stream, blocks int, ns uint64) (*standing, error) {
 	f, err := l.lib.Function(l.module, kernels.EntryWhere)
 	if err != nil {
@@ -170,7 +170,7 @@ func (l *launcher) stands(s driver.Stream, blocks int, ns uint64) (*standing, er
 	}, nil
 }
 
-// where runs blocks in a stream and returns their reports. Each block runs for spin ns of the GPU's clock.
+// where runs blocks in a stream and returns their reports. Each block spins for spin ns of the GPU's clock.
 func (l *launcher) where(s driver.Stream, blocks, spin int) (all []ran, err error) {
 	w, err := l.stands(s, blocks, uint64(spin))
 	if err != nil {
@@ -197,8 +197,8 @@ func (l *launcher) where(s driver.Stream, blocks, spin int) (all []ran, err erro
 	return all, nil
 }
 
-// costs launches layers that compute nothing. A launch needs at least one block; here the block leaves at once because
-// its epoch differs.
+// costs measures with layers that compute nothing. A launch needs at least one block. This block leaves at once because
+// its epoch differs from that in Control.
 func (l *launcher) costs(n int) (c Costs, err error) {
 	c.N = n
 	whole, err := l.lane(laneKey{})

@@ -14,7 +14,7 @@ import (
 // ownStreams is the number of streams that belong to no lane: one for copies and one for signals.
 const ownStreams = 2
 
-// enoughQueues rejects a device whose launches would need more streams than there are queues.
+// enoughQueues returns an error if a device's launches would need more streams than there are queues.
 func enoughQueues(lib *driver.Lib, places int) error {
 	queues, name, err := lib.Queues()
 	if err != nil {
@@ -26,9 +26,9 @@ func enoughQueues(lib *driver.Lib, places int) error {
 	return nil
 }
 
-// room makes room for one more stream. If all queues are taken, the least recently used lane loses its stream. The lane
-// that is reserved for priority launches is the last choice. room returns the lane that lost its stream. It keeps its
-// memory and is used again, since allocating or freeing memory blocks all streams. nil: there was room.
+// room ensures that one more stream can be created. It returns nil if a queue is free. Otherwise the least recently
+// used free lane loses its stream, and room returns this lane. The lane reserved for priority launches is the last
+// choice. The returned lane still has its memory, because allocating or freeing memory blocks all streams.
 func (l *launcher) room() (*lane, error) {
 	queues, _, err := l.lib.Queues()
 	if err != nil || queues == 0 {

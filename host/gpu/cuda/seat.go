@@ -37,7 +37,7 @@ func (s *Seat) to(post func(device.Event)) {
 	s.mu.Unlock()
 }
 
-// Do executes a piece of work before serving begins. It returns the time that the launcher's thread needed, in ns.
+// Do executes one piece of work before serving begins. It returns the time of the work on the launcher's thread, in ns.
 func (s *Seat) Do(ctx context.Context, w *device.Work) (ns int64, err error) {
 	s.last++
 	w.ID = s.last
@@ -73,7 +73,7 @@ func (s *Seat) Attach(ctx context.Context, post func(device.Event)) <-chan struc
 	return over
 }
 
-// Shut detaches and closes the device.
+// Shut detaches the device and closes it.
 func (s *Seat) Shut() error {
 	s.end()
 	<-s.gone

@@ -1,4 +1,4 @@
-// How kernels are told to leave: a new epoch is written to the GPU's memory while they run.
+// How kernels receive the order to leave: a new epoch is written to the GPU's memory while they run.
 
 package cuda
 
@@ -13,12 +13,11 @@ import (
 
 // Ways to write an epoch (Facts.Signals).
 const (
-	SignalsWritten = "written" // by the driver in stream order (cuStreamWriteValue32)
-	SignalsCopied  = "copied"  // by a copy of four bytes, which waits for other copies to the GPU: slower
+	SignalsWritten = "written" // the driver writes the word in stream order (cuStreamWriteValue32)
+	SignalsCopied  = "copied"  // a copy of four bytes; slower, because it waits for other copies to the GPU
 )
 
-// trySignals finds out which way works, before the first launch must be stopped. Not every driver can write words in
-// stream order.
+// trySignals finds out, before the first launch, which way works. Not every driver can write words in stream order.
 func (l *launcher) trySignals() (err error) {
 	at, host, free, err := l.scratch(8, l.signals)
 	if err != nil {
@@ -54,7 +53,7 @@ func (l *launcher) trySignals() (err error) {
 	return nil
 }
 
-// signalling returns the way in use (Facts.Signals).
+// signalling returns the current way to write an epoch (Facts.Signals).
 func (l *launcher) signalling() string {
 	if l.copied != nil {
 		return SignalsCopied
@@ -62,15 +61,15 @@ func (l *launcher) signalling() string {
 	return SignalsWritten
 }
 
-// signal writes a lane's epoch. Kernels of the lane that were launched with other epochs leave.
+// signal writes a lane's epoch. Kernels of the lane leave if they were launched with another epoch.
 func (l *launcher) signal(n *lane) error { return l.write(n.control, n.epoch, n.host[epochAt:]) }
 
-// write writes a word that kernels poll. from is pinned memory for this word alone.
+// write writes the word v, which kernels poll. from is pinned memory for this word alone.
 func (l *launcher) write(to driver.Ptr, v uint32, from []byte) error {
 	if l.copied == nil {
 		return l.lib.WriteWord(to, v, l.signals)
 	}
-	// An earlier write may not have read from yet. It then writes the new word, which does no harm.
+	// If the copy of an earlier write has not read this memory yet, it writes the new word too. This does no harm.
 	atomic.StoreUint32((*uint32)(unsafe.Pointer(unsafe.SliceData(from))), v)
 	return l.lib.CopyIn(to, from[:4], l.signals)
 }

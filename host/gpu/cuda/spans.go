@@ -1,5 +1,4 @@
-// Time spans of a preemption, measured with the host's clock. If Config.Timed is set, some are measured with the GPU's
-// clock.
+// Time spans of a preemption by the host's clock. If Config.Timed is set, some spans are by the GPU's clock.
 
 package cuda
 
@@ -14,20 +13,21 @@ import (
 
 // Preemption is a priority launch that found other launches on the GPU.
 type Preemption struct {
-	// In this type, arrival is the call of Begin. Spans that start there include the wait for the launcher's thread.
+	// Arrival is the call of Begin. Spans from arrival include the wait for the launcher's thread.
 
 	// Away is the time from arrival until the host knew that no other launch was on the GPU. For killed launches, the
-	// host knows it once their Control is copied and read. For awaited launches, it knows it from their events.
+	// host knows this after it has copied and read their Control. For awaited launches, it knows this from their
+	// events.
 	Away time.Duration
-	// First is the time from arrival to the first priority block by the GPU's clock, for killed and awaited launches.
-	// Only Timed devices have it.
+	// First is the time from arrival to the first block of the priority launch by the GPU's clock. It is measured for
+	// killed and awaited launches, but only on Timed devices.
 	First time.Duration
-	// Gone and Began start at the driver call that writes the flag. Gone ends with the last block of the other
-	// launches. Began ends with the first priority block. Both ends are times of the GPU's clock. Only Timed devices
-	// that kill launches measure them. They are never too short; Clock says by how much they may be too long. Began is
-	// 0 if the first priority block began before the flag was written.
+	// Gone and Began start at the driver call that writes the flag. Gone ends when the last block of the other launches
+	// ends. Began ends when the first block of the priority launch begins. Both ends are times of the GPU's clock. They
+	// are measured only on Timed devices that kill launches. The spans are never too short, and Clock bounds by how
+	// much they are too long. Began is 0 if the first priority block began before the flag was written.
 	Gone, Began time.Duration
-	// Whole is from arrival to completion.
+	// Whole is the time from arrival to completion.
 	Whole time.Duration
 }
 
@@ -37,24 +37,24 @@ const (
 	Impossible = time.Duration(-2) // the observed times contradict each other
 )
 
-// Clock is the accuracy of spans by the GPU's clock.
+// Clock is the accuracy of spans that are measured with the GPU's clock.
 type Clock struct {
-	Step time.Duration // least observed step of the GPU's timer
-	// Late is the largest error of a span, which can only be too long: the width of the widest anchor plus two steps.
+	Step time.Duration // smallest observed step of the GPU's timer
+	// Late is the largest error of a span: the width of the widest anchor plus two steps. Spans can only be too long.
 	// There are two steps because the timer rounds down both in the anchor and in the block.
 	Late time.Duration
-	// Impossible counts impossible spans. A block began or left before the flag or the launch, or after the host saw
-	// it, or the clocks drifted too far apart.
+	// Impossible counts impossible spans: a block began or left before the flag or the launch, or only after the host
+	// had seen this event, or the clocks drifted too far apart.
 	Impossible int
 }
 
-// meeting is a preemption with its observed times.
+// meeting contains the observed times of a preemption.
 type meeting struct {
 	arrived, flagged, away, over time.Time
 	gone, began                  uint64 // GPU clock in ns
 	kernel                       int    // index of the timed priority kernel
 	timed                        bool
-	ahead                        bool // the priority launch came before the flag, so its first block may begin before the flag
+	ahead                        bool // the priority launch precedes the flag, so its first block may begin before the flag
 }
 
 // timed reports whether a flow's segment contains the timed kernel.
@@ -62,22 +62,22 @@ func (f *flow) timed() bool {
 	return f.met != nil && f.met.timed && f.net.b.Network.Exits[f.seg].First <= f.met.kernel && f.met.kernel <= f.last()
 }
 
-// anchor relates the two clocks: the GPU's clock had the value gpu before the host's had the value host. The time between
-// is at most width plus one step of the timer. The width is negative if the timer stepped during the run. If gpu is 0,
-// there is no anchor.
+// anchor relates the two clocks. The GPU's clock showed the value gpu shortly before the host's clock showed the value
+// host. The time between these moments is at most width plus one step of the timer. width is negative if the timer
+// stepped during the run. If gpu is 0, there is no anchor.
 type anchor struct {
-	host, width time.Duration // host: since launcher.start
+	host, width time.Duration // host: time since launcher.start
 	gpu         uint64
 }
 
-// sighting is a value of the GPU's clock, with the time at which the host saw it.
+// sighting is a value of the GPU's clock and the time at which the host saw this value.
 type sighting struct {
 	host time.Duration
 	gpu  uint64
 }
 
 // anchorOf derives an anchor from the clock values of one run of the clock kernel. The GPU wrote each value after the
-// launch and before the host saw the value. If there are no values, or the clock did not advance, it returns no anchor.
+// launch and before the host saw the value. Without values, or if the clock did not advance, it returns no anchor.
 func anchorOf(launched time.Duration, seen []sighting) (a anchor) {
 	for i, s := range seen {
 		if i > 0 && s.gpu <= seen[i-1].gpu {
@@ -102,12 +102,12 @@ func narrower(a, b anchor) anchor {
 }
 
 const (
-	anchorTries = 8      // runs for an anchor; in at least one of them the host's thread should not be interrupted
-	anchorNs    = 50_000 // length of each run
+	anchorTries = 8      // runs per anchor; the host's thread should not be interrupted in at least one of them
+	anchorNs    = 50_000 // ns: length of each run
 	stepBlocks  = 8      // number of blocks that measure the timer's step
 )
 
-// anchored runs the kernel that writes the GPU's clock to host memory several times and returns the narrowest anchor.
+// anchored returns the narrowest anchor of several runs of a kernel that writes the GPU's clock to host memory.
 func (l *launcher) anchored() (best anchor, err error) {
 	f, err := l.lib.Function(l.module, kernels.EntryClock)
 	if err != nil {
@@ -135,14 +135,14 @@ func (l *launcher) anchored() (best anchor, err error) {
 			return best, err
 		}
 		best = narrower(best, anchorOf(launched, l.sightings(word)))
-		if err := l.lib.Wait(l.copies); err != nil { // otherwise a late write could look like a value of the next run
+		if err := l.lib.Wait(l.copies); err != nil { // a late write could look like a value of the next run
 			return best, err
 		}
 	}
 	return best, nil
 }
 
-// sightings reads the clock values in a word until the clock kernel ends. The kernel writes them there.
+// sightings reads a word until the clock kernel ends. The kernel writes the values of the GPU's clock to this word.
 func (l *launcher) sightings(word *uint64) (all []sighting) {
 	last := uint64(0)
 	for began := time.Now(); time.Since(began) < time.Second; {
@@ -163,7 +163,7 @@ func (l *launcher) sightings(word *uint64) (all []sighting) {
 	return all
 }
 
-// timerStep measures the least step of the GPU's timer: each thread block waits until the timer changes.
+// timerStep measures the smallest step of the GPU's timer: each thread block waits until the timer changes.
 func (l *launcher) timerStep() (least time.Duration, err error) {
 	all, err := l.where(l.copies, stepBlocks, 1)
 	for i, b := range all {
@@ -181,8 +181,8 @@ type clocks struct {
 	step          time.Duration
 }
 
-// late is the largest error of a converted time, which can only be too late. The anchor's value was rounded down by
-// less than a step. A block's value was rounded down too, and moment adds a step for it.
+// late returns the largest error of a converted time, which can only be too late. The timer's value in the anchor was
+// rounded down by less than a step. A block's value was rounded down too, so the function moment adds a step.
 func (c *clocks) late() time.Duration { return max(c.before.width, c.after.width) + 2*c.step }
 
 // apart returns the largest plausible drift of the clocks within d: a thousandth of d.
@@ -197,8 +197,7 @@ func (c *clocks) steady() bool {
 	return (host - time.Duration(c.after.gpu-c.before.gpu)).Abs() <= c.before.width+c.after.width+2*c.step+apart(host)
 }
 
-// moment returns the latest time at which the GPU's clock can have shown a value. It assumes an even drift between the
-// anchors.
+// moment returns the latest time at which the GPU's clock can have shown a value. The drift is assumed to be even.
 func (c *clocks) moment(gpu uint64) time.Time {
 	rate := 1.0 // host ns per GPU ns
 	if d := c.after.gpu - c.before.gpu; d > 0 {
@@ -207,8 +206,7 @@ func (c *clocks) moment(gpu uint64) time.Time {
 	return c.start.Add(c.before.host + time.Duration(rate*float64(int64(gpu-c.before.gpu))) + c.step)
 }
 
-// span returns the time from a host time to a value of the GPU's clock. known is the time at which the host had seen
-// the value.
+// span returns the time from a host time to a value of the GPU's clock. At the time known, the host had seen the value.
 func (c *clocks) span(from time.Time, gpu uint64, known time.Time) time.Duration {
 	if c.before.gpu == 0 || c.after.gpu == 0 || from.IsZero() {
 		return Unknown
@@ -241,8 +239,7 @@ func (c *clocks) of(m *meeting) Preemption {
 	return p
 }
 
-// spans computes the spans of all preemptions since the last call. It takes a new anchor and uses it together with the
-// last one.
+// spans computes the spans of all preemptions since the last call. It uses the previous anchor and a new anchor.
 func (l *launcher) spans() (err error) {
 	c := clocks{start: l.start, before: l.anchor, step: l.counts.Clock.Step}
 	if l.cfg.Timed {
@@ -256,7 +253,7 @@ func (l *launcher) spans() (err error) {
 	return nil
 }
 
-// reckon adds the preemptions observed between two anchors.
+// reckon adds the spans of preemptions that were observed between two anchors.
 func (n *Counts) reckon(c *clocks, met []*meeting) {
 	if len(met) > 0 && c.before.gpu != 0 && c.after.gpu != 0 {
 		n.Clock.Late = max(n.Clock.Late, c.late())

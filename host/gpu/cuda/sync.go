@@ -8,9 +8,8 @@ import (
 	"github.com/sluice-npu/sluice/host/device"
 )
 
-// Sync is a GPU behind blocking calls, for device.Adapt in virtual time. Launches run one after another, as on an NPU.
-// Each advances virtual time by the real time that it took. Launches that run concurrently or can be stopped need
-// Device.
+// Sync is a GPU with blocking calls, for device.Adapt in virtual time. Launches run one after another, as on an NPU. A
+// launch advances virtual time by the real time of its run. Device can run launches concurrently and stop them.
 type Sync struct {
 	d    *Device
 	end  context.CancelFunc
@@ -43,7 +42,7 @@ func (s *Sync) post(ev device.Event) {
 	}
 }
 
-// do starts work and waits for its end. If ctx ends first, the launch is killed.
+// do starts work and waits until it has ended. If ctx ends first, the launch is killed.
 func (s *Sync) do(ctx context.Context, w *device.Work) (device.Event, error) {
 	c := make(chan device.Event, 1)
 	s.mu.Lock()

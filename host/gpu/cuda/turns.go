@@ -1,4 +1,4 @@
-// The order of launches, by the rules of gpu.Mode, as on the simulated GPU. sched.Pad decides on padding.
+// The order of launches, by the rules of gpu.Mode, as on the simulated GPU. sched.Pad selects the kernels that pad.
 
 package cuda
 
@@ -16,20 +16,19 @@ import (
 
 // Counts are counts of the launcher's work.
 type Counts struct {
-	Ran    int // ended kernels
-	Padded int // kernels (of the above) whose last tiles ran in a priority kernel's launch
-	Parts  int // parts of kernels that ran as padding, with tiles left to do
-	Roles  int // most kernels in one launch
-	Learnt int // calls of Learn, if the mode pads
-	// Proxies counts launches of several kernels. The key is the number of registers per thread of the kernel's
-	// variant.
+	Ran    int // number of kernels that have ended
+	Padded int // number of these kernels whose last tiles ran in a priority kernel's launch
+	Parts  int // number of parts of kernels that ran as padding, but were not the last parts of their kernels
+	Roles  int // largest number of kernels in one launch
+	Learnt int // number of calls of Learn, if the mode pads
+	// Proxies is the number of launches of several kernels, by registers per thread of the kernel variant.
 	Proxies map[int]int
-	Kills   int // launches stopped inside a kernel
-	Stopped int // index of the kernel in which the last of them was stopped
-	Again   int // kernels repeated after a kill
-	// Preemptions lists priority launches that found others on the GPU.
+	Kills   int // number of launches that were stopped inside a kernel
+	Stopped int // index of the kernel in which the last of these launches was stopped
+	Again   int // number of kernels that were repeated after a kill
+	// Preemptions lists priority launches that found other launches on the GPU.
 	Preemptions []Preemption
-	// Clock is the accuracy of the spans that the GPU's clock measures, on Timed devices.
+	// Clock is the accuracy of spans that are measured with the GPU's clock, on Timed devices.
 	Clock  Clock
 	Pauses Pauses
 }
@@ -53,7 +52,7 @@ func (l *launcher) hear(o gpu.Order) {
 	}
 }
 
-// realTime is the number of priority launches in progress.
+// realTime returns the number of priority launches in progress.
 func (l *launcher) realTime() (n int) {
 	for _, f := range l.flows {
 		if f.rt {
@@ -63,7 +62,7 @@ func (l *launcher) realTime() (n int) {
 	return n
 }
 
-// putAside stops other launches for a priority launch.
+// putAside puts other launches aside for a priority launch, and stops them if the mode kills.
 func (l *launcher) putAside(rt *flow) {
 	m := &l.cfg.Mode
 	if !m.Hold {
@@ -82,7 +81,7 @@ func (l *launcher) putAside(rt *flow) {
 		if l.since.IsZero() {
 			l.since = time.Now()
 			l.meet = &meeting{arrived: rt.came, kernel: rt.next, timed: l.cfg.Timed, ahead: m.Ahead}
-			if len(l.met) >= 1<<16 { // a limit for the list, in case nobody reads it
+			if len(l.met) >= 1<<16 { // limits the list if no caller reads it
 				l.met = slices.Delete(l.met, 0, 1<<15)
 			}
 			rt.met, l.met = l.meet, append(l.met, l.meet)
@@ -92,15 +91,15 @@ func (l *launcher) putAside(rt *flow) {
 		case m.Ahead:
 			l.inWay = append(l.inWay, f)
 		default:
-			if l.leave(f, true); i < len(l.flows) && l.flows[i] != f { // leave failed, and the flow was removed
+			if l.leave(f, true); i < len(l.flows) && l.flows[i] != f { // leave failed and removed the flow
 				i--
 			}
 		}
 	}
 }
 
-// dispel tells launches to leave for a priority launch with Mode.Ahead. The first kernel of the priority launch is
-// queued before, if possible, since queueing it takes longer than the other launches need to leave.
+// dispel orders launches to leave for a priority launch with Mode.Ahead. If possible, the first kernel of the priority
+// launch is queued before this order, because the other launches leave in less time than queueing takes.
 func (l *launcher) dispel() {
 	all := l.inWay
 	l.inWay = l.inWay[:0]
@@ -111,8 +110,8 @@ func (l *launcher) dispel() {
 	}
 }
 
-// settle notes the time when no launch that was put aside is on the GPU any more. Once no priority launch is left, it
-// resumes the launches that were put aside.
+// settle stores the time at which no launch that was put aside is on the GPU any more. When no priority launch is left,
+// it resumes the launches that were put aside.
 func (l *launcher) settle() {
 	if !l.since.IsZero() {
 		away := true
@@ -124,7 +123,7 @@ func (l *launcher) settle() {
 			l.since, l.meet = time.Time{}, nil
 		}
 	}
-	// the kernel at which an evicted launch resumes is known only after it has left
+	// The kernel at which an evicted launch resumes is known only after the launch has left.
 	if m := &l.cfg.Mode; !m.Hold || l.realTime() > 0 || m.Evict && !l.since.IsZero() {
 		return
 	}
@@ -138,18 +137,18 @@ func (l *launcher) settle() {
 	}
 }
 
-// away is called when no kernel of a stopped launch is on the GPU any more. An aborted launch ends. Any other launch
-// resumes at kernel at when it is its turn.
+// away is called when a stopped launch has no more kernel on the GPU. An aborted launch ends. Any other launch resumes
+// at the kernel with index at, when its turn comes.
 func (l *launcher) away(f *flow, at int) error {
 	e := &f.net.b.Network.Exits[f.seg]
 	if f.aborting && at <= e.Last {
-		if f.begun > 0 { // the engine does not know about parts of a kernel
+		if f.begun > 0 { // the engine cannot resume inside a kernel
 			at = f.net.entries[at]
 		}
 		l.end(f, device.Event{Kind: device.Aborted, Resume: device.ResumePoint{Segment: f.seg, Kernel: at - e.First}})
 		return nil
 	}
-	// All kernels have run, so the launch passes its exit.
+	// An aborted launch also continues here if all its kernels have run. It then passes its exit.
 	f.state, f.next, f.oldest = running, at, at
 	if !f.killed {
 		return nil
@@ -161,7 +160,7 @@ func (l *launcher) away(f *flow, at int) error {
 	return l.lib.Record(f.lane.over, f.lane.stream)
 }
 
-// look polls which kernels of a lane have ended.
+// look polls the kernels of a lane and removes those that have ended.
 func (l *launcher) look(n *lane) (moved bool, err error) {
 	for len(n.fly) > 0 {
 		ok, err := l.lib.Happened(n.fly[0].event)
@@ -174,7 +173,7 @@ func (l *launcher) look(n *lane) (moved bool, err error) {
 	return moved, nil
 }
 
-// land updates the flows of a lane: all kernels of the lane have ended.
+// land updates the flows of a lane whose kernels have all ended.
 func (l *launcher) land(n *lane) {
 	for len(n.fly) > 0 {
 		l.landed(n)
@@ -183,7 +182,7 @@ func (l *launcher) land(n *lane) {
 
 func (l *launcher) landed(n *lane) {
 	one, now := &n.fly[0], time.Now()
-	for _, o := range l.flows { // before the update below, since inTheWay looks at the kernels in flight
+	for _, o := range l.flows { // before the update below, because inTheWay reads the kernels in flight
 		for _, f := range one.flows {
 			if f != nil && (f == o || l.inTheWay(f, o)) {
 				o.patience = now
@@ -204,7 +203,7 @@ func (l *launcher) landed(n *lane) {
 	n.fly = n.fly[:len(n.fly)-1]
 }
 
-// push launches kernels of a flow if it is its turn.
+// push launches kernels of a flow, if it is the flow's turn.
 func (l *launcher) push(f *flow) error {
 	if f.aside || f.cleaning || f.next > f.last() || f.flying > 0 && f.in != f.lane {
 		return nil
@@ -221,7 +220,7 @@ func (l *launcher) push(f *flow) error {
 		return nil
 	}
 	for first := true; f.next <= f.last() && len(f.lane.fly) < len(f.lane.ring); first = false {
-		if !first && !f.rt && l.called() { // a waiting order may be a priority launch, so the other kernels are launched later
+		if !first && !f.rt && l.called() { // a waiting order may be a priority launch, so other kernels wait
 			break
 		}
 		var beside []pad
@@ -238,8 +237,8 @@ func (l *launcher) push(f *flow) error {
 	return nil
 }
 
-// args prepares a layer for a flow's next kernel. The layer covers all remaining tiles of the kernel, or only some of
-// them. blocks is the largest number of blocks.
+// args sets the arguments of a flow's next kernel. tiles is the maximum number of tiles (0: all remaining tiles), and
+// blocks is the maximum number of blocks.
 func (f *flow) args(k *kernels.Layer, tiles, blocks int) {
 	*k = f.net.layers[f.next]
 	k.Control, k.Epoch = uint64(f.lane.control), f.lane.epoch
@@ -253,14 +252,14 @@ func (f *flow) args(k *kernels.Layer, tiles, blocks int) {
 	k.Blocks = min(k.To-k.From, uint32(blocks))
 }
 
-// pad is a part of a kernel. It runs in the launch of a priority kernel.
+// pad is a part of a kernel that runs in the launch of a priority kernel.
 type pad struct {
 	flow  *flow
 	tiles int
-	sms   int // SMs assigned to it
+	sms   int // number of SMs assigned to the part
 }
 
-// add adds a flow's part to a launch. args must have prepared it.
+// add adds a flow's part to a launch. The part's arguments must have been set by args.
 func (one *fly) add(role int, f *flow, k *kernels.Layer) {
 	whole := k.To == k.TilesP*k.TilesC*uint32(len(f.reqs))
 	one.flows[role], one.upTo[role], one.begun[role] = f, f.next, int(k.To)
@@ -285,7 +284,7 @@ func (l *launcher) launch(f *flow, beside []pad) error {
 	}
 	blocks := role.Blocks
 	for i, p := range beside {
-		// There is one block on each SM that the part may use. The block computes one tile after another.
+		// The part has one block per assigned SM. Each block computes one tile after another.
 		p.flow.args(&n.roles[i+1], p.tiles, p.sms)
 		one.add(i+1, p.flow, &n.roles[i+1])
 		blocks += n.roles[i+1].Blocks
@@ -304,7 +303,7 @@ func (l *launcher) launch(f *flow, beside []pad) error {
 	if err := l.lib.Launch(fn, int(blocks), kernels.Threads, n.stream, args); err != nil {
 		return err
 	}
-	// From here on the kernel counts as in flight, even if a later call fails.
+	// The kernel counts as in flight even if a later call fails.
 	n.given++
 	n.fly = append(n.fly, one)
 	for i, f := range one.flows[:1+len(beside)] {
@@ -323,7 +322,7 @@ func (l *launcher) launch(f *flow, beside []pad) error {
 	return l.lib.Record(one.event, n.stream)
 }
 
-// beside selects best-effort kernels to pad a flow's next kernel. It takes them in the order of their launches.
+// beside selects best-effort kernels to pad a flow's next kernel. It tries them in the order of their launches.
 func (l *launcher) beside(f *flow) ([]pad, error) {
 	rt, err := f.net.profile(len(f.reqs), l.cfg.Params)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Warm-up: each kernel runs once, and the kernel of several roles is loaded under several register limits.
+// Warm-up: each kernel runs once, and the kernel of several roles is loaded once per register limit.
 
 package cuda
 
@@ -11,19 +11,19 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/kernel"
 )
 
-// proxy is the kernel of several roles, compiled with a limit on its registers.
+// proxy is a variant of the kernel of several roles. It is compiled with a limit on its registers.
 type proxy struct {
 	function  driver.Function
 	registers int // per thread
-	resident  int // blocks that fit on an SM
+	resident  int // number of blocks that fit on an SM
 }
 
-// limits are the limits on registers per thread for the kernel of several roles; 0 is no limit. Without a limit, ptxas
-// uses 84 to 96 registers. The single-layer kernel takes 80.
+// limits lists the limits on registers per thread for the kernel of several roles. 0: no limit. Without a limit, ptxas
+// uses 84 to 96 registers. The single-layer kernel uses 80 registers.
 var limits = []int{0, 80, 64}
 
-// proxy returns the variant with the most registers per thread of which enough blocks fit on the SMs. Enough is the
-// launch's number of blocks, but no more than would fit of the single-layer kernel.
+// proxy considers the kernel variants with room for enough blocks on the SMs. It returns the variant with the most
+// registers per thread. Enough is the launch's number of blocks, but at most as many as fit of the single-layer kernel.
 func (l *launcher) proxy(blocks, sms int) *proxy {
 	want := min(l.resident, (blocks+sms-1)/max(1, sms))
 	for i := range l.proxies { // most registers first
@@ -34,14 +34,14 @@ func (l *launcher) proxy(blocks, sms int) *proxy {
 	return &l.proxies[len(l.proxies)-1]
 }
 
-// held returns how many blocks of a kernel with so many registers per thread fit on an SM.
+// held returns how many blocks of a kernel fit on an SM, by the kernel's number of registers per thread.
 func (l *launcher) held(registers int) int {
 	return l.cfg.Params.SM.Of(&kernel.Kernel{Threads: kernels.Threads, Regs: registers, Shared: kernels.SharedBytes})
 }
 
 // full returns how many blocks of the single-layer kernel fit on a number of SMs. Each block computes one tile after
-// another, so more blocks would not make it faster. They would only take time to start, and to leave when the launch is
-// stopped.
+// another, so more blocks would not make the kernel faster. Additional blocks would only need time to start, and to
+// leave when the launch is stopped.
 func (l *launcher) full(sms int) int {
 	if l.resident == 0 {
 		return math.MaxInt32
@@ -49,7 +49,7 @@ func (l *launcher) full(sms int) int {
 	return l.resident * max(1, sms)
 }
 
-// warm runs every kernel once without work. Without that, the driver may load a kernel only at its first launch.
+// warm runs every kernel once without work. Otherwise, the driver may load a kernel only at its first launch.
 func (l *launcher) warm() (err error) {
 	if l.cfg.Params != nil {
 		own, err := l.lib.Registers(l.layer, l.dev)
@@ -87,7 +87,7 @@ func (l *launcher) warm() (err error) {
 	if err := run(l.padded, unsafe.Pointer(roles)); err != nil {
 		return err
 	}
-	w := &[5]uint64{uint64(at), 0, 0, 0, 1} // no words and no time: the kernel ends at once
+	w := &[5]uint64{uint64(at), 0, 0, 0, 1} // no words and no time, so the kernel ends at once
 	w[2] = w[0] + 512
 	if err := l.once(kernels.EntryWhere, func(f driver.Function) error { return run(f, unsafe.Pointer(&w[0]), unsafe.Pointer(&w[1])) }); err != nil {
 		return err
@@ -101,7 +101,7 @@ func (l *launcher) warm() (err error) {
 	return l.loadProxies(func(f driver.Function) error { return run(f, unsafe.Pointer(roles)) })
 }
 
-// once looks up a kernel and runs it.
+// once looks up a kernel and runs it once.
 func (l *launcher) once(name string, run func(driver.Function) error) error {
 	f, err := l.lib.Function(l.module, name)
 	if err != nil {
@@ -110,8 +110,8 @@ func (l *launcher) once(name string, run func(driver.Function) error) error {
 	return run(f)
 }
 
-// loadProxies loads the kernel of several roles once per register limit. It skips a limit if no more blocks fit on an
-// SM than with the limit before.
+// loadProxies loads the kernel of several roles once per register limit. It omits a limit with which no more blocks fit
+// on an SM than with the previous limit.
 func (l *launcher) loadProxies(run func(driver.Function) error) error {
 	l.proxies = nil
 	if l.counts.Proxies == nil {
@@ -138,7 +138,7 @@ func (l *launcher) loadProxies(run func(driver.Function) error) error {
 			return err
 		}
 		if x.resident = l.held(x.registers); x.resident <= most {
-			continue // the lower limit lets no more blocks fit
+			continue // this lower limit allows no more blocks
 		}
 		most = x.resident
 		if err := run(x.function); err != nil {

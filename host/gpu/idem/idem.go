@@ -1,8 +1,9 @@
-// Package idem finds where a program that was stopped inside a kernel can resume (REEF, section 4.4): at that kernel if
-// it can be repeated, or else at the first kernel of the smallest repeatable group that ends with it. A group of
-// consecutive kernels can be repeated if it never overwrites a byte that it read from outside the group. Then it does
-// not matter where it was stopped. A kernel's blocks run in no defined order, so a byte that a kernel both reads and
-// writes counts as read first.
+// Package idem finds the kernel at which a program can resume after a stop inside a kernel (REEF, section 4.4). The
+// program resumes at the stopped kernel if this kernel can be repeated. Otherwise it resumes at the first kernel of the
+// smallest repeatable group that ends with the stopped kernel. A group of consecutive kernels can be repeated if it
+// never overwrites a byte that it read from outside the group. Then it does not matter where in the group the program
+// was stopped. A kernel's blocks run in no defined order, so a byte that a kernel both reads and writes counts as read
+// first.
 package idem
 
 import (
@@ -11,11 +12,11 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/kernel"
 )
 
-// Never marks a kernel that must not be stopped: even the whole program could not be repeated after it, since its input
-// has been overwritten.
+// Never marks a kernel that must not be stopped. After a stop in this kernel, even the whole program could not be
+// repeated, because its input has been overwritten.
 const Never = -1
 
-// Entries returns, for each kernel, where the program resumes if that kernel is killed.
+// Entries returns, for each kernel, the index of the kernel at which the program resumes if that kernel is killed.
 func Entries(p *kernel.Program) []int {
 	out := make([]int, len(p.Kernels))
 	for i := range p.Kernels {
@@ -24,10 +25,10 @@ func Entries(p *kernel.Program) []int {
 	return out
 }
 
-// entry returns where the program resumes if kernel i is killed. It goes back from kernel i until the group of kernels
-// can be repeated.
+// entry returns the kernel at which the program resumes if kernel i is killed. It extends the group of kernels that
+// ends with kernel i backwards, until the group can be repeated.
 func entry(ks []kernel.Kernel, i int) int {
-	var needs, writes spans // bytes that the group reads before it writes them, and bytes that it writes
+	var needs, writes spans // needs: bytes that the group reads before it writes them; writes: bytes that it writes
 	for first := i; first >= 0; first-- {
 		k := &ks[first]
 		w := union(nil, k.Writes)
@@ -43,7 +44,7 @@ func entry(ks []kernel.Kernel, i int) int {
 // spans is a list of disjoint, sorted byte ranges.
 type spans []kernel.Span
 
-// union returns all bytes of a and b. Spans of b may overlap and be unsorted.
+// union returns all bytes that are in a or b. Spans of b may overlap and need not be sorted.
 func union(a spans, b []kernel.Span) spans {
 	all := append(slices.Clone(a), b...)
 	slices.SortFunc(all, func(x, y kernel.Span) int {
@@ -87,7 +88,7 @@ func subtract(a, b spans) spans {
 	return out
 }
 
-// meet reports whether a and b share a byte.
+// meet reports whether any byte is in both a and b.
 func meet(a, b spans) bool {
 	for i, j := 0, 0; i < len(a) && j < len(b); {
 		switch {

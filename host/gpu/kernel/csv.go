@@ -2,11 +2,11 @@
 //
 //	network,name,kind,blocks,threads,registers,shared,issue,block_ns,bytes,reads,writes,exit
 //
-// kind is kernel, memcpy_up, memcpy_down or memset. The six columns after it are for kernels only: threads of a block,
-// registers of a thread, shared memory of a block in bytes, issue as a share of an SM's issue slots, and block_ns, the
-// time of a block that is alone on an SM. reads and writes are spans of the network's memory, such as 0-4096 4096-8192,
-// or empty. exit is 1 if a segment ends with this line. The last line of a network always ends a segment. The lines of
-// a network must be adjacent.
+// kind is kernel, memcpy_up, memcpy_down or memset. The six columns after kind are only for kernels: number of blocks,
+// threads per block, registers per thread, shared memory per block in bytes, issue as a share of an SM's issue slots,
+// and block_ns. block_ns is the time in ns of a block that is alone on an SM. reads and writes are empty or lists of
+// spans in the network's memory, such as 0-4096 4096-8192. exit is 1 if a segment ends with this line. The last line of
+// a network always ends a segment. The lines of a network must be adjacent.
 
 package kernel
 
@@ -28,9 +28,9 @@ const (
 	maxFile    = 64 << 20 // bytes
 	maxKernels = 100_000
 	maxBytes   = 1 << 50
-	maxGrid    = 1 << 24 // blocks of a kernel
-	maxThreads = 1024    // threads of a block, on every GPU
-	maxRegs    = 256     // registers of a thread: 255 on NVIDIA's GPUs, 256 on AMD's
+	maxGrid    = 1 << 24 // blocks per kernel
+	maxThreads = 1024    // threads per block, on every GPU
+	maxRegs    = 256     // registers per thread: 255 on NVIDIA's GPUs, 256 on AMD's
 	maxShared  = 1 << 20
 )
 
@@ -40,7 +40,7 @@ func columns() []string {
 
 func kinds() []string { return []string{"kernel", "memcpy_up", "memcpy_down", "memset"} }
 
-// ReadCSV reads networks in order; name names the file in errors.
+// ReadCSV reads networks in the order of the list. In errors, name is the file's name.
 func ReadCSV(name string, r io.Reader) ([]*Program, error) {
 	limited := &io.LimitedReader{R: r, N: maxFile + 1}
 	c := csv.NewReader(plaintext.NewReader(limited))

@@ -1,6 +1,6 @@
-// Package kernel describes what a GPU runs. A kernel is a grid of blocks. It says what a block needs of a streaming
-// multiprocessor (SM; AMD: compute unit), how much DRAM traffic the kernel has, and which bytes it reads and writes. A
-// program is a network's kernels in stream order.
+// Package kernel describes the work of a GPU. A kernel is a grid of blocks. Its description contains the resources of a
+// streaming multiprocessor (SM; AMD: compute unit) that a block requires, the kernel's DRAM traffic, and the bytes that
+// it reads and writes. A program is a network's kernels in stream order.
 package kernel
 
 import (
@@ -8,7 +8,7 @@ import (
 	"fmt"
 )
 
-// ErrProgram is the error for a program that cannot run on any GPU.
+// ErrProgram is wrapped by errors about a program that cannot run on any GPU.
 var ErrProgram = errors.New("kernel program")
 
 // Kind is the type of an operation.
@@ -21,7 +21,7 @@ const (
 	Memset              // writes in DRAM, at DRAM speed
 )
 
-// Span is the bytes [From, To) of a program's memory.
+// Span is a range of bytes in a program's memory: From is included, To is not.
 type Span struct{ From, To int64 }
 
 // Kernel is one operation.
@@ -29,24 +29,24 @@ type Kernel struct {
 	Name    string
 	Kind    Kind
 	Blocks  int     // number of blocks; this field and the next five are only for Compute
-	Threads int     // of a block
-	Regs    int     // per thread, 32 bits each
+	Threads int     // threads per block
+	Regs    int     // registers of 32 bits per thread
 	Shared  int     // shared memory per block in bytes
-	Issue   float64 // share in (0, 1] of an SM's issue slots that a block uses when alone on the SM
-	BlockNs float64 // time in ns of a block that is alone on an SM and alone uses the DRAM
-	Bytes   int64   // DRAM traffic of the whole kernel, or bytes copied
+	Issue   float64 // share of an SM's issue slots that a block uses if it is alone on the SM: above 0 and at most 1
+	BlockNs float64 // time in ns of a block that is alone on an SM and is the only user of the DRAM
+	Bytes   int64   // DRAM traffic of the whole kernel in bytes, or number of copied bytes
 	L2      int64   // bytes that the whole kernel requests from the L2; 0: unknown, and no byte is assumed to be read twice
 	L1      int64   // bytes that the whole kernel requests from the L1 and the shared memory; 0: unknown
 	Reads   []Span  // bytes whose earlier values the kernel uses
 	Writes  []Span
 }
 
-// Program is a network's kernels in order, and where its segments end.
+// Program contains a network's kernels in order, and the ends of the network's segments.
 type Program struct {
 	Name    string
-	Memory  int64 // bytes that spans may address
+	Memory  int64 // size in bytes of the memory that spans refer to
 	Kernels []Kernel
-	Exits   []int // index of the last kernel of each segment, ascending; the last one is the program's last kernel
+	Exits   []int // index of the last kernel of each segment, ascending; at the end, the program's last kernel
 }
 
 // Check returns an error if the program cannot run.
@@ -89,10 +89,10 @@ func (p *Program) Check() error {
 	return nil
 }
 
-// Occupancy holds an SM's limits on concurrent blocks.
+// Occupancy contains an SM's limits on concurrent blocks.
 type Occupancy struct {
-	Threads, Blocks, Regs, Shared int // of one SM
-	RegUnit                       int // granularity of a block's registers; 0: 1
+	Threads, Blocks, Regs, Shared int // limits of one SM
+	RegUnit                       int // a block's registers are rounded up to a multiple of this number; 0: 1
 }
 
 // Of returns how many blocks of k fit on an SM at the same time.
@@ -107,7 +107,7 @@ func (o Occupancy) Of(k *Kernel) int {
 	return n
 }
 
-// BlockRegs returns the number of registers that a block takes.
+// BlockRegs returns the number of registers that a block occupies.
 func (o Occupancy) BlockRegs(k *Kernel) int {
 	r := k.Regs * k.Threads
 	if o.RegUnit > 1 {

@@ -1,8 +1,8 @@
-// Package params holds the parameters of GPUs, one file per GPU. Every value has a source: a publication; "measured"
-// (on that GPU, in a stated way); "assumed"; or "fitted" (derived from a published result, so reproducing this result
-// proves nothing). A value published for one GPU is only assumed for others. Values were assumed once, in these files,
-// before any comparison with a publication. The comparisons report which results stay the same when an assumed value is
-// halved or doubled.
+// Package params contains the parameters of GPUs, one file per GPU. Every value has a source: a publication; "measured"
+// (on that GPU, in a stated way); "assumed"; or "fitted". Fitted values are derived from a published result, so a match
+// with this result proves nothing. A value published for one GPU is only assumed for other GPUs. Values were assumed
+// once, in these files, before any comparison with a publication. The comparisons report which results do not change
+// when an assumed value is halved or doubled.
 package params
 
 import (
@@ -48,7 +48,7 @@ type File struct {
 	Rule catalogue.Rule `yaml:"-"`
 }
 
-// keys are all keys of a file, with the smallest and largest allowed value.
+// keys contains all keys of a file, with the smallest and largest allowed value of each.
 var keys = map[string]struct{ least, most float64 }{
 	"sms": {1, sim.MaxUnits}, "sms_per_unit": {1, 16}, "clock_ghz": {0.1, 10}, "lanes_per_sm": {1, 1024},
 	"threads_per_sm": {32, 8192}, "blocks_per_sm": {1, 128}, "registers_per_sm": {1024, 1 << 20},
@@ -59,12 +59,12 @@ var keys = map[string]struct{ least, most float64 }{
 	"evict_each_ns": {0, 1e9}, "kill_ns": {0, 1e9}, "restart_ns": {0, 1e9}, "pad_share": {0, 0.99},
 }
 
-// whole reports whether a value is a whole number.
+// whole reports whether a key's value must be a whole number.
 func whole(key string) bool {
 	return !strings.HasSuffix(key, "_ns") && !strings.HasSuffix(key, "_ghz") && key != "pad_share"
 }
 
-// Names lists the GPUs.
+// Names lists the names of the GPUs.
 func Names() (names []string) {
 	entries, _ := files.ReadDir(".")
 	for _, e := range entries {
@@ -78,7 +78,7 @@ func IsFile(name string) bool {
 	return strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml")
 }
 
-// Of loads a GPU by name or from a file.
+// Of loads the parameters of a GPU, by name or from a file.
 func Of(name string) (*File, error) {
 	if IsFile(name) {
 		raw, err := os.ReadFile(name)
@@ -94,12 +94,12 @@ func Of(name string) (*File, error) {
 	return Read(name+".yaml", raw)
 }
 
-// Is reports whether a driver's name of a GPU means this GPU. It does if it contains the words of the file's name.
+// Is reports whether the driver's name of a GPU refers to this GPU: whether it contains the words of the file's name.
 func (f *File) Is(gpu string) bool {
 	return strings.Contains(" "+strings.Join(strings.Fields(strings.ToUpper(gpu)), " ")+" ", " "+strings.ToUpper(f.Name)+" ")
 }
 
-// Find returns the file for a GPU's name from the driver. It returns nil if there is no such file.
+// Find returns the file for a GPU, by the driver's name of the GPU. It returns nil if there is no such file.
 func Find(gpu string) (*File, error) {
 	for _, name := range Names() {
 		if f, err := Of(name); err != nil || f.Is(gpu) {
@@ -109,7 +109,7 @@ func Find(gpu string) (*File, error) {
 	return nil, nil
 }
 
-// Read reads a file; from names the file in errors.
+// Read reads a parameter file. In errors, from is the file's name.
 func Read(from string, raw []byte) (*File, error) {
 	fail := func(format string, a ...any) (*File, error) {
 		return nil, fmt.Errorf("%w %s: %s", ErrFile, from, fmt.Sprintf(format, a...))
@@ -176,10 +176,10 @@ func (f *File) Assumed() (out []string) {
 	return out
 }
 
-// programs is the prefix of keys for the catalogue's numbers.
+// programs is the prefix of the keys of the catalogue's numbers.
 const programs = "programs/"
 
-// Uncertain lists the keys of assumed values, both the GPU's and the catalogue's.
+// Uncertain lists the keys of assumed values of both the GPU and the catalogue.
 func (f *File) Uncertain() []string {
 	out := f.Assumed()
 	for _, k := range f.Rule.Keys() {

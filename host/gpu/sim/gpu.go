@@ -1,6 +1,6 @@
 // Package sim simulates a GPU in virtual time. Streams have host and device queues. A command processor begins kernels
-// in stream order. A scheduler places blocks on multiprocessors as far as their resources allow. DRAM bandwidth is
-// shared, and there is a link to the host. Streams can be evicted, and kernels killed.
+// in stream order. A scheduler places blocks on multiprocessors as far as the multiprocessors' resources allow. Kernels
+// share the DRAM bandwidth, and copies use a link to the host. Streams can be evicted, and kernels can be killed.
 //
 // There is no formula for contention. Blocks on one SM share its issue slots, kernels share the DRAM by max-min
 // fairness, and a block that does not fit waits. All numbers come from Params or from the kernel.
@@ -17,20 +17,20 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/kernel"
 )
 
-// Part is a kernel, or some of its blocks, in a launch.
+// Part is a kernel, or some blocks of a kernel, in a launch.
 type Part struct {
 	Program *Program
 	Kernel  int
 	Memory  *Memory
-	As      *kernel.Kernel // another version or batch of the kernel; nil: the program's own
-	On      Set            // SMs that its blocks may use, within the stream's mask; empty: all
-	// From is its first block, and Blocks the number of blocks; 0: all remaining ones. The parts of a kernel run in
-	// block order, one after another.
+	As      *kernel.Kernel // another version or batch of the kernel; nil: the kernel of Program
+	On      Set            // SMs that the part's blocks may use, within the stream's mask; empty: all
+	// From is the index of the part's first block, and Blocks the number of blocks; 0: all remaining blocks. The parts
+	// of a kernel run one after another, in the order of their blocks.
 	From, Blocks int
-	Slow         float64 // factor on the time of its blocks; 0: 1
+	Slow         float64 // factor on the time of the part's blocks; 0: 1
 }
 
-// UpTo returns the index after the part's last block, and whether the part ends with the kernel's last block.
+// UpTo returns the index after the part's last block, and whether this block is the kernel's last block.
 func (p *Part) UpTo() (block int, last bool) {
 	all := p.kernel().Blocks
 	if p.Blocks == 0 || p.From+p.Blocks >= all {
@@ -39,13 +39,13 @@ func (p *Part) UpTo() (block int, last bool) {
 	return p.From + p.Blocks, false
 }
 
-// Item is one launch in a stream: a kernel, a copy, or a padded kernel. The parts of a padded kernel begin and end
-// together. The GPU owns an item from Launch until its event. At other times the caller owns it.
+// Item is one launch in a stream: a kernel, a copy, or a padded kernel. All parts of a padded kernel begin and end
+// together. From Launch until its event, an item belongs to the GPU. At other times it belongs to the caller.
 type Item struct {
 	Parts []Part
 	Tag   uint64 // for the caller's use
-	Began Time   // when it left its queue; -1: not yet
-	First Time   // when its first block was placed
+	Began Time   // time at which it left its queue; -1: still queued
+	First Time   // time at which its first block was placed
 
 	epoch uint64
 	ready Time
@@ -65,17 +65,17 @@ type EventKind uint8
 
 const (
 	Done    EventKind = iota // the item has ended and its writes are in memory
-	Killed                   // the item was stopped; if a block had begun, its output is corrupt
+	Killed                   // the item was stopped; its output is corrupt if a block had begun
 	Dropped                  // the item was removed before it began
-	Evicted                  // all items that were in the stream at the call of Evict are gone
+	Evicted                  // all items that were in the stream at the call of Evict have left
 )
 
-// Event is an event that Advance reports.
+// Event is an event that Evict or Advance reports.
 type Event struct {
 	At     Time
 	Kind   EventKind
 	Stream int
-	Item   *Item // nil for Evicted
+	Item   *Item // nil if Kind is Evicted
 }
 
 // GPU is a simulated GPU. It is not safe for concurrent use.
@@ -83,53 +83,53 @@ type GPU struct {
 	p       Params
 	now     Time
 	streams []stream
-	active  []*run // runs that have running blocks, or blocks to place, in the order of placing
+	active  []*run // runs with running blocks or with blocks to place, in the order of placement
 	classes []*class
 	links   [2]link
 	sets    []*set  // memsets in progress
-	shared  [][]int // streams by hardware queue; nil: every stream has its own
+	shared  [][]int // by hardware queue: its streams; nil: every stream has its own queue
 	turn    uint64
 	seq     uint64
 
-	fresh        []int // for merge: classes that have changed
+	fresh        []int // for merge: indices of classes that have changed
 	spareRuns    []*run
 	spareClasses []*class
 	spareSets    []*set
 	nextBlock    Time // end of the next block, or Never
-	next         Time // time of the next event, if it is known
+	next         Time // time of the next event, if known is set
 	known        bool // next is valid
 	parts        []*part
-	busy         float64 // number of SMs with a block on them, integrated over time
-	apart        bool    // for tests: never merge SMs into classes
+	busy         float64 // ns: sum over all SMs of the time with a block
+	apart        bool    // for tests: SMs are never merged into classes
 }
 
 type headState uint8
 
 const (
 	idle    headState = iota
-	fetched           // the command processor has the stream's head, which begins at the time `at`
+	fetched           // the command processor has fetched the stream's head, which begins at the time `at`
 	running           // the head is on the SMs or on a link
 )
 
-// stream is a queue of items in order. Only its head can be fetched or running.
+// stream is a queue of items in order. Only the head of a stream can be fetched or running.
 type stream struct {
 	priority int
 	mask     Set
-	hardware int // hardware queue; -1: its own
+	hardware int // index of its hardware queue; -1: a queue of its own
 	epoch    uint64
 	host     fifo // launched items
 	device   fifo // items that are visible to the command processor
-	moving   Time // when the head of the host queue arrives in the device queue, or Never
-	hostFree Time // when the launching thread is free
+	moving   Time // time at which the host queue's head arrives in the device queue, or Never
+	hostFree Time // time at which the launching thread is free
 	state    headState
-	at       Time // when the fetched head begins
+	at       Time // time at which the fetched head begins
 	run      *run
-	killAt   Time // when the running head will be stopped, or Never
-	asleep   bool // the transfer thread sleeps, since the device queue was full
-	paused   bool // no transfers from host to device queue
-	evicting bool // until the evicted items are gone
+	killAt   Time // time at which the running head will be stopped, or Never
+	asleep   bool // the transfer thread sleeps because the device queue was full
+	paused   bool // no transfers from the host queue to the device queue
+	evicting bool // an eviction is in progress
 	quietAt  Time // earliest possible time of the Evicted event
-	stale    int  // number of items in a row that the command processor has dropped
+	stale    int  // number of consecutive items that the command processor has dropped
 }
 
 // run is an item on the SMs.
@@ -139,9 +139,9 @@ type run struct {
 	priority int
 	seq      uint64
 	parts    []part
-	live     int // number of blocks that run or must still be placed
+	live     int // number of blocks that are running or not placed yet
 	begun    bool
-	regs     int // resources of a block: the largest of all parts
+	regs     int // registers and shared memory of a block: the maximum of all parts
 	shared   int
 }
 
@@ -149,7 +149,7 @@ type part struct {
 	run    *run
 	k      *kernel.Kernel
 	on     Set
-	left   int     // number of blocks that must still be placed
+	left   int     // number of blocks that are not placed yet
 	slow   float64 // factor on BlockNs
 	sum    uint64  // checksum of its input
 	stream float64 // DRAM rate of a block at full speed, bytes/ns
@@ -157,17 +157,17 @@ type part struct {
 	share  float64
 }
 
-// class is a set of SMs with the same content.
+// class is a set of SMs with the same resident blocks.
 type class struct {
 	sms                   Set
 	n                     int
-	threads, regs, shared int // numbers in use on each SM
+	threads, regs, shared int // used on each SM of the class
 	blocks                int
 	residents             []resident
 	changed               bool // changed since the last merge
 }
 
-// resident is a group of blocks of a part that began together: per blocks on each SM of a class.
+// resident is a group of blocks of a part that began together. The number of these blocks on each SM of a class is per.
 type resident struct {
 	p    *part
 	per  int
@@ -175,12 +175,12 @@ type resident struct {
 	rate float64
 }
 
-// set is a memset. It uses no SM, only its share of the DRAM bandwidth.
+// set is a memset. It uses no SM, but only a share of the DRAM bandwidth.
 type set struct {
 	part
 	item   *Item
 	stream int
-	left   float64 // bytes
+	left   float64 // bytes that remain
 }
 
 // link is one direction of the host link. Copies run in order of arrival.
@@ -196,7 +196,7 @@ type copying struct {
 	sum    uint64
 }
 
-// New returns an idle GPU.
+// New returns a GPU without work.
 func New(p Params) (*GPU, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
@@ -212,11 +212,11 @@ func New(p Params) (*GPU, error) {
 // Params returns the parameters.
 func (g *GPU) Params() Params { return g.p }
 
-// Now returns the time that Advance has reached.
+// Now returns the current time, as reached by Advance.
 func (g *GPU) Now() Time { return g.now }
 
-// Stream adds a stream. Streams are assigned to the hardware queues in turn. Blocks of higher priority are placed
-// first.
+// Stream adds a stream and returns its index. New streams use the hardware queues in turn. Blocks of streams with
+// higher priority are placed first.
 func (g *GPU) Stream(priority int) int {
 	s := g.CopyStream()
 	g.streams[s].priority = priority
@@ -228,16 +228,16 @@ func (g *GPU) Stream(priority int) int {
 	return s
 }
 
-// CopyStream adds a stream for copies. It has the queue of a copy engine for itself.
+// CopyStream adds a stream for copies and returns its index. The stream is the only user of a copy engine's queue.
 func (g *GPU) CopyStream() int {
 	g.streams = append(g.streams, stream{mask: All(g.p.SMs), hardware: -1, moving: Never, killAt: Never})
 	return len(g.streams) - 1
 }
 
-// Mask confines the stream's kernels to these SMs, from the next kernel on.
+// Mask confines the stream's kernels to the given SMs. This applies from the next kernel.
 func (g *GPU) Mask(s int, sms Set) { g.streams[s].mask = sms.and(All(g.p.SMs)) }
 
-// Prioritise sets a stream's priority, from the next kernel on.
+// Prioritise sets a stream's priority. This applies from the next kernel.
 func (g *GPU) Prioritise(s, priority int) { g.streams[s].priority = priority }
 
 // Capacity sets the capacity of the device queues in kernels.
@@ -259,7 +259,7 @@ func (g *GPU) Idle(s int) bool {
 	return st.state == idle && st.host.len() == 0 && st.device.len() == 0
 }
 
-// Pause holds items in the stream's host queue, or releases them. Items in transfer still arrive.
+// Pause stops or allows transfers from the stream's host queue. Items that are already in transfer still arrive.
 func (g *GPU) Pause(s int, on bool) {
 	g.known = false
 	st := &g.streams[s]
@@ -267,30 +267,30 @@ func (g *GPU) Pause(s int, on bool) {
 	g.move(st)
 }
 
-// Drained reports whether none of the stream's items is on the device or in transfer.
+// Drained reports whether the stream has no item on the device or in transfer.
 func (g *GPU) Drained(s int) bool {
 	st := &g.streams[s]
 	return st.state == idle && st.device.len() == 0 && st.moving == Never
 }
 
-// Queued returns the numbers of items waiting in the stream's host and device queues, without the running one.
+// Queued returns the numbers of waiting items in the stream's host and device queues, without the running item.
 func (g *GPU) Queued(s int) (host, device int) {
 	st := &g.streams[s]
 	return st.host.len(), st.device.len()
 }
 
-// Eviction says how a stream is evicted.
+// Eviction describes how a stream is evicted.
 type Eviction struct {
-	Kill    bool // stop the running kernel if the GPU can; otherwise wait for it
+	Kill    bool // stop the running kernel if the GPU can do so; otherwise wait for the kernel's end
 	Reclaim bool // the host waits until the memory of dropped items is freed
-	// a deliberate fault: the mark that tells kernels to leave is cleared at once, so kernels in the device queue still
-	// run
+	// Forgive is a deliberate fault: the mark with which kernels leave is cleared at once, so queued kernels still run.
 	Forgive bool
 }
 
-// Evict removes all items that were launched so far from the stream. Items in the host queue are dropped here and
-// appended to buf. Kernels in the device queue leave when they are fetched. The running kernel is killed or awaited.
-// The last event is Evicted. Items that are launched later wait for these items.
+// Evict removes from the stream all items that were launched so far. Items in the host queue are dropped here and
+// appended to buf. Kernels in the device queue leave when they are fetched. The running kernel is killed, or the
+// eviction waits for its end. The last event is Evicted. Items that are launched later wait until the removed items
+// have left.
 func (g *GPU) Evict(s int, how Eviction, buf []Event) []Event {
 	g.known = false
 	st := &g.streams[s]
@@ -309,7 +309,7 @@ func (g *GPU) Evict(s int, how Eviction, buf []Event) []Event {
 	st.evicting, st.quietAt, st.stale = true, g.now+cost, 0
 	st.hostFree = max(st.hostFree, g.now) + cost
 	if st.state == fetched && !how.Forgive {
-		// the head is already fetched, so it leaves by itself
+		// The fetched head leaves when it would begin.
 		st.at, st.stale = max(st.at, g.now+cost+g.p.EvictNs), 1
 	}
 	if st.state == running && how.Kill && g.p.KillNs > 0 && st.run != nil {
@@ -318,7 +318,7 @@ func (g *GPU) Evict(s int, how Eviction, buf []Event) []Event {
 	return g.settle(s, buf)
 }
 
-// Next returns the time of the next event, or Never.
+// Next returns the time of the next event, or Never if there is none.
 func (g *GPU) Next() Time {
 	if g.known {
 		return g.next
@@ -343,7 +343,7 @@ func (g *GPU) Next() Time {
 	return t
 }
 
-// empty reports whether all evicted items are gone.
+// empty reports whether all evicted items have left.
 func (st *stream) empty() bool {
 	if st.state == running || st.state == fetched && st.device.head().epoch != st.epoch {
 		return false
@@ -351,8 +351,8 @@ func (st *stream) empty() bool {
 	return st.device.len() == 0 || st.device.head().epoch == st.epoch
 }
 
-// Advance advances to the time to and appends the events until then. It stops at the first time with an event, so that
-// the caller can react at that time. Call it again until Now is to.
+// Advance advances the time and appends the events to buf. It stops at the first time with an event, so that the caller
+// can react at that time. To reach the time to, call Advance until Now returns this time.
 func (g *GPU) Advance(to Time, buf []Event) []Event {
 	had := len(buf)
 	for len(buf) == had {
@@ -367,7 +367,7 @@ func (g *GPU) Advance(to Time, buf []Event) []Event {
 	return buf
 }
 
-// pass advances the time to t. Nothing may end before t.
+// pass advances the time to t. No block or memset may end before t.
 func (g *GPU) pass(t Time) {
 	if dt := float64(t - g.now); dt > 0 {
 		for _, c := range g.classes {
@@ -434,7 +434,7 @@ func (g *GPU) step(buf []Event) []Event {
 	return buf
 }
 
-// settle reports the end of an eviction, if all its items are gone.
+// settle reports the end of an eviction if all evicted items have left.
 func (g *GPU) settle(s int, buf []Event) []Event {
 	st := &g.streams[s]
 	if st.evicting && st.empty() && st.quietAt <= g.now {
@@ -444,8 +444,8 @@ func (g *GPU) settle(s int, buf []Event) []Event {
 	return buf
 }
 
-// move starts the transfer of the host queue's head to the device queue, if the device queue has room. The head that is
-// running still takes a place in it.
+// move starts the transfer of the host queue's head to the device queue, if the device queue has room. A running item
+// also counts as part of the device queue.
 func (g *GPU) move(st *stream) {
 	taken := st.device.len()
 	if st.state == running {
@@ -455,7 +455,7 @@ func (g *GPU) move(st *stream) {
 		return
 	}
 	if taken > 0 && g.p.Fence && st.host.head().Parts[0].kernel().Kind != kernel.Compute {
-		return // a copy or memset after an evicted kernel would run twice
+		return // after the eviction of an earlier kernel, a copy or memset would run twice
 	}
 	if taken >= g.p.Queue {
 		st.asleep = true
@@ -468,8 +468,8 @@ func (g *GPU) move(st *stream) {
 	}
 }
 
-// fetch passes the device queue's head to the command processor. In a hardware queue that streams share, items are
-// fetched in the order of their launches, each after the end of the item before.
+// fetch passes the head of the device queue to the command processor. If streams share a hardware queue, their items
+// are fetched in the order of arrival in this queue. An item is fetched only after the previous item has ended.
 func (g *GPU) fetch(st *stream) {
 	if st.hardware >= 0 {
 		st = g.front(st.hardware)
@@ -490,8 +490,8 @@ func (g *GPU) fetch(st *stream) {
 	st.at = g.now + cost
 }
 
-// front returns the stream whose head is first in a hardware queue; nil if there is none, or if an earlier item has
-// not ended.
+// front returns the stream with the first item in a hardware queue. It returns nil if the queue is empty or if an
+// earlier item has not ended.
 func (g *GPU) front(hardware int) (first *stream) {
 	for _, s := range g.shared[hardware] {
 		st := &g.streams[s]
@@ -505,7 +505,7 @@ func (g *GPU) front(hardware int) (first *stream) {
 	return first
 }
 
-// begin begins the fetched head. If it was evicted, it leaves. Otherwise its blocks may be placed.
+// begin begins the fetched head. An evicted head leaves. The blocks of any other head can be placed from now on.
 func (g *GPU) begin(s int, buf []Event) (_ []Event, began bool) {
 	st := &g.streams[s]
 	it := st.device.pop()
@@ -565,7 +565,7 @@ func (g *GPU) begin(s int, buf []Event) (_ []Event, began bool) {
 	return buf, true
 }
 
-// copy starts a copy on its link.
+// copy starts a copy on the link of its direction.
 func (g *GPU) copy(s int, it *Item, k *kernel.Kernel) {
 	way, speed := 0, g.p.Up
 	if k.Kind == kernel.Fetch {
@@ -577,7 +577,7 @@ func (g *GPU) copy(s int, it *Item, k *kernel.Kernel) {
 	l.items = append(l.items, copying{it, s, l.freeAt, p.Memory.read(p.Kernel)})
 }
 
-// headDone ends the stream's head and fetches the next item.
+// headDone reports the end of the stream's head and fetches the next item.
 func (g *GPU) headDone(s int, it *Item, how EventKind, buf []Event) []Event {
 	st := &g.streams[s]
 	st.state, st.run, st.killAt = idle, nil, Never
@@ -587,7 +587,7 @@ func (g *GPU) headDone(s int, it *Item, how EventKind, buf []Event) []Event {
 	return g.settle(s, buf)
 }
 
-// kill stops the running head.
+// kill stops the running head of a stream.
 func (g *GPU) kill(s int, buf []Event) []Event {
 	r := g.streams[s].run
 	for _, c := range g.classes {
@@ -607,7 +607,7 @@ func (g *GPU) kill(s int, buf []Event) []Event {
 
 // endBlocks removes finished blocks, and ends runs that have no blocks left.
 func (g *GPU) endBlocks(buf []Event) ([]Event, bool) {
-	const none = 1e-6 // if less work than this is left, in ns, it is a rounding error
+	const none = 1e-6 // ns: less remaining work than this is a rounding error
 	ended := false
 	for _, c := range g.classes {
 		c.drop(func(re *resident) bool {
@@ -655,9 +655,9 @@ func (g *GPU) endBlocks(buf []Event) ([]Event, bool) {
 	return buf, true
 }
 
-// place puts blocks on SMs. Kernels of higher priority come first, then those that began earlier. A kernel's blocks go
-// one per SM at a time, to the emptiest SMs first. If a kernel still has blocks to place, later kernels get no place on
-// the SMs that it may use.
+// place places blocks on SMs. Kernels with higher priority have precedence, then kernels that began earlier. A kernel
+// places one block per SM at a time, on the emptiest SMs first. If a kernel still has blocks to place, later kernels
+// get no room on any SM that this kernel may use.
 func (g *GPU) place() {
 	var held Set
 	for _, r := range g.active {
@@ -678,7 +678,7 @@ func (g *GPU) place() {
 	}
 }
 
-// layer puts one block of p on each of the emptiest SMs with room. It reports whether there was such an SM.
+// layer places one block of p on each of the emptiest SMs with room. It reports whether there was such an SM.
 func (g *GPU) layer(r *run, p *part, on *Set) bool {
 	least := math.MaxInt
 	var to Set
@@ -713,7 +713,7 @@ func (g *GPU) fits(c *class, r *run, k *kernel.Kernel) bool {
 	return c.blocks < o.Blocks && c.threads+k.Threads <= o.Threads && c.regs+r.regs <= o.Regs && c.shared+r.shared <= o.Shared
 }
 
-// put places one block on each SM of the class.
+// put places one block of a part on each SM of the class.
 func (g *GPU) put(c *class, p *part) {
 	r := p.run
 	p.left -= c.n
@@ -733,7 +733,7 @@ func (g *GPU) put(c *class, p *part) {
 	c.residents = append(c.residents, resident{p: p, per: 1, left: work})
 }
 
-// split separates some SMs of a class into a new one.
+// split moves some SMs of a class to a new class.
 func (g *GPU) split(c *class, sms Set) *class {
 	d := g.newClass()
 	residents := append(d.residents[:0], c.residents...)
@@ -747,12 +747,12 @@ func (g *GPU) split(c *class, sms Set) *class {
 	return d
 }
 
-// merge merges classes with equal content.
+// merge merges classes with the same resident blocks.
 func (g *GPU) merge() {
 	if g.apart {
 		return
 	}
-	// Classes that have not changed still differ from each other.
+	// Two classes that have not changed still differ from each other.
 	g.fresh = g.fresh[:0]
 	for i, c := range g.classes {
 		if c.changed {
@@ -794,7 +794,7 @@ func (g *GPU) merge() {
 	}
 }
 
-// drop removes residents.
+// drop removes the residents for which gone returns true.
 func (c *class) drop(gone func(*resident) bool) {
 	kept := 0
 	for i := range c.residents {
@@ -816,8 +816,8 @@ func (c *class) drop(gone func(*resident) bool) {
 	c.residents = c.residents[:kept]
 }
 
-// rates sets the speed of every block. Blocks share their SM's issue slots, and kernels share the DRAM by max-min
-// fairness.
+// rates sets the speed of every block. The blocks on an SM share its issue slots, and kernels share the DRAM bandwidth
+// by max-min fairness.
 func (g *GPU) rates() {
 	g.parts = g.parts[:0]
 	for _, r := range g.active {
@@ -873,7 +873,7 @@ func (g *GPU) rates() {
 	}
 }
 
-// Busy returns the share of SMs with a block on them, and the share of threads in use.
+// Busy returns the share of SMs that have a block, and the share of threads in use.
 func (g *GPU) Busy() (sms, threads float64) {
 	for _, c := range g.classes {
 		if len(c.residents) > 0 {
@@ -884,7 +884,7 @@ func (g *GPU) Busy() (sms, threads float64) {
 	return sms / float64(g.p.SMs), threads / float64(g.p.SMs*g.p.SM.Threads)
 }
 
-// Usage returns the average share of SMs with a block on them since the start.
+// Usage returns the average share of SMs that have had a block since the start.
 func (g *GPU) Usage() float64 { return g.busy / float64(max(1, g.now)) / float64(g.p.SMs) }
 
 func (g *GPU) newRun() *run {
@@ -896,7 +896,7 @@ func (g *GPU) newRun() *run {
 	return &run{}
 }
 
-// retire keeps a run's memory for later runs.
+// retire removes a run and stores its memory for later runs.
 func (g *GPU) retire(r *run) {
 	i := slices.Index(g.active, r)
 	g.active = slices.Delete(g.active, i, i+1)

@@ -6,21 +6,21 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/kernel"
 )
 
-// Memory is the DRAM of one run. It keeps no bytes, only checksums: the ends of the program's spans cut the memory into
-// ranges, and each range has one. So a kernel reads or writes a range whole or not at all. A kernel that ends writes a checksum of itself and of its input. A killed kernel writes a value
-// that occurs only once. So if the checksums are equal to those of an undisturbed run, every byte was computed in the
-// same way.
+// Memory is the DRAM of one run. It stores only checksums, not bytes. The ends of the program's spans divide the memory
+// into ranges, and each range has one checksum. So a kernel always reads or writes a whole range. When a kernel ends,
+// it writes a checksum of itself and of its input. A killed kernel writes a value that occurs only once. So if the
+// checksums are equal to those of an undisturbed run, every byte was computed in the same way.
 type Memory struct {
 	layout *layout
 	cells  []uint64
-	spoilt uint64 // number of corrupt writes; it makes each written value unique
-	opened uint64 // input checksum of a kernel of which only the first blocks have run
+	spoilt uint64 // number of corrupt writes; makes each corrupt value unique
+	opened uint64 // input checksum of a kernel that has run only its first blocks
 }
 
-// layout has the byte ranges (cells) that each kernel of a program reads and writes.
+// layout contains the byte ranges (cells) that each kernel of a program reads and writes.
 type layout struct {
 	cells         int
-	reads, writes [][]int32 // by kernel
+	reads, writes [][]int32 // by kernel: indices of cells
 }
 
 func newLayout(p *kernel.Program) *layout {
@@ -68,7 +68,7 @@ func Load(p *kernel.Program) (*Program, error) {
 	return &Program{p, newLayout(p)}, nil
 }
 
-// Memory returns the memory for one run. input identifies the input.
+// Memory returns the memory for one run. The number input identifies the run's input.
 func (p *Program) Memory(input uint64) *Memory {
 	m := &Memory{layout: p.layout, cells: make([]uint64, p.layout.cells)}
 	m.Fill(input)
@@ -90,7 +90,7 @@ func (m *Memory) Sum() (sum uint64) {
 	return sum
 }
 
-// Undisturbed returns the memory's checksum after each of the first n kernels has run once.
+// Undisturbed returns the memory's checksum after a run in which each of the first n kernels runs once.
 func (p *Program) Undisturbed(input uint64, n int) uint64 {
 	m := p.Memory(input)
 	for k := range n {
@@ -99,7 +99,7 @@ func (p *Program) Undisturbed(input uint64, n int) uint64 {
 	return m.Sum()
 }
 
-// read returns the input checksum of kernel k when it begins.
+// read returns the checksum of the input that kernel k reads when it begins.
 func (m *Memory) read(k int) uint64 {
 	sum := uint64(k) + 1
 	for _, c := range m.layout.reads[k] {
@@ -115,7 +115,7 @@ func (m *Memory) write(k int, sum uint64) {
 	}
 }
 
-// spoil writes the corrupt output of a kernel that was killed after some blocks had begun.
+// spoil writes the corrupt output of a kernel that has begun and has not ended.
 func (m *Memory) spoil(k int, sum uint64) {
 	m.spoilt++
 	for _, c := range m.layout.writes[k] {
@@ -123,7 +123,7 @@ func (m *Memory) spoil(k int, sum uint64) {
 	}
 }
 
-// begin is like read, for a part of a kernel. Later parts use the input of the first part.
+// begin is like read, but for a part of a kernel. Later parts use the input checksum of the first part.
 func (m *Memory) begin(k int, rest bool) uint64 {
 	if rest {
 		return m.opened
@@ -131,7 +131,7 @@ func (m *Memory) begin(k int, rest bool) uint64 {
 	return m.read(k)
 }
 
-// end is like write, for a part of a kernel. The output is valid only when the last block has ended.
+// end is like write, but for a part of a kernel. The output is valid only when the kernel's last block has ended.
 func (m *Memory) end(k int, sum uint64, last bool) {
 	if last {
 		m.write(k, sum)

@@ -9,39 +9,39 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/kernel"
 )
 
-// Time is ns since the start of the run.
+// Time is the number of ns since the start of the run.
 type Time = int64
 
 // Never is later than any time.
 const Never Time = math.MaxInt64
 
-// ErrParams is the error for parameters that no GPU can have.
+// ErrParams is wrapped by errors about parameters that no GPU can have.
 var ErrParams = errors.New("GPU parameters")
 
-// Params are the parameters of a GPU. Each is the cost or the size of one mechanism.
+// Params contains the parameters of a GPU. Each parameter is the cost or the size of one mechanism.
 type Params struct {
 	SMs       int // multiprocessors (AMD: compute units)
-	Unit      int // SMs per unit of a mask (a TPC has 2; AMD: 1)
+	Unit      int // number of SMs per unit of a mask (2 for a TPC; 1 for AMD)
 	SM        kernel.Occupancy
-	Bandwidth float64 // DRAM, bytes/ns
-	Up, Down  float64 // rate of the link from the host, and to the host, in bytes/ns
-	LinkNs    int64   // fixed time of a copy
+	Bandwidth float64 // DRAM bandwidth, bytes/ns
+	Up, Down  float64 // bandwidth of the link from the host, and to the host, in bytes/ns
+	LinkNs    int64   // ns of a copy in addition to the time for its bytes
 
 	LaunchNs   int64 // host time between two launches in a stream
-	TransferNs int64 // transfer of a kernel from host queue to device queue
-	WakeNs     int64 // time until the transfer thread notices that a full device queue has room again
-	DispatchNs int64 // time of the command processor from the fetch of a kernel to its first block
+	TransferNs int64 // time to transfer a kernel from the host queue to the device queue
+	WakeNs     int64 // time until the transfer thread notices new room in a full device queue
+	DispatchNs int64 // time from the command processor's fetch of a kernel to the kernel's first block
 	Queue      int   // capacity of a device queue in kernels
 	Fence      bool  // copies and memsets wait in the host queue until the device queue is empty
 	Hardware   int   // number of hardware queues that streams share; 0: each stream has its own
 
 	ResetNs   int64   // time to clear a host queue
-	ReclaimNs int64   // time to free the memory of one kernel in a host queue, if the host waits until it is freed
+	ReclaimNs int64   // time to free the memory of one kernel in a host queue, if the host waits for this
 	EvictNs   int64   // time to remove the first kernel from a device queue
 	EvictEach int64   // time to remove each further kernel
 	KillNs    int64   // time to stop running blocks; 0: the GPU cannot stop them
 	RestartNs int64   // host time before the first kernel of a resumed program
-	PadShare  float64 // share of a padded kernel's time that the padding code takes
+	PadShare  float64 // time of the padding code, as a share of a kernel's time without padding
 }
 
 // Check returns an error for parameters that no GPU can have.
@@ -88,7 +88,7 @@ func (s Set) and(o Set) Set {
 	return s
 }
 
-// meets reports whether the sets have an SM in common.
+// meets reports whether s and o have an SM in common.
 func (s *Set) meets(o *Set) bool {
 	for i := range s {
 		if s[i]&o[i] != 0 {
@@ -98,7 +98,7 @@ func (s *Set) meets(o *Set) bool {
 	return false
 }
 
-// add adds to s the SMs that a and b have in common.
+// add adds to s the SMs that are in both a and b.
 func (s *Set) add(a, b *Set) {
 	for i := range s {
 		s[i] |= a[i] & b[i]
@@ -112,7 +112,7 @@ func (s Set) or(o Set) Set {
 	return s
 }
 
-// Without returns the SMs that are not in o.
+// Without returns the SMs of s that are not in o.
 func (s Set) Without(o Set) Set {
 	for i := range s {
 		s[i] &^= o[i]

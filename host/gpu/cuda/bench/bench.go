@@ -1,7 +1,7 @@
-// Package bench measures a GPU through package cuda: where partitions run, the times of networks, copies and host
-// calls, the cost of preemption and padding, and the error of predicted interference. Every figure (Rows) is computed
-// from stored runs (Series), so it can be computed again later. On the fake driver nothing is measured, and the rows
-// say so.
+// Package bench measures a GPU through package cuda. It covers the SMs of partitions, the times of networks, copies and
+// host calls, the cost of preemption and padding, and the error of predicted interference. Every figure (Rows) is
+// computed from stored runs (Series), so it can be computed again later. With the fake driver nothing is measured, so
+// figures are labelled as simulated.
 package bench
 
 import (
@@ -29,29 +29,27 @@ type Config struct {
 	Library  string // driver file; "": the system's
 	NVML     string // NVML file
 	GPU      int
-	Masks    *cuda.Masks // makes partitions; nil: as in cuda.Config
-	Kernels  []byte      // PTX; nil: as in cuda.Config
-	Program  string      // the measuring program, with its version
-	Revision string      // of the program's sources
+	Masks    *cuda.Masks // stream masks for partitions; nil: as in cuda.Config
+	Kernels  []byte      // code of the kernels; nil: as in cuda.Config
+	Program  string      // name and version of the measuring program
+	Revision string      // revision of its sources
 	Networks []*bundle.Bundle
 	Params   *sim.Params // parameters from which padding estimates the times of kernels
 	N        int         // largest number of runs of each series
-	// For is the approximate time of a part; 0: until N runs. A part takes longer if a series does not have ten runs
-	// yet. Budget is the time of all parts together; 0: no limit. The time left is shared among the remaining parts.
-	// Parts are the parts to run, in order; nil: all. Later names parts that the caller runs afterwards. Their share of
-	// the budget is reserved.
+	// For is the approximate time of a part; 0: each series has N runs. A part takes longer if a series does not have
+	// ten runs yet. Budget is the time of all parts together; 0: no limit. The time left is shared among the remaining
+	// parts. Parts are the parts to run; nil: all. They run in the order of the function Parts. Later names parts that
+	// the caller runs afterwards. Their share of the budget is reserved.
 	For     time.Duration
 	Budget  time.Duration
 	Parts   []string
 	Later   []string
 	Seed    uint64
 	Batches []int // for latencies; nil: 1, 8, 32
-	// For preemption: Capacities are the numbers of kernels in a stream (nil: Capacities()), and Modes the modes (nil:
-	// Preempting()).
+	// For preemption: numbers of kernels in a stream (nil: Capacities()), and modes (nil: Preempting()).
 	Capacities []int
 	Modes      []string
-	// Warm is how long launches keep the GPU busy before a measurement; 0: a second, or nothing on the fake, which
-	// has no clocks.
+	// Warm is how long launches run before a measurement; 0: a second, or no time on the fake, which has no clocks.
 	Warm  time.Duration
 	Clock Clock // the clock with which For and Budget are measured
 	Tell  func(part string)
@@ -74,7 +72,7 @@ type Raw struct {
 	Seed   uint64
 	Made   Made
 	Series []Series
-	Torn   bool // the file was cut off
+	Torn   bool // the file of runs was truncated
 }
 
 // Made is the provenance of runs: program, sources, time.
@@ -89,7 +87,7 @@ type Made struct {
 	Parts    []string  `json:"parts"` // completed parts
 	// TookNs is the time from the opening of the GPU to the end of the last part, measured with Config.Clock.
 	TookNs int64 `json:"took_ns,omitempty"`
-	// If DISB ran: the number by which the sides of all tensors were divided, and the time of a run.
+	// If part DISB ran, Shrink is the divisor of the sides of all tensors, and DISBNs is the time of a run in ns.
 	Shrink int   `json:"shrink,omitempty"`
 	DISBNs int64 `json:"disb_ns,omitempty"`
 }
@@ -119,7 +117,7 @@ func made(cfg *Config) (m Made, err error) {
 	return m, nil
 }
 
-// Label says what the figures are. Without a GPU they are not called measured.
+// Label returns a word for the kind of figures: they are called measured only if they come from a GPU.
 func (r *Raw) Label() string {
 	switch {
 	case r.Facts.Fake:
@@ -130,7 +128,7 @@ func (r *Raw) Label() string {
 	return "measured"
 }
 
-// Parts. The most valuable ones come first, and those that are most likely to crash a driver come last.
+// Names of parts. Parts with more valuable results come first. Parts that may crash a driver come last.
 const (
 	Golden     = "golden"
 	Costs      = "costs"
@@ -146,7 +144,7 @@ const (
 	SEEB       = "seeb" // of package seeb/real
 )
 
-// ErrBudget says that no time was left for some parts.
+// ErrBudget reports that no time was left for some parts.
 var ErrBudget = errors.New("the budget is used up")
 
 // Parts lists all parts.
@@ -157,16 +155,15 @@ func Parts() []string {
 // weights are the parts' shares of the budget. They are roughly proportional to the parts' times on an H100.
 var weights = map[string]int{Golden: 3, Costs: 1, Copies: 1, Kills: 4, Preemption: 4, Latency: 4, Layers: 1, Slowdown: 1, Padding: 4, Partitions: 1, SEEB: 2, DISB: 8}
 
-// A part is stopped at overdraft times its share, or when it has used half of the time that is left for later parts.
-// The last fiftieth of a budget is reserved for work that cannot be stopped: a running launch, or the closing of a
-// device.
+// A part is stopped after overdraft times its share, or when it has used its share and half of the time left for later
+// parts. A fiftieth of a budget is reserved for work that cannot be stopped: a running launch, or closing a device.
 const (
 	overdraft = 2
 	spared    = 50
 )
 
-// Run measures the configured parts. A failed part does not stop the others; its error is returned at the end. The runs
-// are returned too, if the GPU could be opened.
+// Run measures the configured parts. A failed part does not stop the others; its error is returned at the end. If the
+// GPU could be opened, Run also returns the runs so far.
 func Run(ctx context.Context, cfg Config) (*Raw, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
@@ -238,7 +235,7 @@ func (c *Config) check() error {
 // Spare returns the time in the budget after which nothing new is started.
 func Spare(budget time.Duration) time.Duration { return budget - budget/spared }
 
-// Share is the first part's share of the time that is left to all parts, and the time after which it is stopped.
+// Share returns the first part's share of the time that is left for all parts, and the part's time limit.
 func Share(left time.Duration, parts []string) (share, most time.Duration) {
 	all := 0
 	for _, p := range parts {
@@ -248,7 +245,7 @@ func Share(left time.Duration, parts []string) (share, most time.Duration) {
 	return share, min(overdraft*share, (left+share+1)/2)
 }
 
-// part runs one part, the first of parts. If there is a budget, the part gets its share of the time left.
+// part runs the part called name, the first element of parts. If there is a budget, its share of the time left is used.
 func (b *bench) part(ctx context.Context, name string, do func(context.Context) error, left time.Duration, parts []string) error {
 	if b.Budget > 0 {
 		if left <= 0 {
@@ -273,7 +270,7 @@ func (b *bench) part(ctx context.Context, name string, do func(context.Context) 
 	return err
 }
 
-// Clock is the clock of budgets. nil is the host's.
+// Clock returns the time of budgets. nil: the host's clock.
 type Clock func() time.Time
 
 // Now returns the time.
@@ -284,11 +281,11 @@ func (c Clock) Now() time.Time {
 	return c()
 }
 
-// Since returns the time that has passed since then.
+// Since returns the time that has passed since the moment then.
 func (c Clock) Since(then time.Time) time.Duration { return c.Now().Sub(then) }
 
-// Until returns a context that ends with ErrBudget at a time. For the host's clock, a timer ends the context. Another
-// clock is read whenever Err is called.
+// Until returns a context that is cancelled with the cause ErrBudget at the time end. With the host's clock, a timer
+// cancels the context. Any other clock is read whenever Err is called.
 func (c Clock) Until(ctx context.Context, end time.Time) (context.Context, context.CancelFunc) {
 	if c == nil {
 		return context.WithDeadlineCause(ctx, end, ErrBudget)
@@ -315,11 +312,11 @@ type bench struct {
 	raw   *Raw
 	rng   *rand.Rand
 	now   string    // the current part
-	paces paces     // its readings of the GPU's clock
-	busy  time.Time // when the GPU last had work
+	paces paces     // readings of the GPU's clock during the current part
+	busy  time.Time // time of the GPU's last work
 }
 
-// add appends runs to a series. A later call of keep passes them on, so that related runs arrive together.
+// add appends runs to a series. A later call of keep reports them, so that related runs are reported together.
 func (b *bench) add(part, key, unit string, runs ...int64) {
 	for i := range b.raw.Series {
 		if s := &b.raw.Series[i]; s.Part == part && s.Key == key {
@@ -330,7 +327,7 @@ func (b *bench) add(part, key, unit string, runs ...int64) {
 	b.raw.Series = append(b.raw.Series, Series{part, key, unit, runs})
 }
 
-// keep passes on all runs so far, with the current part's readings of the clock.
+// keep calls Config.Keep with all runs so far and with the current part's readings of the clock.
 func (b *bench) keep() {
 	if b.Keep == nil {
 		return
@@ -341,15 +338,16 @@ func (b *bench) keep() {
 	b.Keep(&all)
 }
 
-// few is the smallest useful number of runs. A part that has used its time continues until it has so many runs.
+// few is the smallest useful number of runs. After its time, a part continues until each series has this number of
+// runs.
 const few = 10
 
-// enough returns a function that reports whether a series has enough runs. N runs are always enough. After its share of
-// the part's time, few are enough. The time counts from the call of enough, and the part is divided into so many equal
-// shares.
+// enough returns a function that reports whether a series has enough runs. N runs are always enough. After the series'
+// share of the part's time, ten runs (few) are enough. things is the number of shares, which are equal. The time starts
+// at the call of enough.
 func (b *bench) enough(things int) func(runs int) bool { return b.after(few, things) }
 
-// after is like enough, but with fewest in place of few.
+// after is like enough, but requires fewest runs instead of few.
 func (b *bench) after(fewest, things int) func(runs int) bool {
 	began, share := b.Clock.Now(), b.For/time.Duration(things)
 	return func(runs int) bool {
@@ -363,14 +361,14 @@ type rig struct {
 	d    *cuda.Device
 	end  context.CancelFunc
 	gone <-chan struct{}
-	ids  map[string][]device.RequestID // by network
+	ids  map[string][]device.RequestID // by network: the requests in its slots
 
 	mu    sync.Mutex
 	last  device.WorkID
 	waits map[device.WorkID]*waiting
 }
 
-// waiting is work in progress. After its end, it holds the outcome.
+// waiting is work in progress. Its outcome is stored here when the work ends.
 type waiting struct {
 	over  chan struct{}
 	ev    device.Event
@@ -380,13 +378,13 @@ type waiting struct {
 
 // open opens a device.
 func (b *bench) open(cfg cuda.Config, samples int) (*cuda.Device, error) {
-	// spinning would use the processor, which the fake needs
+	// The fake driver needs the processor, so its launcher must not spin.
 	cfg.Library, cfg.GPU, cfg.Params, cfg.Through, cfg.Spin = b.Library, b.GPU, b.Params, true, !b.raw.Facts.Fake
 	cfg.Slots, cfg.Places, cfg.NVML, cfg.Masks, cfg.Kernels = 2*samples, 8, b.NVML, b.Masks, b.Kernels
 	return cuda.New(cfg)
 }
 
-// facts identifies the GPU before anything runs on it, so that all stored runs name it.
+// facts identifies the GPU before anything runs on it, so that all stored runs contain its name.
 func (b *bench) facts() error {
 	d, err := b.open(cuda.Config{}, 1)
 	if err != nil {
@@ -447,7 +445,7 @@ func (b *bench) noise(n *bundle.Bundle) []int16 {
 	return in
 }
 
-// admit copies a request's input.
+// admit copies a request's input to the GPU.
 func (r *rig) admit(ctx context.Context, n *bundle.Bundle, id device.RequestID, in []int16) error {
 	_, err := r.do(ctx, &device.Work{Kind: device.Copy, Network: n.Network.Name, Request: id, Input: func() ([]device.Tensor, error) {
 		return []device.Tensor{device.Words("input", in, len(in))}, nil
@@ -474,7 +472,7 @@ func (r *rig) post(ev device.Event) {
 	}
 }
 
-// do runs some work and returns its time. begun is called once the device has the work.
+// do runs some work and returns its time. It calls begun when the device has accepted the work.
 func (r *rig) do(ctx context.Context, w *device.Work, begun func()) (took time.Duration, err error) {
 	began := time.Now()
 	_, err = r.run(ctx, w, begun)
@@ -532,7 +530,7 @@ func sizes(units int) (out []int) {
 	return append(out, units)
 }
 
-// partitions covers the GPU with partitions of each size and probes on which SMs each one runs.
+// partitions divides the GPU into partitions of each size and measures on which SMs each partition runs.
 func (b *bench) partitions(ctx context.Context) error {
 	return b.with(ctx, cuda.Config{}, 1, func(r *rig) error {
 		units := r.d.Info().Units
@@ -557,9 +555,8 @@ func (b *bench) partitions(ctx context.Context) error {
 	})
 }
 
-// latency runs networks on partitions of each size, in batches of increasing size. From the smaller batches it
-// estimates the time of the next one. If that batch cannot run a few times in the part's time, it is left out, with a
-// note.
+// latency runs networks on partitions of each size, in batches of increasing size. It estimates the time of a batch
+// from a smaller batch. A batch without enough time for a few runs is left out, and a note is stored.
 func (b *bench) latency(ctx context.Context) error {
 	batches := slices.Sorted(slices.Values(b.Batches))
 	began := b.Clock.Now()
@@ -567,7 +564,7 @@ func (b *bench) latency(ctx context.Context) error {
 		all := sizes(r.d.Info().Units)
 		slices.Reverse(all) // the whole GPU first
 		things := 2 * len(b.Networks) * len(all) * len(batches)
-		each := map[string]float64{} // ns a sample
+		each := map[string]float64{} // by network and units: ns per sample
 		for _, batch := range batches {
 			for _, n := range all {
 				for _, net := range b.Networks {
@@ -591,8 +588,8 @@ func (b *bench) latency(ctx context.Context) error {
 // least is the smallest number of runs of a long measurement.
 const least = 3
 
-// latency times whole launches of a network on units at a batch size, and each kernel alone. It returns how much of the
-// part's time a launch took.
+// latency measures a network on n units at one batch size: first whole launches, then each kernel alone. It returns the
+// mean time of a launch in ns.
 func (r *rig) latency(ctx context.Context, net *bundle.Bundle, n, batch, things int) (float64, error) {
 	u := device.UnitRange(0, n)
 	key := fmt.Sprintf("%s units=%d batch=%d", net.Network.Name, n, batch)
@@ -614,7 +611,7 @@ func (r *rig) latency(ctx context.Context, net *bundle.Bundle, n, batch, things 
 		r.keep()
 	}
 	each := float64(r.Clock.Since(began)) / float64(runs+1)
-	// Each kernel alone, between two events. The times include the host's launch time.
+	// Each kernel runs alone, between two events. The times include the host's time for the launch.
 	for i, enough := 0, r.after(fewest, things); !enough(i); i += fewest {
 		layers, err := r.d.Profile(net.Network.Name, batch, min(fewest, r.N-i), u)
 		if err != nil {
@@ -632,8 +629,8 @@ func (r *rig) latency(ctx context.Context, net *bundle.Bundle, n, batch, things 
 	return each, nil
 }
 
-// layers times each kernel of the networks alone, with several launches in a row, so that the times do not include the
-// host's. The keys contain the layers' shapes, so that other libraries can be measured on the same shapes.
+// layers times each kernel of the networks alone. Several launches run one after another, so that the times exclude the
+// host's time. The keys contain the layers' shapes, so that other libraries can be measured on the same shapes.
 func (b *bench) layers(ctx context.Context) error {
 	return b.with(ctx, cuda.Config{}, 1, func(r *rig) error {
 		for _, net := range b.Networks {
@@ -658,7 +655,7 @@ func (b *bench) layers(ctx context.Context) error {
 	})
 }
 
-// costs measures the times of the host's calls, and of the choice of kernels that pad.
+// costs measures the times of the host's calls, and the time to select kernels for padding.
 func (b *bench) costs(ctx context.Context) error {
 	const calls = 100
 	err := b.with(ctx, cuda.Config{}, 1, func(r *rig) error {
@@ -707,7 +704,7 @@ func (b *bench) costs(ctx context.Context) error {
 }
 
 // copies times copies of several sizes, alone and beside kernels on all SMs. Large copies also run on two streams at
-// the same time, beside those kernels.
+// the same time, beside such kernels.
 func (b *bench) copies(ctx context.Context) error {
 	return b.with(ctx, cuda.Config{}, 1, func(r *rig) error {
 		sizes := []int{1 << 12, 1 << 16, 1 << 20, 1 << 24}
@@ -742,11 +739,12 @@ func (b *bench) copies(ctx context.Context) error {
 // pair returns a best-effort network, which runs all the time, and a priority network.
 func (b *bench) pair() (be, rt *bundle.Bundle) { return b.Networks[0], b.Networks[len(b.Networks)-1] }
 
-// long is the least time that a best-effort launch takes alone. With it, a random arrival nearly always finds a kernel
-// on the GPU, and the kernels have blocks for all SMs.
+// long is the minimum time of a best-effort launch that runs alone. With such launches, a launch that arrives at a
+// random time nearly always finds a kernel on the GPU. The kernels have blocks for all SMs.
 const long = 2 * time.Millisecond
 
-// fill returns the batch, at most 32, at which a launch of a best-effort network takes at least the time long.
+// fill returns the smallest batch at which a launch of a best-effort network takes at least the time long. The batch is
+// a power of two and at most 32.
 func (b *bench) fill(ctx context.Context, be *bundle.Bundle) (batch int, err error) {
 	err = b.with(ctx, cuda.Config{}, cuda.MaxBatch, func(r *rig) error {
 		for batch = 1; ; batch *= 2 {
@@ -764,7 +762,7 @@ func (b *bench) fill(ctx context.Context, be *bundle.Bundle) (batch int, err err
 	return batch, err
 }
 
-// alone is the time of a few launches of a network on the idle GPU.
+// alone returns the times of a few launches of a network on the idle GPU, in ns.
 func (r *rig) alone(ctx context.Context, net *bundle.Bundle, batch int) (all []int64, err error) {
 	for i := range min(few, r.N) + 1 {
 		took, err := r.took(ctx, r.work(net, 0, batch, 0, device.Units{}))
@@ -806,12 +804,12 @@ func (r *rig) behind(ctx context.Context, net *bundle.Bundle, batch int, f func(
 	return ended, err
 }
 
-// fruitless is the number of attempts in a row without a result after which a loop ends. Such an attempt is an arrival
-// that met no launch, or a kill that came too late.
+// fruitless is the number of consecutive attempts without a result after which a loop ends. An attempt has no result if
+// an arriving launch finds no other launch, or if a kill is too late.
 const fruitless = 200
 
-// slowdown runs two and four networks together and predicts each time with Strait's model, which learns from every
-// launch that ends. The static model predicts the time alone.
+// slowdown runs two networks together, then four, and predicts the time of each launch with two models. Strait's model
+// learns from every launch that ends. The static model always predicts the time of the launch if it ran alone.
 func (b *bench) slowdown(ctx context.Context) error {
 	return b.with(ctx, cuda.Config{}, 4, func(r *rig) error {
 		alone, use := map[string]int64{}, map[string]predict.Use{}
@@ -851,7 +849,7 @@ func (b *bench) slowdown(ctx context.Context) error {
 				var wait sync.WaitGroup
 				for i := range all {
 					wait.Go(func() {
-						w := r.work(all[i].net, i, 1, 0, device.Units{}) // each network has its own slot
+						w := r.work(all[i].net, i, 1, 0, device.Units{}) // each launch has its own slot
 						all[i].took, all[i].err = r.took(ctx, w)
 					})
 				}
@@ -872,7 +870,7 @@ func (b *bench) slowdown(ctx context.Context) error {
 	})
 }
 
-// run records, for one of several launches, its measured time, its predicted time, and its time alone.
+// run stores the times of one of several concurrent launches: measured, predicted by Strait's model, and alone.
 func (b *bench) run(key string, took, learnt, alone int64) {
 	b.add(Slowdown, key+" took", "ns", took)
 	b.add(Slowdown, key+" learnt", "ns", learnt)
@@ -880,7 +878,7 @@ func (b *bench) run(key string, took, learnt, alone int64) {
 	b.keep()
 }
 
-// uses is a network's use of the GPU's resources, estimated from its kernels.
+// uses returns a network's use of the GPU's resources, estimated from its kernels.
 func uses(net *bundle.Bundle, p *sim.Params) (u predict.Use, err error) {
 	prog, err := cuda.Program(net, 1, p)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Checks that the GPU's clock is steady during a measurement: before a measurement, launches run until their time is
-// steady, and the same kernels are timed before and after it.
+// This file checks that the GPU's clock is steady during a measurement. Before the measurement, launches run until
+// their times are steady. The same kernels are timed before and after the measurement.
 
 package bench
 
@@ -15,22 +15,22 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda"
 )
 
-// Clocks names the series about clocks. Every part has such series, so Clocks itself is not a part.
+// Clocks is the part of all series about the GPU's clock. Every part has such series, so Clocks is not in Parts.
 const Clocks = "clocks"
 
 const (
-	mostMoved = 0.05 // largest change of the same kernels' times within a part
-	settled   = 0.02 // largest difference between the medians of two groups of launches
-	group     = 5    // most launches in a group
-	groups    = 40   // after this many groups with enough load, waiting ends
+	mostMoved = 0.05 // largest accepted change of the same kernels' times within a part
+	settled   = 0.02 // largest accepted difference between the medians of two groups of launches
+	group     = 5    // maximum number of launches in a group
+	groups    = 40   // number of groups with enough load after which waiting ends
 )
 
 // paces are the readings of a part: one for every device that the part opened.
 type paces struct {
-	steady        []int64 // launches until the time was steady
-	load          []int64 // ns of all those launches, steady or not
-	never         int64   // devices that did not become steady
-	before, after []int64 // ns of the same kernels
+	steady        []int64 // number of launches until the time was steady
+	load          []int64 // total ns of these launches, also if the time never became steady
+	never         int64   // number of devices whose time did not become steady
+	before, after []int64 // ns of the same kernels before and after the measurement
 	mhz           []int64 // SM clock from NVML, alternately before and after; empty if unknown
 	pauses        []int64 // ns of the launcher's longest pause while launches were running
 }
@@ -55,19 +55,19 @@ func (r *rig) around(ctx context.Context, do func(*rig) error) error {
 	return r.look(&r.paces.after)
 }
 
-// settling watches a GPU whose clocks rise under load.
+// settling detects when the clocks of a GPU no longer rise under load.
 type settling struct {
 	enough, load int64 // sum of the launches' times in ns: required, and so far
 	was          float64
 	mhz          int // last SM clock; 0: unknown
 }
 
-// loaded reports whether there was enough load. It is checked because the times of a GPU that has just woken up are
-// steady too.
+// loaded reports whether there was enough load. A steady time is not sufficient, because the times of a GPU that has
+// just left its idle state are steady too.
 func (s *settling) loaded() bool { return s.load >= s.enough }
 
-// group adds the times of a group of launches and reports whether the GPU is steady: three conditions hold. There was
-// enough load, the median is close to that of the previous group, and the SM clock, if known, no longer rises.
+// group adds the times of a group of launches and reports whether the GPU is steady. This requires enough load and a
+// median close to that of the previous group. Also, the SM clock, if known, must no longer rise.
 func (s *settling) group(took []float64, clock func() (mhz int, known bool)) bool {
 	for _, ns := range took {
 		s.load += int64(ns)
@@ -87,11 +87,11 @@ func (s *settling) group(took []float64, clock func() (mhz int, known bool)) boo
 	return was > 0 && math.Abs(now/was-1) <= settled
 }
 
-// still: a GPU that has been idle for at most this time counts as warm.
+// still is the longest idle time after which a GPU counts as warm.
 const still = 2 * time.Second
 
-// warmth is how long launches keep the GPU busy before a measurement: a second on a real GPU, and a twentieth of that
-// if the GPU is still warm.
+// warmth returns for how many ns launches must keep the GPU busy before a measurement. By default this is a second on a
+// real GPU. If the GPU is still warm, the time is a twentieth of this.
 func (b *bench) warmth() int64 {
 	warm := b.Warm
 	if warm == 0 && !b.raw.Facts.Fake {
@@ -107,7 +107,7 @@ func (b *bench) warmth() int64 {
 func (r *rig) steady(ctx context.Context) error {
 	be, _ := r.pair()
 	s, began := settling{enough: r.warmth()}, r.Clock.Now()
-	launches, after := 0, 0 // groups since there was enough load
+	launches, after := 0, 0 // after: number of groups since there was enough load
 	for {
 		var took []float64
 		for range min(group, r.N) {
@@ -134,7 +134,7 @@ func (r *rig) steady(ctx context.Context) error {
 	return nil
 }
 
-// clock is the SM clock from NVML, if available.
+// clock returns the SM clock from NVML, if available.
 func (r *rig) clock() (mhz int, known bool) { return clockOf(r.d) }
 
 func clockOf(d *cuda.Device) (mhz int, known bool) {
@@ -173,8 +173,8 @@ func look(d *cuda.Device, network string, runs int, to, mhz *[]int64) error {
 	return nil
 }
 
-// Looks are readings of the clock. A caller that opens the GPU without Run takes them. They are kept by network, since
-// only the same kernels can be compared.
+// Looks stores readings of the clock for a caller that opens the GPU without Run. They are stored by network, because
+// only times of the same kernels can be compared.
 type Looks struct {
 	Runs int // runs of each kernel, at most paceRuns; 0: no readings
 	of   []string
@@ -215,13 +215,13 @@ func (l *Looks) Series(part string) []Series {
 func (b *bench) addPaces(part string) {
 	p := b.paces
 	b.paces = paces{}
-	if len(p.before) > 0 { // a device was opened and read
+	if len(p.before) > 0 { // a device was opened and its clock was read
 		b.addReadings(part, &p)
 		b.add(Clocks, part+" never steady", "devices", p.never)
 	}
 }
 
-// addReadings stores the readings to which later ones are only appended.
+// addReadings stores the lists of readings, which only grow. It omits the count never, which can change later.
 func (b *bench) addReadings(part string, p *paces) {
 	if len(p.before) == 0 {
 		return
@@ -232,7 +232,7 @@ func (b *bench) addReadings(part string, p *paces) {
 	b.addLooks(part, p)
 }
 
-// addLooks stores the readings of a network.
+// addLooks stores the times of the same kernels and the SM clock.
 func (b *bench) addLooks(part string, p *paces) {
 	b.add(Clocks, part+" before", "ns", p.before...)
 	b.add(Clocks, part+" after", "ns", p.after...)
@@ -242,7 +242,7 @@ func (b *bench) addLooks(part string, p *paces) {
 }
 
 // Moved lists the parts in which the times of the same kernels changed by more than 5 %. The figures of such a part
-// come from different clocks.
+// were measured at different clock rates.
 func (r *Raw) Moved() (parts []string) {
 	for _, x := range r.moved() {
 		if x.Note != "" {

@@ -1,4 +1,4 @@
-// Compares the GPU's results with those of package golden, bit for bit.
+// This file compares the GPU's results with those of package golden, bit for bit.
 
 package bench
 
@@ -23,8 +23,8 @@ const (
 	differing  = " exits that differ"
 )
 
-// golden compares every exit of random networks and of the configured networks with the results of package golden. It
-// does so on the whole GPU and on a partition. The value of a run is the number of exits that differ.
+// golden runs random networks and the configured networks, on the whole GPU and on a partition. It compares every exit
+// with the results of package golden. The value of a run is the number of exits that differ.
 func (b *bench) golden(ctx context.Context) error {
 	design, err := configs.Load("tiny")
 	if err != nil {

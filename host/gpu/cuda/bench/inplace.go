@@ -1,5 +1,5 @@
-// Which kernels of the in-place network were stopped. Stops inside other kernels do not count, since these can always
-// be repeated.
+// Counts of stops by kernel of the in-place network. Only stops inside in-place kernels count, because all other
+// kernels can always be repeated.
 
 package bench
 
@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda"
 )
 
-// inPlaceKernel reports whether a kernel of that network works in place.
+// inPlaceKernel reports whether a kernel of the in-place network works in place.
 func inPlaceKernel(kernel int64) bool {
 	_, in := cuda.InPlaceKind(int(kernel))
 	return in
@@ -25,7 +25,7 @@ func (s *restorer) hits(at []int64) (n int) {
 	return n
 }
 
-// stoppedIn prefixes the series of stopped kernels.
+// stoppedIn ends the keys of series that list stopped kernels.
 const stoppedIn = "stopped in"
 
 // kinds counts the stops of a series by the kind of kernel.

@@ -18,39 +18,36 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda"
 )
 
-// How launches are stopped. killed: inside a kernel. drained: between two kernels. drained is a control without kills:
-// its errors have another cause. reset-ahead: inside a kernel, by a priority launch that does not wait until it has
-// left. killed-in-place: inside a kernel of the network whose kernels work in place (cuda.InPlace). killed-in-place is
-// repeated with two deliberate faults, which must give wrong results: a boolean in place of the epoch, and groups that
-// are one kernel too short.
+// Ways to stop launches. Each deliberate fault must give wrong results.
 const (
-	killed  = "killed"
-	drained = "drained"
-	ahead   = "reset-ahead"
-	inPlace = "killed-in-place"
-	boolean = "boolean"
-	short   = "short"
+	killed  = "killed"          // inside a kernel
+	drained = "drained"         // between two kernels: a control without kills, so kills do not cause its errors
+	ahead   = "reset-ahead"     // inside a kernel, by a priority launch that does not wait until the launch has left
+	inPlace = "killed-in-place" // inside a kernel of the network whose kernels work in place (cuda.InPlace)
+	boolean = "boolean"         // killed-in-place with a deliberate fault: a boolean replaces the epoch
+	short   = "short"           // killed-in-place with a deliberate fault: groups are one kernel too short
 )
 
-// manners is the number of ways to stop, which share the part's time.
+// manners is the number of ways to stop a launch. Each way uses an equal share of the part's time.
 const manners = 6
 
-// redrawn is how often the second input is drawn again if every exit gives the same output for both.
+// redrawn is the maximum number of redraws of the second input. A redraw is necessary if every exit has the same output
+// for both inputs.
 const redrawn = 20
 
 // controlled is the number of launches within which a deliberate fault must give a wrong result.
 const controlled = 1000
 
-// Sides of the in-place network. The first has blocks for several times 132 SMs, so that a kill finds finished,
-// running and waiting blocks. The second is small enough for the fake.
+// Sides of the in-place network's image, in pixels. With side, kernels have blocks for several times 132 SMs, so that a
+// kill finds finished, running and waiting blocks. sideFake is small enough for the fake driver.
 const (
 	side     = 256
 	sideFake = 8
 )
 
-// kills stops launches at random times and resumes them at the kernel that the device returns. It compares every exit
-// bit for bit with an undisturbed launch of the same input. Two inputs alternate in one slot, which is cleared each
-// time, so that a stale result is noticed.
+// kills stops launches at random times and resumes them at the kernel that the device returns. It compares the outputs
+// of every exit bit for bit with those of an undisturbed launch of the same input. Two inputs alternate in one slot,
+// and the slot is cleared before each launch. So a stale result is noticed.
 func (b *bench) kills(ctx context.Context) error {
 	be, rt := b.pair()
 	in := [2][]int16{b.noise(be), b.noise(be)}
@@ -76,8 +73,8 @@ func (b *bench) kills(ctx context.Context) error {
 	return b.controls(ctx)
 }
 
-// controls does the same on the in-place network. It then repeats it with each deliberate fault until a result is
-// wrong.
+// controls stops and resumes launches of the in-place network. It then repeats this with each deliberate fault until a
+// result is wrong.
 func (b *bench) controls(ctx context.Context) error {
 	n := side
 	if b.raw.Facts.Fake {
@@ -108,8 +105,8 @@ func (b *bench) controls(ctx context.Context) error {
 	return nil
 }
 
-// untilWrong returns a function that ends a control. A control ends at its first wrong launch, or after controlled
-// launches, or when its time is over and there were a few hits.
+// untilWrong returns a function that reports whether a control must end. A control ends after its first wrong launch,
+// or after 1000 launches (controlled). It also ends when its time is over and there were at least ten hits (few).
 func (b *bench) untilWrong(began time.Time) func(launches, hits, wrong int) bool {
 	return func(launches, hits, wrong int) bool {
 		return wrong > 0 || launches >= controlled || b.For > 0 && hits >= few && b.Clock.Since(began) > b.For/manners
@@ -124,11 +121,11 @@ type restorer struct {
 	stop  func(*restorer, context.Context, device.WorkID) (tries int, err error)
 	drain bool
 	id    device.RequestID
-	known int // kills so far
-	// counts selects the kernels whose hits count; nil: all
+	known int // number of kills at the last call of hit
+	// counts reports whether hits in a kernel count; nil: all hits count
 	counts func(kernel int64) bool
-	// over decides when to end. Its arguments are the numbers of launches, of hits, and of wrong launches that were
-	// hit. nil: it ends at the required number of hits.
+	// over reports whether to end. Its arguments are the numbers of launches, of hits, and of wrong launches with a
+	// hit. nil: the method all ends at the required number of hits.
 	over func(launches, hits, wrong int) bool
 }
 
@@ -168,13 +165,14 @@ func (p *preempter) stop(s *restorer, ctx context.Context, _ device.WorkID) (tri
 // restored is a launch that was stopped several times and resumed.
 type restored struct {
 	shown map[int][]int16
-	tried int     // requested stops
-	at    []int64 // kernels that were stopped inside; if drained, kernels at which the launch resumed
-	again []int64 // where it resumed
+	tried int     // number of requested stops
+	at    []int64 // indices of the stopped kernels; if drained, of the kernels at which the launch resumed
+	again []int64 // indices of the kernels at which the launch resumed
 	ns    int64   // time from its last resumption to its end
 }
 
-// run launches the network for input k, stops the launch several times within ns, and returns the outputs.
+// run launches the network for input k and returns the outputs. It stops the launch up to stops times, each time at a
+// random moment within ns nanoseconds.
 func (s *restorer) run(ctx context.Context, k, stops int, ns int64) (out restored, err error) {
 	s.id++
 	defer func() { s.d.Release(s.id) }()
@@ -229,7 +227,7 @@ func (s *restorer) run(ctx context.Context, k, stops int, ns int64) (out restore
 	}
 }
 
-// hit reports whether a kill has stopped a kernel since the last call, and which.
+// hit reports whether a kill has stopped a kernel since the last call, and returns the index of that kernel.
 func (s *restorer) hit() (bool, int64, error) {
 	c, err := s.d.Counts()
 	if err != nil {
@@ -240,8 +238,8 @@ func (s *restorer) hit() (bool, int64, error) {
 	return hit, int64(c.Stopped), nil
 }
 
-// all stops launches until there are enough hits. After an error, the completed launches are kept. The result of an
-// interrupted launch is unknown.
+// all runs and stops launches until there are enough hits. After an error, the runs of completed launches remain
+// stored. The interrupted launch is left out, because its result is unknown.
 func (s *restorer) all(ctx context.Context, how string) error {
 	var want [2]map[int][]int16
 	var ns int64
@@ -322,8 +320,8 @@ const (
 	lastKernel  = "last stopped in"
 )
 
-// differs returns the first exit whose output differs, and the position of the first wrong element in it. Both count
-// from 1. 0, 0 means that nothing differs.
+// differs returns the first exit whose output differs, and the position of the first wrong element in this output. Both
+// numbers count from 1. Both are 0 if nothing differs.
 func differs(want, got map[int][]int16) (exit, output int64) {
 	for _, e := range slices.Sorted(maps.Keys(want)) {
 		w, g := want[e], got[e]
@@ -345,13 +343,14 @@ type Restores struct {
 	Network  string `json:"network"`
 	Launches int    `json:"launches"`
 	Tried    int    `json:"tried"` // requested kills
-	// Hit counts kills after which Control names a kernel that one of its blocks left early, at the next poll or a later one. On
-	// the in-place network, only in-place kernels count, since a launch that is stopped in another kernel computes
-	// everything again. With drained, Hit counts launches that stopped between two kernels.
+	// Hit counts kills after which Control contains the index of a kernel: at least one block left this kernel early,
+	// at the next poll or later. For the in-place network, only in-place kernels count, because a launch that is
+	// stopped in another kernel computes everything again. With drained, Hit counts launches that stopped between two
+	// kernels.
 	Hit      int    `json:"hit"`
 	Restored int    `json:"restored"`              // hits in launches in which every exit is correct
-	InWrong  int    `json:"in_wrong"`              // hits in other launches; which of the hits caused the error is unknown
-	Spoilt   int    `json:"wrong_launches"`        // launches with wrong outputs, with or without a hit
+	InWrong  int    `json:"in_wrong"`              // hits in wrong launches; it is unknown which hit caused the error
+	Spoilt   int    `json:"wrong_launches"`        // number of launches with wrong outputs, with or without a hit
 	First    *Wrong `json:"first_wrong,omitempty"` // the first of the wrong launches
 }
 
@@ -359,8 +358,8 @@ type Restores struct {
 type Wrong struct {
 	Launch int `json:"launch"` // positions count from 0
 	Exit   int `json:"exit"`
-	Output int `json:"output"` // first output of the exit that is wrong
-	Kernel int `json:"kernel"` // kernel of the last hit; -1: none
+	Output int `json:"output"` // position of the exit's first wrong output
+	Kernel int `json:"kernel"` // index of the kernel of the last hit; -1: no hit
 }
 
 // String describes the counts in a line.
@@ -388,7 +387,7 @@ func (r *Raw) Restores() []Restores { return r.restores(killed, drained, ahead, 
 // proves nothing.
 func (r *Raw) Controls() []Restores { return r.restores(boolean, short) }
 
-// Unseen reports whether a control has no hit in a wrong launch, so that its fault was not noticed.
+// Unseen reports whether the fault of a control was not noticed: no wrong launch has a hit.
 func (r *Restores) Unseen() bool { return r.InWrong == 0 }
 
 func (r *Raw) restores(hows ...string) (out []Restores) {
@@ -434,7 +433,7 @@ func (r *Restores) rows() (out []Row) {
 	return out
 }
 
-// perLaunch reports whether a series has one value per stopped launch, from which Restores is computed.
+// perLaunch reports whether a series has one value per stopped launch. Restores is computed from such series.
 func perLaunch(key string) bool {
 	_, what, _ := strings.Cut(key, " ")
 	return slices.Contains([]string{triedKills, hitKills, wrongExit, wrongOutput, lastKernel}, what)

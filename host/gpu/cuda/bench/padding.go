@@ -16,14 +16,14 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda"
 )
 
-// leastPadded is the least share of padded priority kernels for which a cost is given.
+// leastPadded is the smallest share of padded priority kernels at which a cost is reported.
 const leastPadded = 0.1
 
-// rounds is how often each of the ways to run (type way) is measured. The ways alternate.
+// rounds is the number of measurements of each way to run (type way). The ways alternate.
 const rounds = 4
 
-// inTurn orders n things in rounds, alternately forward and backward, so that a slow change of the GPU's clock affects
-// all of them equally.
+// inTurn returns the indices of n things for each round, alternately in forward and backward order. So a slow change of
+// the GPU's clock affects all of them equally.
 func inTurn(rounds, n int) (order []int) {
 	for round := range rounds {
 		for i := range n {
@@ -36,8 +36,8 @@ func inTurn(rounds, n int) (order []int) {
 	return order
 }
 
-// way is a way to run the priority network: alone, beside best-effort work that is put aside, or beside work that
-// pads it. It holds the values of a round.
+// way is a way to run the priority network: alone, beside best-effort work that is put aside, or beside best-effort
+// work that pads the network's kernels. The fields are the values of a round.
 type way struct {
 	name                                  string
 	ns, looks                             []int64
@@ -114,7 +114,7 @@ func (b *bench) addWay(w *way) {
 	}
 }
 
-// looked names the readings of the clock before and after a way.
+// looked ends the keys of readings of the clock before and after a way.
 const looked = " looks"
 
 // within counts the end times between from and to.
@@ -173,9 +173,9 @@ func (r *rig) beside(ctx context.Context, w *way, be, rt *bundle.Bundle, batch i
 }
 
 // padding returns the figures of padding. The cost is the time beside padding work, divided by the time beside work
-// that is put aside. In both, the priority network interrupts best-effort work. The gain is the number of best-effort
-// launches, divided by the number in the same time without the priority network. It can be wrong by one launch, so
-// there is no figure for few launches.
+// that is put aside. In both cases, the priority network interrupts best-effort work. The gain is the number of
+// best-effort launches, divided by their number in the same time without the priority network. The number of launches
+// can be wrong by one, so no gain is reported for few launches.
 func (r *Raw) padding() (out []Row) {
 	of := func(key string) []float64 { return floats(r.find(Padding, key)) }
 	why := ""
@@ -210,11 +210,11 @@ func (r *Raw) padding() (out []Row) {
 	return out
 }
 
-// partOf: a figure gets a note if the clock changed by more than this share of the effect.
+// partOf is the largest change of the clock without a note, as a share of the effect.
 const partOf = 1. / 3
 
-// atOnePace corrects a ratio: the GPU's clock may have differed between its two sides. It adds a note if the clock
-// changed by more than the share partOf of the corrected effect.
+// atOnePace corrects a ratio whose two sides may have been measured at different clock rates. It adds a note if the
+// clock changed by more than the share partOf of the corrected effect.
 func atOnePace(x Row, looks, base []float64) Row {
 	all := slices.Concat(looks, base)
 	if len(looks) == 0 || len(base) == 0 || slices.Min(all) < 1 {

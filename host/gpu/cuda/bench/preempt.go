@@ -14,16 +14,15 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda"
 )
 
-// Preempting returns the modes that preemption compares. In reset, other launches are killed, and priority runs after
-// they are known to have left. In reset-ahead, they are killed and priority does not wait. In wait, priority waits for
-// their end.
+// Preempting returns the modes that preemption compares. In mode reset, other launches are killed, and the priority
+// launch runs once the host knows that they have left. In mode reset-ahead, they are killed, but the priority launch
+// does not wait for this. In mode wait, the priority launch waits until the other launches have ended.
 func Preempting() []string { return []string{"reset", "reset-ahead", "wait"} }
 
-// Capacities are the default lengths of a stream's queue for preemption.
+// Capacities returns the default numbers of kernels in a stream for preemption.
 func Capacities() []int { return []int{1, 2, 4, 8, 16} }
 
-// preemption runs priority launches at random times during best-effort launches. It does so for each mode and for
-// several queue lengths.
+// preemption runs priority launches at random times during best-effort launches, for each mode and queue length.
 func (b *bench) preemption(ctx context.Context) error {
 	be, rt := b.pair()
 	batch, err := b.fill(ctx, be)
@@ -60,12 +59,12 @@ func (b *bench) preemption(ctx context.Context) error {
 	return nil
 }
 
-// tooLong is the key of the largest error by which spans of a round can be too long. The figure is the largest of all
-// rounds.
+// tooLong ends the key of the largest error of a round: the spans of the round are too long by at most this time. The
+// figure is the maximum of all rounds.
 const tooLong = "too long by at most"
 
-// meetings runs priority launches until enough of them found other launches on the GPU. Between two launches it waits
-// for a random time of up to 2 x within ns. After each round, it calls met with the new preemptions.
+// meetings runs priority launches until enough of them found other launches on the GPU. Before each launch, meetings
+// waits for a random time of up to 2 x within ns. After each round, it calls met with the new preemptions.
 func (r *rig) meetings(ctx context.Context, be, rt *bundle.Bundle, batch int, within int64, met func([]cuda.Preemption, cuda.Clock)) error {
 	seen := 0
 	for enough, since := r.enough(len(r.Modes)*len(r.Capacities)), 0; !enough(seen) && since < fruitless; {
@@ -97,8 +96,8 @@ func (r *rig) meetings(ctx context.Context, be, rt *bundle.Bundle, batch int, wi
 	return nil
 }
 
-// pause sleeps for a time, or until the context ends. It checks the context often: with a fake driver's clock, running
-// kernels use up the budget.
+// pause sleeps for a time, or until the context ends. It reads the context's Err every millisecond, because no timer
+// ends the context if the budget is measured with a fake driver's clock.
 func pause(ctx context.Context, d time.Duration) {
 	for end := time.Now().Add(d); ctx.Err() == nil && d > 0; d = time.Until(end) {
 		time.Sleep(min(d, time.Millisecond))
@@ -111,22 +110,22 @@ type span struct {
 	of   func(*cuda.Preemption) time.Duration
 }
 
-// Spans from the arrival. They exist for all preemptions, so they show the difference between killing and waiting.
+// Spans that start at the arrival. All preemptions have them, so they show the difference between killing and waiting.
 var fromArrival = []span{
 	{"away", func(p *cuda.Preemption) time.Duration { return p.Away }},
 	{"first", func(p *cuda.Preemption) time.Duration { return p.First }},
 	{"completion", func(p *cuda.Preemption) time.Duration { return p.Whole }},
 }
 
-// Spans from the flag, and from arrival to completion, for preemptions in which a block saw the flag.
+// Spans that start at the flag, and the span from arrival to completion, for preemptions in which a block saw the flag.
 var fromFlag = []span{
 	{"seen gone", func(p *cuda.Preemption) time.Duration { return p.Gone }},
 	{"seen began", func(p *cuda.Preemption) time.Duration { return p.Began }},
 	{"seen completion", func(p *cuda.Preemption) time.Duration { return p.Whole }},
 }
 
-// are separates the preemptions in which all given spans meet a condition from the others, so that the quantiles of all
-// spans come from the same preemptions.
+// are divides preemptions into two lists: the preemptions in which all given spans are as expected, and all others. So
+// the quantiles of all spans are computed from the same preemptions.
 func are(expected func(time.Duration) bool, all []cuda.Preemption, spans ...span) (are, not []cuda.Preemption) {
 	for i := range all {
 		if slices.ContainsFunc(spans, func(s span) bool { return !expected(s.of(&all[i])) }) {
@@ -141,9 +140,9 @@ func are(expected func(time.Duration) bool, all []cuda.Preemption, spans ...span
 func known(d time.Duration) bool    { return d != cuda.Unknown }
 func possible(d time.Duration) bool { return d != cuda.Impossible }
 
-// addSpans stores the spans of preemptions and how many preemptions there were. It also stores how many were left out,
-// for one of three reasons. A span was impossible, a span was unknown, or no block saw the flag because the kernels had
-// ended before. The last reason applies only to spans from the flag. The numbers are per round.
+// addSpans stores the spans and the number of preemptions. It also stores how many preemptions were left out, by
+// reason: a span was impossible, a span was unknown, or the kernels ended before a block saw the flag. The last reason
+// applies only to spans from the flag. The numbers are per round.
 func (b *bench) addSpans(key string, kill bool, all []cuda.Preemption) {
 	count := func(what string, of []cuda.Preemption) { b.add(Preemption, key+what, "preemptions", int64(len(of))) }
 	keep := func(of []cuda.Preemption, spans []span) {

@@ -9,19 +9,18 @@ import (
 )
 
 const (
-	beyond  = 10    // a percentile needs at least this many runs beyond it, so that it does not depend on an outlier
+	beyond  = 10    // smallest number of runs beyond a percentile; with fewer runs it would depend on an outlier
 	outside = 0.025 // probability outside an interval, on each side
-	quarter = 4     // quartiles need at least this many runs
+	quarter = 4     // smallest number of runs for quartiles
 )
 
-// Interval is the 95 % confidence interval of a quantile, from order statistics; runs are assumed independent.
+// Interval is the 95 % confidence interval of a quantile, from order statistics of runs that are assumed independent.
 type Interval [2]float64
 
-// median is the middle of sorted runs, or the mean of both middle ones.
+// median returns the middle of sorted runs, or the mean of the two middle runs.
 func median(v []float64) float64 { return (v[(len(v)-1)/2] + v[len(v)/2]) / 2 }
 
-// quantile returns the quantile p of sorted runs: the smallest run for which at least a share p of the runs are not
-// larger.
+// quantile returns the quantile p of sorted runs: the smallest run such that at least a share p of runs is not larger.
 func quantile(v []float64, p float64) float64 { return v[min(len(v)-1, int(p*float64(len(v))))] }
 
 // percentile returns a quantile near the end, such as p99. It is nil if too few runs are beyond the quantile.
@@ -33,7 +32,7 @@ func percentile(v []float64, p float64) *float64 {
 	return &q
 }
 
-// interval is the interval of a quantile, nil if there are too few runs on one side.
+// interval returns the interval of a quantile. It is nil if there are too few runs on one side.
 func interval(v []float64, p float64) *Interval {
 	low, high := ranks(len(v), p)
 	if low < 1 || high > len(v) {
@@ -45,7 +44,7 @@ func interval(v []float64, p float64) *Interval {
 // ranks returns the narrowest pair of ranks that contains the quantile with a probability of 95 %. Ranks count from 1.
 // The number of runs below the quantile is binomial. A rank below 1 or above n means too few runs.
 func ranks(n int, p float64) (low, high int) {
-	mean, wide := p*float64(n), 10*math.Sqrt(p*(1-p)*float64(n))+1 // the tails outside are negligible
+	mean, wide := p*float64(n), 10*math.Sqrt(p*(1-p)*float64(n))+1 // more distant terms are negligible
 	below := 0.0
 	high = n + 1
 	for k := max(0, int(mean-wide)); k <= n; k++ {
@@ -85,8 +84,8 @@ func row(part, key, unit string, v []float64) Row {
 	return r
 }
 
-// ratio computes a figure from the values v, divided by the median of the values of. Its interval covers the error of
-// both medians. Its p99 has no interval.
+// ratio divides each value in v by the median of the parameter of, and computes a figure from the quotients. The
+// interval of the median covers the errors of both lists. The p99 has no interval.
 func ratio(part, key string, v, of []float64) Row {
 	base := row("", "", "", of).Median
 	shares := make([]float64, len(v))
@@ -101,8 +100,8 @@ func ratio(part, key string, v, of []float64) Row {
 // draws is the number of bootstrap samples for a ratio's interval.
 const draws = 1000
 
-// ratioIn is the 95 % interval of the ratio of two medians, by a bootstrap with a fixed seed. It is nil if one of the
-// medians has too few runs for an interval.
+// ratioIn returns the 95 % interval of the ratio of two medians. It uses a bootstrap with a fixed seed. The interval is
+// nil if one of the lists has too few runs for an interval of its median.
 func ratioIn(v, of []float64) *Interval {
 	v, of = slices.Sorted(slices.Values(v)), slices.Sorted(slices.Values(of))
 	if interval(v, 0.5) == nil || interval(of, 0.5) == nil || of[0] <= 0 {
@@ -119,7 +118,7 @@ func ratioIn(v, of []float64) *Interval {
 	return &Interval{all[cut], all[draws-1-cut]}
 }
 
-// drawn returns the median of a bootstrap sample of sorted runs. times is memory for how often each run was drawn.
+// drawn returns the median of a bootstrap sample of sorted runs. times is a buffer for the number of draws of each run.
 func drawn(rng *rand.Rand, v []float64, times []int) float64 {
 	times = times[:len(v)]
 	clear(times)

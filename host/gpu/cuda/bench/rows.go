@@ -20,12 +20,12 @@ type Row struct {
 	N        int       `json:"n"`
 	Median   float64   `json:"median"`
 	MedianIn *Interval `json:"median_95,omitempty"` // needs 6 runs
-	P95      *float64  `json:"p95,omitempty"`       // needs 200
-	P99      *float64  `json:"p99,omitempty"`       // needs 1000
+	P95      *float64  `json:"p95,omitempty"`       // needs 200 runs
+	P99      *float64  `json:"p99,omitempty"`       // needs 1000 runs
 	P99In    *Interval `json:"p99_95,omitempty"`
 	Least    float64   `json:"least"`
 	Most     float64   `json:"most"`
-	Spread   *float64  `json:"spread,omitempty"` // interquartile range over median
+	Spread   *float64  `json:"spread,omitempty"` // interquartile range, divided by the median
 	Note     string    `json:"note,omitempty"`   // why the figure is missing or doubtful
 }
 
@@ -101,7 +101,7 @@ func (r *Raw) rowsOf(s *Series) (out []Row) {
 				v[k] /= 1e6
 			}
 		}
-		if strings.HasSuffix(s.Key, " late") && len(v) > 0 { // share of late tasks
+		if strings.HasSuffix(s.Key, " late") && len(v) > 0 { // the figure is the share of late tasks
 			v = []float64{mean(v)}
 		}
 		out = append(out, row(s.Part, s.Key, unit, v))
@@ -117,7 +117,7 @@ func (r *Raw) rowsOf(s *Series) (out []Row) {
 		key, ok := strings.CutSuffix(s.Key, " latency")
 		workload, _, _ := strings.Cut(key, " ")
 		only := floats(r.find(DISB, workload+" rt-only latency"))
-		if ok && len(v) > 0 && len(only) > 0 { // the publication uses means
+		if ok && len(v) > 0 && len(only) > 0 { // means, as in the publication
 			out = append(out, row(s.Part, key+" rt", "of rt-only", []float64{mean(v) * 1e6 / mean(only)}))
 		}
 	case Kills:
@@ -126,12 +126,12 @@ func (r *Raw) rowsOf(s *Series) (out []Row) {
 		}
 		out = append(out, kinds(s)...)
 		for _, x := range append(r.Restores(), r.Controls()...) {
-			if s.Key == x.How+" "+triedKills { // the first series of its kind
+			if s.Key == x.How+" "+triedKills { // once, at the first of these series
 				out = append(out, x.rows()...)
 			}
 		}
 	case Preemption:
-		if s.Unit == "preemptions" { // of all rounds
+		if s.Unit == "preemptions" { // the figure is the sum of all rounds
 			v = []float64{sum(v)}
 		} else if strings.HasSuffix(s.Key, tooLong) && len(v) > 0 {
 			v = []float64{slices.Max(v)}
@@ -211,7 +211,7 @@ func sum(v []float64) (s float64) {
 
 func mean(v []float64) float64 { return sum(v) / float64(len(v)) }
 
-// unionOf returns the SMs of up to n units, which start at unit first.
+// unionOf returns the SMs of at most n units, beginning with unit first.
 func unionOf(unit map[int][]int64, first, n int) (out []int64) {
 	for i := first; i < first+n; i++ {
 		out = append(out, unit[i]...)
@@ -227,10 +227,10 @@ func floats(v []int64) (out []float64) {
 	return out
 }
 
-// Params returns a GPU's parameter file. If there are ten runs of a value, the measured value replaces the assumed one.
-// A value gets a note if the GPU's clock changed during its part. If base is the file of another GPU, its values are
-// assumed for this one. The simulator's unit stays that of base, a TPC: the driver's smallest partition is several
-// TPCs, and the last unit has more. Runs on the fake driver are not used.
+// Params returns a GPU's parameter file. If there are ten runs of a value, the measured value replaces the assumed
+// value. The source of a value has a note if the GPU's clock changed during its part. If base is the file of another
+// GPU, its values are marked as assumed. The simulator's unit remains a TPC, as in base, because the driver's smallest
+// partition consists of several TPCs and the last unit is larger. Runs on the fake driver are not used.
 func (r *Raw) Params(base *params.File) (*params.File, error) {
 	if r.Facts.Fake {
 		return nil, fmt.Errorf("%w: these runs are of the driver without a GPU", params.ErrFile)

@@ -1,5 +1,5 @@
 // The file of runs: a line of facts in JSON, then one line per series, gzip-compressed. During a measurement, runs are
-// written to a journal of the same form. In a journal, later facts replace earlier ones, and a series may have several
+// written to a journal of the same form. In a journal, later facts replace earlier facts, and a series may have several
 // lines.
 
 package bench
@@ -23,7 +23,7 @@ import (
 // ErrRaw is wrapped by errors about a file of runs.
 var ErrRaw = errors.New("runs of a GPU")
 
-// RawFile is the file's name in a folder. JournalFile is the journal's, which exists until the file is written.
+// RawFile is the file of runs. JournalFile is the journal, which exists until RawFile is written.
 const (
 	RawFile     = "runs.csv.gz"
 	JournalFile = "runs.csv"
@@ -31,7 +31,7 @@ const (
 
 const (
 	schema   = "sluice-gpu-runs/1"
-	maxBytes = 1 << 28 // of the uncompressed file
+	maxBytes = 1 << 28 // maximum size of the uncompressed file, in bytes
 	maxLine  = 1 << 24
 )
 
@@ -60,13 +60,13 @@ func (r *Raw) Write(w io.Writer) error {
 	return nil
 }
 
-// Journal writes runs as they arrive. Each call of Add writes once, so a process that is killed loses no earlier run.
-// After a failed write, nothing more is written.
+// Journal writes runs as they arrive. Each call of Add writes once, so a killed process loses no run of an earlier
+// call. After a failed write, nothing more is written.
 type Journal struct {
 	W       io.Writer
 	head    []byte
 	written map[[2]string]int // number of runs written, by part and key
-	failed  error             // after an incomplete line nothing may be written, since it would be read as part of that line
+	failed  error             // error of a failed write; later text would be read as part of an incomplete line
 }
 
 // Add writes the runs that are new since the last call. Runs are only appended to a series, never removed.
@@ -111,8 +111,8 @@ func (j *Journal) Add(r *Raw) error {
 	return nil
 }
 
-// Read reads the runs; from names the file in errors. If the file is truncated, Read returns the runs of its complete
-// lines and treats every part as unfinished.
+// Read reads the runs. In errors, from is the file's name. If the file is truncated, Read returns the runs of its
+// complete lines and treats every part as unfinished.
 func Read(from string, in io.Reader) (*Raw, error) {
 	z, err := gzip.NewReader(in)
 	if err != nil {
@@ -204,8 +204,8 @@ func read(from string, in io.Reader, journal bool) (*Raw, error) {
 	return r, nil
 }
 
-// torn is a reader for a file that may be cut off. It ends without an error where compressed data or the last line is
-// incomplete, and then sets the field is.
+// torn is a reader for a file that may be truncated. If the compressed data is incomplete, torn ends without an error
+// and sets the field is. read sets is if the last line is incomplete.
 type torn struct {
 	io.Reader
 	is bool
@@ -220,9 +220,9 @@ func (t *torn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Holds reports whether r has all runs of o, and both are from the same call of Run. Both must have the same program
-// and the same start, and each series of o must be a prefix of the one in r. If both have the same number of runs,
-// there is one more condition: r must be complete if o is, and have as many finished parts.
+// Holds reports whether r contains all runs of o, and r and o are from the same call of Run. Both must have the same
+// program and the same start, and each series of o must be a prefix of the one in r. If both have the same number of
+// runs, there is one more condition: r must be complete if o is, and have as many finished parts.
 func (r *Raw) Holds(o *Raw) bool {
 	if r.Seed != o.Seed || !reflect.DeepEqual(r.Facts, o.Facts) || r.Made.Program != o.Made.Program || r.Made.Revision != o.Made.Revision || !r.Made.Began.Equal(o.Made.Began) {
 		return false
@@ -239,7 +239,7 @@ func (r *Raw) Holds(o *Raw) bool {
 	return len(r.Made.Parts) >= len(o.Made.Parts) && (o.Torn || !r.Torn)
 }
 
-// runs is the number of runs in all series.
+// runs returns the number of runs in all series.
 func (r *Raw) runs() (n int) {
 	for i := range r.Series {
 		n += len(r.Series[i].Runs)

@@ -1,5 +1,5 @@
-// Package built builds a file from sources only once. Tests of several packages run at the same time and need the same
-// libraries. So concurrent calls are safe.
+// Package built builds a file from sources only once. Concurrent calls are safe, because tests of several packages run
+// at the same time and need the same libraries.
 package built
 
 import (
@@ -18,8 +18,8 @@ import (
 )
 
 // Of returns the absolute path of a file that a command builds from sources. The path is dir/name-HASH plus ext. The
-// hash covers the words and the version of the command, the content of the sources, and the processor. A file that
-// exists is reused. The output path is appended to the command. The file is also kept in .ci/cache's folder, for other
+// hash covers the words and the version of the command, the content of the sources, and the processor architecture. An
+// existing file is reused. Of appends the output path to the command. A copy is stored in .ci/cache's folder for other
 // clones.
 func Of(dir, name, ext string, sources []string, command ...string) (string, error) {
 	dir, err := filepath.Abs(dir)
@@ -29,7 +29,7 @@ func Of(dir, name, ext string, sources []string, command ...string) (string, err
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%s %s ", runtime.GOARCH, version(command[0]))
 	for _, word := range command {
-		fmt.Fprintf(sum, "%q ", filepath.Base(word)) // the hash must not depend on where the repository is
+		fmt.Fprintf(sum, "%q ", filepath.Base(word)) // the hash must not depend on the location of the repository
 	}
 	for _, source := range sources {
 		data, err := os.ReadFile(source)
@@ -59,7 +59,7 @@ func Of(dir, name, ext string, sources []string, command ...string) (string, err
 	if err != nil {
 		return "", fmt.Errorf("%s: lock: %w", lock.Name(), err)
 	}
-	if _, err := os.Stat(out); !errors.Is(err, fs.ErrNotExist) { // another process built it meanwhile
+	if _, err := os.Stat(out); !errors.Is(err, fs.ErrNotExist) { // another process has built the file in the meantime
 		return out, err
 	}
 	kept := ""
@@ -67,7 +67,7 @@ func Of(dir, name, ext string, sources []string, command ...string) (string, err
 		kept = filepath.Join(at, filepath.Base(out))
 		if copied(kept, out) == nil {
 			now := time.Now()
-			_ = os.Chtimes(kept, now, now) // marks it as used: unused files are removed after 30 days
+			_ = os.Chtimes(kept, now, now) // marks the file as used, because unused files are removed after 30 days
 			return out, nil
 		}
 	}
@@ -94,8 +94,8 @@ func Of(dir, name, ext string, sources []string, command ...string) (string, err
 	return out, os.Rename(tmp.Name(), out)
 }
 
-// version identifies a tool's version without running the tool. It uses the name of the file to which the tool's link
-// leads (such as g++-12) and that file's size.
+// version returns a text that identifies a tool's version. It does not run the tool, but uses the name and size of the
+// file to which the tool's link leads (such as g++-12).
 func version(tool string) string {
 	path, err := exec.LookPath(tool)
 	if err == nil {
@@ -111,7 +111,7 @@ func version(tool string) string {
 	return fmt.Sprint(filepath.Base(path), info.Size())
 }
 
-// store returns .ci/cache's folder; "": nothing is kept.
+// store returns .ci/cache's folder. "": no copies are stored.
 func store() string {
 	if at, set := os.LookupEnv("SLUICE_CACHE"); set {
 		return at
@@ -123,7 +123,7 @@ func store() string {
 	return filepath.Join(at, "sluice")
 }
 
-// copied makes an executable copy, atomically.
+// copied makes an executable copy. The copy is atomic.
 func copied(from, to string) error {
 	text, err := os.ReadFile(from)
 	if err != nil {

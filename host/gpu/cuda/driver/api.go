@@ -5,25 +5,25 @@ import (
 	"slices"
 )
 
-// API describes one of the two APIs: the names of its calls and the few numbers that differ. AMD's HIP has the same
-// driver calls as CUDA, with the same arguments and error codes.
+// API describes one of the two APIs: the names of its calls, and the few numbers that differ between the APIs. AMD's
+// HIP has the same driver calls as CUDA, with the same arguments and error codes.
 type API struct {
-	Name       string // of its devices
+	Name       string // name of its devices
 	libraries  []string
 	what       string // description of the library, for errors
 	hides      string // environment variable that hides GPUs
 	source     string // where to get the library
 	expected   string
 	names      [calls]string // "": not available
-	attributes map[int]int   // attributes whose numbers differ from CUDA's
-	named      bool          // the call for an error's name returns the name itself, not an error code
+	attributes map[int]int   // by CUDA's number of an attribute: this API's number, if different
+	named      bool          // the call for an error's name returns this name, not an error code
 	version    func(int) string
-	// environment is set before the library is opened, unless the user has set it.
+	// environment is set before the library is opened, unless the user has set these variables.
 	environment map[string]string
 	queues      string // environment variable with the number of hardware queues; "": none
 }
 
-// missing is ErrMissing for this API.
+// missing returns ErrMissing for this API.
 func (a *API) missing() error { return missing("no " + a.what) }
 
 func (a *API) name(c call) string {
@@ -38,15 +38,15 @@ func (a *API) Calls() []string {
 	return slices.DeleteFunc(slices.Clone(a.names[:]), func(s string) bool { return s == "" })
 }
 
-// optional reports whether a call is needed only for partitions. Without it there are no partitions.
+// optional reports whether a call is needed only for partitions. Without such a call, the GPU cannot be divided.
 func optional(c call) bool { return c >= cuDeviceGetDevResource || c == streamWithCUMask }
 
-// CUDA is NVIDIA's API, with the versions of calls that cuda.h 12 declares.
+// CUDA is NVIDIA's API, with the versions of calls declared by cuda.h 12.
 var CUDA = &API{
 	Name: "cuda", libraries: []string{Library}, what: "CUDA driver", hides: "CUDA_VISIBLE_DEVICES", source: "NVIDIA's driver package", expected: "a driver for CUDA 12",
-	// The default is 8 hardware queues. If there were more streams than queues, some streams would share a queue. Then
-	// an order to leave could wait behind the kernels that must leave. Lazy loading is off, so that kernels are not
-	// loaded at the first launch.
+	// NVIDIA's default is 8 hardware queues. With more streams than queues, some streams would share a queue. Then an
+	// order to leave could wait behind the kernels that must leave. Lazy loading is off, so that the first launch need
+	// not load kernels.
 	environment: map[string]string{"CUDA_DEVICE_MAX_CONNECTIONS": "32", "CUDA_MODULE_LOADING": "EAGER"},
 	queues:      "CUDA_DEVICE_MAX_CONNECTIONS",
 	version:     func(v int) string { return fmt.Sprintf("CUDA %d.%d", v/1000, v%1000/10) },

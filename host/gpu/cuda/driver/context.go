@@ -10,11 +10,11 @@ import (
 // ErrHeld is returned for a reset that would destroy the work of other users of the GPU in this process.
 var ErrHeld = errors.New("held by others of this process")
 
-// holds counts the users of a GPU. A process has one primary context per GPU (HIP: the GPU itself), so a reset affects
-// the whole process. Only users of this package are counted. A program in which another library also uses the GPU must
-// not reset.
+// holds counts the users of a GPU. A process has only one primary context per GPU (HIP: the GPU itself), so a reset
+// affects the whole process. Users in other libraries are not counted, so a program with such users must not reset the
+// GPU.
 type holds struct {
-	mu sync.Mutex // locked during a reset too, so that nobody retains the GPU at that time
+	mu sync.Mutex // also locked during a reset, so that no user retains the GPU at that time
 	by map[hold]map[*Lib]int
 }
 
@@ -25,7 +25,7 @@ type hold struct {
 
 var held = holds{by: map[hold]map[*Lib]int{}}
 
-// add changes the number of a library's holds by n, which may be negative. The number does not fall below zero.
+// add changes the number of a library's holds by n, which may be negative. The number does not become negative.
 func (h *holds) add(l *Lib, d Device, n int) {
 	k := hold{l.handle, d}
 	if h.by[k] == nil {
@@ -36,7 +36,7 @@ func (h *holds) add(l *Lib, d Device, n int) {
 	}
 }
 
-// others counts the holds of other libraries.
+// others returns the number of other libraries with holds.
 func (h *holds) others(l *Lib, d Device) int {
 	n := 0
 	for other := range h.by[hold{l.handle, d}] {
@@ -47,8 +47,8 @@ func (h *holds) others(l *Lib, d Device) int {
 	return n
 }
 
-// Retain retains the GPU's primary context, and Release releases it. In an API without contexts, the handle is that of
-// the GPU, and the last release resets the GPU.
+// Retain retains the GPU's primary context. Release releases this context. In an API without contexts, the handle is
+// that of the GPU, and the last release resets the GPU.
 func (l *Lib) Retain(d Device) (Context, error) {
 	held.mu.Lock()
 	defer held.mu.Unlock()
@@ -62,8 +62,8 @@ func (l *Lib) Retain(d Device) (Context, error) {
 	return c, nil
 }
 
-// Release releases the primary context; the last release destroys its content. Even after an error, the context counts
-// as released, since the caller does not use it any more.
+// Release releases the primary context. The last release destroys the content of the context. Even after an error, the
+// context counts as released, because the caller no longer uses it.
 func (l *Lib) Release(d Device) error {
 	held.mu.Lock()
 	defer held.mu.Unlock()
@@ -77,7 +77,7 @@ func (l *Lib) Release(d Device) error {
 	return l.reset(d)
 }
 
-// Reset destroys the content of the primary context. It fails with ErrHeld if other users in the process hold the GPU.
+// Reset destroys the content of the primary context. It fails with ErrHeld if the process has other users of the GPU.
 func (l *Lib) Reset(d Device) error {
 	held.mu.Lock()
 	defer held.mu.Unlock()

@@ -1,10 +1,11 @@
-// Package driver calls NVIDIA's driver API and AMD's without cgo. AMD's API has the same calls under other names (type
-// API). It opens libcuda or libamdhip64 at run time (purego), so that one binary serves machines with and without a
-// GPU. (The binary is linked to the C library, where purego finds dlopen.) It has only the calls that Sluice uses,
-// under CUDA's names, and makes no decisions. A call adds 0.3 to 0.6 us to the driver's time. C never calls back.
+// Package driver calls NVIDIA's driver API and AMD's driver API without cgo. AMD's API has the same calls under other
+// names (type API). The package opens libcuda or libamdhip64 at run time (purego), so that one binary works on machines
+// with and without a GPU. The binary is linked to the C library, because purego finds dlopen in this library. The
+// package contains only the calls that Sluice uses, under CUDA's names, and makes no decisions. A call adds 0.3 to 0.6
+// us to the driver's time. C code never calls Go code.
 //
-// Contexts belong to threads. A caller that needs one must lock its goroutine to a thread (runtime.LockOSThread) and
-// make the context current.
+// Contexts belong to threads. A caller that needs a context must lock its goroutine to a thread (runtime.LockOSThread)
+// and make the context current.
 package driver
 
 import (
@@ -20,7 +21,7 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// ErrMissing is the error if no driver of either API exists, or if a required call is missing in it.
+// ErrMissing reports that no driver of either API exists, or that the driver lacks a required call.
 var ErrMissing = errors.New("no GPU driver")
 
 // missing is ErrMissing with an API's name.
@@ -53,7 +54,7 @@ type Error struct {
 // Error names the call and its code as the driver does.
 func (e *Error) Error() string { return fmt.Sprintf("%s: %s (%d)", e.Call, e.Name, e.Code) }
 
-// Undivided reports whether an error means that the GPU cannot be divided: it is too old, or itself a partition.
+// Undivided reports whether an error means that the GPU cannot be divided: it is too old, or it is itself a partition.
 func Undivided(err error) bool {
 	switch CodeOf(err) {
 	case NotSupported, 914, 915:
@@ -72,9 +73,9 @@ const (
 	NotSupported   = 801
 )
 
-// Lost reports whether the context is unusable until the primary context is reset. This is the case after 999
-// (unknown), and after the errors for which the documentation guarantees nothing. For most of these (700, 702, 710, 714
-// to 719) the documentation requires a restart of the process, so a reset may not help.
+// Lost reports whether the context is unusable until the primary context is reset. This is so after error 999
+// (unknown), and after errors for which the documentation guarantees nothing. For most of these errors (700, 702, 710,
+// 714 to 719), the documentation requires a restart of the process, so a reset may not help.
 func Lost(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	if !ok {
@@ -134,11 +135,11 @@ const (
 	getKernel
 	kernelAttribute
 	cuLaunchKernel
-	// HIP only: streams with CU masks, and calls that replace those for contexts
+	// HIP only: streams with CU masks, and calls that replace CUDA's calls for contexts
 	streamWithCUMask
 	setDevice
 	deviceReset
-	// green contexts: since driver 12.4
+	// green contexts, which exist since driver 12.4
 	cuDeviceGetDevResource
 	cuDevSmResourceSplitByCount
 	cuDevResourceGenerateDesc
@@ -153,7 +154,7 @@ const (
 type Lib struct {
 	api    *API
 	path   string
-	handle uintptr // shared by all who open the same file
+	handle uintptr // common to all users of the same file
 	fake   bool
 	now    uintptr // the fake driver's clock; 0: none
 	fn     [calls]uintptr
@@ -203,10 +204,10 @@ func Open(api *API, path string) (*Lib, error) {
 	return l, nil
 }
 
-// ErrNone is the error if the driver finds no GPU.
+// ErrNone reports that the driver finds no GPU.
 var ErrNone = errors.New("no GPU")
 
-// None is ErrNone with this driver's name.
+// None returns ErrNone with this driver's name.
 func (l *Lib) None() error {
 	return fmt.Errorf("%w: %s finds none (a container gets one from its runtime, and %s can hide it)", ErrNone, l.path, l.api.hides)
 }
@@ -236,10 +237,10 @@ func (l *Lib) Queues() (n int, name string, err error) {
 	return n, name, nil
 }
 
-// Fake reports whether this is the fake driver. Its times are not measurements.
+// Fake reports whether this is the fake driver. The fake driver's times are not measurements.
 func (l *Lib) Fake() bool { return l.fake }
 
-// Clock is the fake's clock if it has one of its own; nil: the host's clock applies.
+// Clock returns the fake driver's own clock, if it has one. nil: the host's clock applies.
 func (l *Lib) Clock() func() time.Time {
 	now := func() time.Time {
 		ns, _, _ := purego.SyscallN(l.now)
@@ -298,14 +299,14 @@ func text(p *byte) string {
 	return string(unsafe.Slice(p, n))
 }
 
-// Version is the driver's API version, such as "CUDA 12.4".
+// Version returns the driver's API version, such as "CUDA 12.4".
 func (l *Lib) Version() (string, error) {
 	var v int32
 	err := l.do(cuDriverGetVersion, uintptr(unsafe.Pointer(&v)))
 	return l.api.version(int(v)), err
 }
 
-// Count is the number of GPUs.
+// Count returns the number of GPUs.
 func (l *Lib) Count() (int, error) {
 	var n int32
 	err := l.do(cuDeviceGetCount, uintptr(unsafe.Pointer(&n)))
@@ -328,7 +329,7 @@ func (l *Lib) Name(d Device) (string, error) {
 	return text(&b[0]), nil
 }
 
-// Bus returns a GPU's PCI address, since other libraries number GPUs differently.
+// Bus returns a GPU's PCI address. Other libraries need this address because they number GPUs differently.
 func (l *Lib) Bus(d Device) (string, error) {
 	var b [32]byte
 	if err := l.do(cuDeviceGetPCIBusId, uintptr(unsafe.Pointer(&b)), uintptr(len(b)-1), uintptr(d)); err != nil {
@@ -363,7 +364,7 @@ func (l *Lib) Attribute(d Device, what int) (int, error) {
 	return int(v), err
 }
 
-// SetCurrent makes a context current on this thread; 0: none.
+// SetCurrent makes a context current on this thread. 0: no context is current.
 func (l *Lib) SetCurrent(c Context) error {
 	if l.api.names[setDevice] == "" {
 		return l.do(cuCtxSetCurrent, uintptr(c))
@@ -374,7 +375,7 @@ func (l *Lib) SetCurrent(c Context) error {
 	return l.do(setDevice, uintptr(c-1))
 }
 
-// Priorities returns the least and greatest stream priority. A greater priority is a smaller number.
+// Priorities returns the least and greatest stream priority. The greatest priority has the smallest number.
 func (l *Lib) Priorities() (least, greatest int, err error) {
 	var a, b int32
 	err = l.do(cuCtxGetStreamPriorityRange, uintptr(unsafe.Pointer(&a)), uintptr(unsafe.Pointer(&b)))
@@ -415,30 +416,30 @@ func (l *Lib) CopyOut(to []byte, from Ptr, s Stream) error {
 	return l.do(cuMemcpyDtoHAsync, uintptr(unsafe.Pointer(unsafe.SliceData(to))), uintptr(from), uintptr(len(to)), uintptr(s))
 }
 
-// Fill sets n words.
+// Fill sets n words of GPU memory to v, in the stream's order.
 func (l *Lib) Fill(to Ptr, v uint32, n int, s Stream) error {
 	return l.do(cuMemsetD32Async, uintptr(to), uintptr(v), uintptr(n), uintptr(s))
 }
 
-// WriteWord writes a word in the stream's order, visible to running kernels of other streams.
+// WriteWord writes a word in the stream's order. Running kernels of other streams can read the new value.
 func (l *Lib) WriteWord(to Ptr, v uint32, s Stream) error {
 	return l.do(cuStreamWriteValue32, uintptr(s), uintptr(to), uintptr(v), 0)
 }
 
-// NewStream makes a stream in the current context. It does not synchronise with other streams.
+// NewStream creates a stream in the current context. The stream does not synchronise with other streams.
 func (l *Lib) NewStream(priority int) (Stream, error) {
 	var s Stream
 	err := l.do(cuStreamCreateWithPriority, uintptr(unsafe.Pointer(&s)), 1, uintptr(uint32(int32(priority))))
 	return s, err
 }
 
-// FreeStream destroys a stream when its work is done.
+// FreeStream destroys a stream after its work has finished.
 func (l *Lib) FreeStream(s Stream) error { return l.do(cuStreamDestroy, uintptr(s)) }
 
 // Wait waits for all work of a stream.
 func (l *Lib) Wait(s Stream) error { return l.do(cuStreamSynchronize, uintptr(s)) }
 
-// NewEvent makes an event; Elapsed accepts only timed events.
+// NewEvent creates an event. Elapsed accepts only events that were created with timed.
 func (l *Lib) NewEvent(timed bool) (Event, error) {
 	var e Event
 	flags := uintptr(2)
@@ -452,10 +453,10 @@ func (l *Lib) NewEvent(timed bool) (Event, error) {
 // FreeEvent destroys an event.
 func (l *Lib) FreeEvent(e Event) error { return l.do(cuEventDestroy, uintptr(e)) }
 
-// Record queues a signal of the event in the stream. It happens when the earlier work of the stream is done.
+// Record queues the event in the stream. The event is signalled when the stream's earlier work has finished.
 func (l *Lib) Record(e Event, s Stream) error { return l.do(cuEventRecord, uintptr(e), uintptr(s)) }
 
-// Happened reports whether the event was signalled.
+// Happened reports whether the event has been signalled.
 func (l *Lib) Happened(e Event) (bool, error) {
 	code, _, _ := purego.SyscallN(l.fn[cuEventQuery], uintptr(e))
 	switch int32(code) {
@@ -467,7 +468,7 @@ func (l *Lib) Happened(e Event) (bool, error) {
 	return false, l.failed(cuEventQuery, int(int32(code)))
 }
 
-// Elapsed is the time in ms between two events.
+// Elapsed returns the time in ms between two events.
 func (l *Lib) Elapsed(a, b Event) (float32, error) {
 	var ms float32
 	err := l.do(cuEventElapsedTime, uintptr(unsafe.Pointer(&ms)), uintptr(a), uintptr(b))
@@ -478,8 +479,8 @@ func (l *Lib) Elapsed(a, b Event) (float32, error) {
 const maxRegisters = 0
 
 // Load compiles PTX for the GPU, or loads a compiled object. registers is the limit of registers per thread; 0: no
-// limit. It is ignored for an object. CUDA's kernels belong to no context and run in the context of their stream. AMD's
-// kernels belong to the current context.
+// limit. The limit has no effect on an object. CUDA's kernels belong to no context and run in the context of their
+// stream. AMD's kernels belong to the current context.
 func (l *Lib) Load(kernels []byte, registers int) (Module, error) {
 	var m Module
 	image := append(slices.Clone(kernels), 0)
@@ -498,8 +499,8 @@ func (l *Lib) Load(kernels []byte, registers int) (Module, error) {
 	return m, err
 }
 
-// Contextless reports whether kernels outlive their context, so that only Unload frees them. Such kernels can also be
-// loaded with a register limit.
+// Contextless reports whether kernels remain loaded after the end of their context, so that only Unload frees them.
+// Such kernels can also be loaded with a register limit.
 func (l *Lib) Contextless() bool { return l.api == CUDA }
 
 // Unload unloads kernels.
@@ -520,13 +521,13 @@ func (l *Lib) Registers(f Function, d Device) (int, error) {
 	return int(v), err
 }
 
-// Args are the arguments of a launch, which can be reused when Launch has returned.
+// Args are the arguments of a launch. They can be reused after Launch has returned.
 type Args struct {
 	ptrs [5]unsafe.Pointer
 	pin  runtime.Pinner
 }
 
-// Set makes p the i-th argument and pins it, so that it does not move.
+// Set sets the i-th argument to p and pins p, so that the memory does not move.
 func (a *Args) Set(i int, p unsafe.Pointer) {
 	a.pin.Pin(p)
 	a.ptrs[i] = p
@@ -535,7 +536,7 @@ func (a *Args) Set(i int, p unsafe.Pointer) {
 // Free unpins the arguments.
 func (a *Args) Free() { a.pin.Unpin() }
 
-// Launch queues a kernel: a grid of blocks of threads.
+// Launch queues a kernel with the given number of blocks, and of threads per block.
 func (l *Lib) Launch(f Function, blocks, threads int, s Stream, a *Args) error {
 	return l.do(cuLaunchKernel, uintptr(f), uintptr(blocks), 1, 1, uintptr(threads), 1, 1, 0, uintptr(s), uintptr(unsafe.Pointer(&a.ptrs)), 0)
 }

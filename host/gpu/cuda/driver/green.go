@@ -4,7 +4,7 @@ package driver
 
 import "unsafe"
 
-// Resource is a set of SMs in the driver's format (CUdevResource). Only the field SMs may be read.
+// Resource is a set of SMs in the driver's format (CUdevResource). Callers may read only the field SMs.
 type Resource struct {
 	kind uint32
 	_    [92]byte
@@ -21,8 +21,8 @@ func (l *Lib) SMs(d Device) (r Resource, err error) {
 	return r, err
 }
 
-// SplitAll divides a resource into as many disjoint sets as possible. Each has the smallest size that the hardware
-// allows. It also returns the rest.
+// SplitAll divides a resource into as many disjoint sets as possible. Each set has the smallest size that the hardware
+// allows. rest is the remainder of the resource.
 func (l *Lib) SplitAll(all Resource) (sets []Resource, rest Resource, err error) {
 	var count uint32
 	if err = l.do(cuDevSmResourceSplitByCount, 0, uintptr(unsafe.Pointer(&count)), uintptr(unsafe.Pointer(&all)), 0, 0, 1); err != nil {
@@ -40,8 +40,8 @@ func (l *Lib) Merges(sets []Resource) bool {
 	return l.do(cuDevResourceGenerateDesc, uintptr(unsafe.Pointer(&desc)), uintptr(unsafe.Pointer(unsafe.SliceData(sets))), uintptr(len(sets))) == nil
 }
 
-// Split takes a part of at least n SMs from a resource and also returns the rest. The part cannot be split again. The
-// resource that GreenSMs returns for a green context made from the part can be split.
+// Split splits a part of at least n SMs off a resource. rest is the remainder. The part cannot be split again. To split
+// it, create a green context from it, and split the resource that GreenSMs returns.
 func (l *Lib) Split(all Resource, n int) (part, rest Resource, err error) {
 	count := uint32(1)
 	err = l.do(cuDevSmResourceSplitByCount, uintptr(unsafe.Pointer(&part)), uintptr(unsafe.Pointer(&count)),
@@ -49,7 +49,7 @@ func (l *Lib) Split(all Resource, n int) (part, rest Resource, err error) {
 	return part, rest, err
 }
 
-// NewGreen makes a green context over sets of SMs from one split.
+// NewGreen creates a green context from sets of SMs. The sets must be from one split.
 func (l *Lib) NewGreen(d Device, of []Resource) (Green, error) {
 	var desc uintptr
 	if err := l.do(cuDevResourceGenerateDesc, uintptr(unsafe.Pointer(&desc)), uintptr(unsafe.Pointer(unsafe.SliceData(of))), uintptr(len(of))); err != nil {
@@ -69,7 +69,7 @@ func (l *Lib) GreenSMs(g Green) (r Resource, err error) {
 // FreeGreen destroys a green context.
 func (l *Lib) FreeGreen(g Green) error { return l.do(cuGreenCtxDestroy, uintptr(g)) }
 
-// Context converts a green context to one that can be made current, in which streams can be created.
+// Context converts a green context to a Context, which can be made current and in which streams can be created.
 func (l *Lib) Context(g Green) (Context, error) {
 	var c Context
 	err := l.do(cuCtxFromGreenCtx, uintptr(unsafe.Pointer(&c)), uintptr(g))

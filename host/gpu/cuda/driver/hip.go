@@ -1,4 +1,4 @@
-// AMD's HIP calls as declared in hip_runtime_api.h of ROCm 5.2. Version 6 has the same numbers.
+// AMD's HIP calls as declared in hip_runtime_api.h of ROCm 5.2. Version 6 uses the same numbers.
 
 package driver
 
@@ -8,8 +8,7 @@ import (
 	"unsafe"
 )
 
-// HIP is AMD's API. HIP's contexts are deprecated. So the GPU itself is made current, and a reset affects the whole
-// GPU.
+// HIP is AMD's API. Its contexts are deprecated, so the GPU itself is made current. A reset affects the whole GPU.
 var HIP = &API{
 	Name: "hip", libraries: hipLibraries, what: "HIP runtime", hides: "HIP_VISIBLE_DEVICES", source: "ROCm, Debian's package libamdhip64-5", expected: "ROCm 5 or later",
 	attributes: map[int]int{ClockKHz: 5, Multiprocessors: 63, MemoryKHz: 60, CapabilityMajor: 23, CapabilityMinor: 61},
@@ -32,16 +31,16 @@ var HIP = &API{
 	},
 }
 
-// ErrMask is the error for a CU mask that would leave a queue without CUs, or make it hang.
+// ErrMask reports a CU mask with which a queue would have no CUs or would hang.
 var ErrMask = errors.New("a mask that the hardware does not support")
 
 // HasCUMasks reports whether streams can be confined to CUs.
 func (l *Lib) HasCUMasks() bool { return l.fn[streamWithCUMask] != 0 }
 
-// CUs returns three numbers: n, the number of mask bits; step, how many neighbouring bits must be set together; and
-// alike, how many CUs kernels report as one. RDNA (10 and above) needs whole pairs. GFX9.4 has up to eight dies whose
-// bits are interleaved. There a queue must have a CU on each die, or it hangs (Linux, mqd_symmetrically_map_cu_mask).
-// Eight neighbouring bits give it one on each.
+// CUs returns three numbers: n is the number of mask bits, step is the number of neighbouring bits that must be set
+// together, and alike is the number of CUs that kernels report as one CU. RDNA (10 and above) requires whole pairs.
+// GFX9.4 has up to eight dies, and their bits are interleaved. A queue hangs if it does not have a CU on each die
+// (Linux, mqd_symmetrically_map_cu_mask). With eight neighbouring bits, it has one CU on each die.
 func (l *Lib) CUs(d Device) (n, step, alike int, err error) {
 	var major, minor int
 	for what, to := range map[int]*int{Multiprocessors: &n, CapabilityMajor: &major, CapabilityMinor: &minor} {
@@ -58,9 +57,9 @@ func (l *Lib) CUs(d Device) (n, step, alike int, err error) {
 	return n, 1, 1, nil
 }
 
-// NewMaskedStream makes a stream on the CUs of a mask of n bits, which are set in groups of step bits. No call sets
-// both a mask and a priority, so the stream has the middle priority. A mask with which the queue would hang is
-// rejected.
+// NewMaskedStream creates a stream that uses the CUs of a mask. The mask has n bits, which must be set in groups of
+// step bits. The stream has the middle priority, because no call sets both a mask and a priority. NewMaskedStream
+// rejects a mask with which the queue would hang.
 func (l *Lib) NewMaskedStream(mask []uint32, n, step int) (Stream, error) {
 	if step < 1 || len(mask) != (n+31)/32 {
 		return 0, fmt.Errorf("%w: %d words for %d CUs in steps of %d", ErrMask, len(mask), n, step)

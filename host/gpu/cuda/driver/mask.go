@@ -1,5 +1,4 @@
-// A stream's mask is written into the driver's internal data of the stream, at an undocumented offset, as libsmctrl
-// does.
+// Masks of streams, which are written into the driver's internal data at an undocumented offset, as libsmctrl does.
 
 package driver
 
@@ -14,10 +13,10 @@ import (
 	"github.com/sluice-npu/sluice/dse/plaintext"
 )
 
-// ErrOffset is the error if streams of this driver cannot have a mask, since the offset is unknown or wrong.
+// ErrOffset reports that streams of this driver cannot have a mask, because the offset is unknown or wrong.
 var ErrOffset = errors.New("masks of streams")
 
-// Offsets gives the offset of a stream's mask by exact driver version.
+// Offsets contains the offset of a stream's mask, by exact driver version.
 type Offsets map[string]int
 
 // KnownOffsets are the offsets for the x86-64 drivers on which J. Bakita tested libsmctrl (libsmctrl.c, comments at
@@ -29,10 +28,10 @@ func KnownOffsets() Offsets {
 	}
 }
 
-// maxOffset is the largest offset that is accepted, the largest size of a stream's internal data.
+// maxOffset is a limit for offsets: the largest size of a stream's internal data, in bytes.
 const maxOffset = 1 << 14
 
-// ReadOffsets reads lines such as "550.54.15: 0x4ac"; # starts a comment. from names the text in errors.
+// ReadOffsets reads lines such as "550.54.15: 0x4ac". # starts a comment. In errors, from is the text's name.
 func ReadOffsets(from, text string) (Offsets, error) {
 	clean, err := plaintext.Clean([]byte(text))
 	if err != nil {
@@ -66,8 +65,8 @@ func ReadOffsets(from, text string) (Offsets, error) {
 	return out, nil
 }
 
-// MaskBits is the width of a driver's masks: 128 bits since CUDA 12.0 (525). Earlier drivers have 64 bits. If the GPU
-// has more than 64 TPCs, that is an error.
+// MaskBits returns the width of a driver's masks: 128 bits since CUDA 12.0 (525), and 64 bits before. It returns an
+// error if the GPU has more TPCs than the mask has bits.
 func MaskBits(version string, tpcs int) (int, error) {
 	major, _, _ := strings.Cut(version, ".")
 	n, err := strconv.Atoi(major)
@@ -84,14 +83,14 @@ func MaskBits(version string, tpcs int) (int, error) {
 	return bits, nil
 }
 
-// Mask has a bit for each TPC, numbered as if no TPC were defective. A set bit disables its TPC.
+// Mask has one bit per TPC. A set bit disables the TPC. The numbering of bits includes defective TPCs.
 type Mask [4]uint32
 
 // Disable sets a bit.
 func (m *Mask) Disable(bit int) { m[bit/32] |= 1 << (bit % 32) }
 
 // SetMask writes a mask with the given number of bits into a stream. It first checks that the old value is zero, as in
-// every new stream. If it is not zero, the offset is wrong.
+// every new stream. If this value is not zero, the offset is wrong, and SetMask returns an error.
 func (l *Lib) SetMask(s Stream, offset, bits int, m Mask) error {
 	if runtime.GOARCH != "amd64" || runtime.GOOS != "linux" {
 		return fmt.Errorf("%w: the offsets are of x86-64 Linux, this is %s %s", ErrOffset, runtime.GOOS, runtime.GOARCH)

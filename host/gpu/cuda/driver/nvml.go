@@ -10,20 +10,20 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// Health is NVML's report on a GPU. -1 means not available: a partition does not report its utilisation, and a virtual
-// GPU has no link.
+// Health is NVML's report on a GPU. The value -1 means not available: a partition does not report its utilisation, and
+// a virtual GPU has no link.
 type Health struct {
 	Driver    string `json:"driver"`     // exact version of the driver
-	SMMHz     int    `json:"sm_mhz"`     // current clocks
+	SMMHz     int    `json:"sm_mhz"`     // current SM clock
 	MemoryMHz int    `json:"memory_mhz"` //
 	GPUUse    int    `json:"gpu_use"`    // share of the last sampling period in which a kernel ran, in per cent
-	MemoryUse int    `json:"memory_use"` // share in which memory was accessed, in per cent
-	RxKBs     int    `json:"rx_kb_s"`    // over PCIe, to the GPU
+	MemoryUse int    `json:"memory_use"` // share of that period in which memory was accessed, in per cent
+	RxKBs     int    `json:"rx_kb_s"`    // kB/s over PCIe to the GPU
 	TxKBs     int    `json:"tx_kb_s"`
 }
 
-// AskNVML asks the library at path ("": the system's) about the GPU at a bus address. It opens and closes the library
-// each time, since it is rarely called.
+// AskNVML requests a report on the GPU at a bus address from the library at path ("": the system's). It opens and
+// closes the library in each call, because calls are rare.
 func AskNVML(path, bus string) (h Health, err error) {
 	if path == "" {
 		path = nvmlLibrary
@@ -58,7 +58,7 @@ func AskNVML(path, bus string) (h Health, err error) {
 	return Health{text(&version[0]), int(clocks[0]), int(clocks[1]), int(use[0]), int(use[1]), int(pcie[0]), int(pcie[1])}, n.err
 }
 
-// nvml is an open library. After the first error, no further calls are made.
+// nvml is an open library. After the first error, it makes no further calls.
 type nvml struct {
 	path string
 	lib  uintptr
@@ -80,7 +80,8 @@ func (n *nvml) call(name string, args ...uintptr) {
 	}
 }
 
-// may is like call, but ignores the errors of values that a GPU need not provide (not supported, no permission).
+// may is like call, but ignores errors that mean only that a GPU does not provide a value (not supported, no
+// permission).
 //
 //go:uintptrescapes
 func (n *nvml) may(name string, args ...uintptr) {

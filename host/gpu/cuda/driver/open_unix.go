@@ -20,7 +20,7 @@ var hipLibraries = []string{"libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64
 
 const nvmlLibrary = "libnvidia-ml.so.1"
 
-// open opens a library. It locks the goroutine to a thread, since each thread has its own dlerror.
+// open opens a library. It locks the goroutine to a thread, because each thread has its own dlerror.
 func open(path string) (uintptr, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

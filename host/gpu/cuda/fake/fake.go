@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda/built"
 )
 
-// Build builds libfakecuda.so in dir and returns its absolute path. A build of the same sources is reused.
+// Build builds libfakecuda.so in dir and returns its absolute path. An existing build of the same sources is reused.
 func Build(dir string) (string, error) {
 	return build(dir, "libfakecuda", "src/fake.cpp")
 }
@@ -21,22 +21,21 @@ func BuildHIP(dir string) (string, error) {
 	return build(dir, "libfakehip", "src/hip.cpp", "src/fake.cpp")
 }
 
-// BuildNVML builds libfakenvml.so. It exports fake_nvml(version, fails), which returns how many times the library is
-// open at the moment.
+// BuildNVML builds libfakenvml.so. Its function fake_nvml(version, fails) returns how often the library is open now.
 func BuildNVML(dir string) (string, error) {
 	return build(dir, "libfakenvml", "src/nvml.cpp")
 }
 
-// Kernels builds an object of the kernels for an AMD GPU, as amd.sh does, and returns its path. level is the
-// optimisation level. The fake drivers never run the object, so -O0 is enough: it takes a third of the time.
+// Kernels builds an object of the kernels for an AMD GPU, as amd.sh does, and returns the object's path. level is the
+// optimisation level. The fake drivers never run the object, so -O0 is sufficient and takes a third of the time.
 func Kernels(dir, arch, level string) (string, error) {
 	sources := in("../kernels/amd.sh", "../kernels/src/amd.hpp", "../kernels/src/kernels.hpp", "../kernels/src/entries.hip")
 	return built.Of(dir, "kernels-"+arch, ".co", sources, "sh", sources[0], arch, level)
 }
 
-// build makes a library from its sources and from an object with the kernels, which both drivers share. Only the
-// kernels are optimised, since their run time matters. For the rest, the compile time matters more. clang takes half of
-// g++'s time.
+// build builds a library from its sources and from an object with the kernels, which is the same for both drivers. Only
+// the kernels are optimised, because their run time is important. For all other sources, the compile time is more
+// important. clang compiles them in half of g++'s time.
 func build(dir, name string, sources ...string) (string, error) {
 	flags := []string{"-std=c++17", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function", "-fPIC", "-fvisibility=hidden"}
 	of := in("src/kernels.cpp", "../kernels/src/entries_cpu.hpp", "../kernels/src/kernels.hpp", "../kernels/src/cpu.hpp")
@@ -58,8 +57,8 @@ type Test interface {
 	Cleanup(f func())
 }
 
-// Rig loads the library that build builds and returns its handles. It clears the list of faults. At the end of the test
-// it removes injected errors and delays.
+// Rig loads the library that the function build builds, and returns the library's handles. It clears the list of
+// faults. At the end of the test, it removes injected errors and delays.
 func Rig(t Test, build func(dir string) (string, error)) (path string, h *Handles) {
 	t.Helper()
 	path, err := build(Dir())
@@ -74,8 +73,8 @@ func Rig(t Test, build func(dir string) (string, error)) (path string, h *Handle
 	return path, h
 }
 
-// in resolves paths relative to this package's folder. Tests run in the folder of their own package. From there, the
-// repository's root is found.
+// in resolves paths relative to this package's folder. Tests run in the folders of their own packages, so in first
+// finds the repository's root.
 func in(paths ...string) []string {
 	root, _ := filepath.Abs(".")
 	for root != filepath.Dir(root) {
@@ -92,57 +91,56 @@ func in(paths ...string) []string {
 
 // Handles control an open library.
 type Handles struct {
-	// Inject makes a call fail with code, after a number of calls of that name. If late is not 0, this call succeeds,
-	// and all later calls fail until the context is reset, as after a crashed kernel.
+	// Inject injects an error into a call, after a number of calls of the same name. The call fails with code. If late
+	// is not 0, the call succeeds, but all later calls fail until the context is reset, as after a crashed kernel.
 	Inject func(call string, after int, code int, late int)
-	// InjectEvery makes every n-th call of this name fail with code (n is every).
+	// InjectEvery makes every n-th call of a name fail with code. The parameter every is n.
 	InjectEvery func(call string, every int, code int)
 	// Waiting returns the number of injected errors that have not happened yet.
 	Waiting func() int
-	// GPUs sets the number of GPUs and the number of SMs of each (default 1 and 132; AMD: 60 CUs). Capability sets the
-	// compute capability (90 is 9.0).
+	// GPUs sets the number of GPUs and the number of SMs of each GPU (default 1 and 132; AMD: 60 CUs). Capability sets
+	// the compute capability: 90 means 9.0.
 	GPUs       func(n, sms int)
 	Capability func(c int)
-	// Version sets the CUDA version (default 12040). Env reads the library's environment.
+	// Version sets the CUDA version (default 12040). Env reads a variable of the library's environment.
 	Version func(v int)
 	Env     func(name string) string
-	// Splits sets how the driver divides the GPU. With merges it merges sets of a split (the default). With coarse 1 it
-	// rounds sizes up to twice the least size, with coarse 2 it takes larger sets from the other end. With undivided it
-	// cannot divide the GPU.
+	// Splits sets how the driver divides the GPU. With merges 1 (the default), it merges sets of a split. With coarse
+	// 1, it rounds sizes up to twice the smallest size. With coarse 2, it splits off larger sets from the other end of
+	// the GPU. With undivided 1, it cannot divide the GPU.
 	Splits func(merges, coarse, undivided int)
 	// Forget removes injected errors.
 	Forget func()
 	// Log starts or ends a log of calls.
 	Log   func(on int)
 	calls func(p *byte, n int) int
-	// faults lists misuse that a real driver need not tolerate. Examples are a handle that is freed twice or used in
-	// another context, and memory that is freed during a copy. Forgive clears the list.
+	// faults lists misuse of the driver that a real driver might not tolerate. Examples are a handle that is freed
+	// twice or used in another context, and memory that is freed during a copy. Forgive clears the list.
 	faults  func(p *byte, n int) int
 	Forgive func()
-	// Open returns the number of objects that were not freed.
+	// Open returns the number of objects that have not been freed.
 	Open func() int
 	// Clear frees everything.
 	Clear func()
 	// Hold(1) stops all streams, including new ones. Hold(0) lets them continue.
 	Hold func(on int)
-	// HoldFills(1) delays writes of words to device memory. HoldFills(0) lets them happen.
+	// HoldFills(1) delays writes of words to device memory. HoldFills(0) ends this delay.
 	HoldFills func(on int)
 	// After Loses(1), stream-ordered writes of words report success but write nothing.
 	Loses func(on int)
-	// Slow makes blocks wait whenever they read their epoch.
+	// Slow makes blocks wait for ns whenever they read their epoch.
 	Slow func(ns int)
-	// Spoil corrupts the input of the kernel after every n-th kill; 0: never.
+	// Spoil corrupts the input of a stream's next kernel after every n-th kill. The parameter every is n; 0: never.
 	Spoil func(every int)
 	// Late delays writes of words by up to ns, if the memory belongs to another stream.
 	Late func(ns int)
-	// Clock sets the blocks' clock: its step in ns (default 1), and by how many ns it is ahead of the host's clock
-	// (default 0).
+	// Clock sets the clock of blocks: its step in ns (default 1), and its lead over the host's clock in ns (default 0).
 	Clock func(tick, ahead int)
-	// Pace replaces the host's clock, by which events happen, with a clock that counts work. A kernel takes ns, and a
-	// copy takes CopyNs of its bytes. Pace(0) returns to the host's clock.
+	// Pace replaces the host's clock, which normally determines the times of events, with a clock that counts work. On
+	// this clock, a kernel takes ns, and a copy takes CopyNs(bytes). Pace(0) restores the host's clock.
 	Pace   func(ns int)
 	CopyNs func(bytes int) int
-	// Sizes with which the kernels were built.
+	// LayerBytes and ControlBytes return sizes from the build of the kernels.
 	LayerBytes, ControlBytes func() int
 }
 
@@ -171,7 +169,7 @@ func (h *Handles) Calls() []string {
 	return strings.Fields(strings.ReplaceAll(lines(h.calls), " ", ""))
 }
 
-// Faults returns the misuse since the last Forgive.
+// Faults returns the list of misuse since the last Forgive.
 func (h *Handles) Faults() []string {
 	all := strings.Split(lines(h.faults), "\n")
 	return all[:len(all)-1]

@@ -1,4 +1,4 @@
-// Package kernels holds the GPU's program: the PTX, and the arguments of its kernels.
+// Package kernels contains the program for the GPU: the PTX, and the arguments of its kernels.
 package kernels
 
 import (
@@ -29,14 +29,13 @@ var amd string
 //go:embed src/entries.hip
 var amdEntries string
 
-// SourcesAMD is the hash of the sources that an AMD object must be built from.
+// SourcesAMD returns the hash of the sources. An object for AMD GPUs must be built from these sources.
 func SourcesAMD() string {
 	sum := sha256.Sum256([]byte(amd + bodies + amdEntries))
 	return hex.EncodeToString(sum[:])
 }
 
-// Object reads an object file for AMD GPUs. It checks that amd.sh built it from these sources and that it has all
-// kernels.
+// Object reads an object file for AMD GPUs. It checks that amd.sh built it from these sources, with all kernels.
 func Object(path string) ([]byte, error) {
 	image, err := os.ReadFile(path)
 	if err != nil {
@@ -91,7 +90,7 @@ func Version() string {
 	return v
 }
 
-// CUDA is the first CUDA version that accepts the PTX: PTX 8.n came with 12.n.
+// CUDA returns the first CUDA version that accepts the PTX: PTX 8.n exists since CUDA 12.n.
 func CUDA() string {
 	var major, minor int
 	if n, err := fmt.Sscanf(Version(), "%d.%d", &major, &minor); n != 2 || err != nil {
@@ -100,7 +99,7 @@ func CUDA() string {
 	return fmt.Sprintf("%d.%d", major+4, minor)
 }
 
-// Names of the entries.
+// Names of the kernels' entry points.
 const (
 	EntryLayer  = "sluice_layer"
 	EntryPadded = "sluice_padded"
@@ -109,7 +108,7 @@ const (
 	EntryStream = "sluice_stream"
 )
 
-// Entries are the names of all entries.
+// Entries lists the names of all entry points.
 var Entries = []string{EntryLayer, EntryPadded, EntryWhere, EntryClock, EntryStream}
 
 // Sizes in kernels.hpp.
@@ -118,13 +117,13 @@ const (
 	Pixels   = 16
 	Channels = 32
 	Depth    = 64
-	Poll     = 4  // tiles of a product between two polls of the epoch
-	Window   = 16 // elements of a pool's window that a thread reads between two polls
+	Poll     = 4  // number of a product's tiles between two polls of the epoch
+	Window   = 16 // number of elements of a pool's window that a thread reads between two polls
 	MaxBatch = 32
-	MaxRoles = 8         // layers in one launch
-	MaxDepth = 125 << 10 // number of products per output up to which the sum is exact
+	MaxRoles = 8         // maximum number of layers in one launch
+	MaxDepth = 125 << 10 // maximum number of products per output, so that the sum is exact
 
-	SharedBytes = 2*Depth*(Pixels+Channels) + 4*Threads*wide // shared memory of a block
+	SharedBytes = 2*Depth*(Pixels+Channels) + 4*Threads*wide // bytes of shared memory of a block
 )
 
 const (
@@ -140,16 +139,16 @@ const NotStopped = ^uint32(0)
 type Control struct {
 	Epoch, Stopped uint32
 	Began          uint64 // GPU clock in ns; NotBegan: no timed kernel has begun
-	Gone           uint64 // GPU clock in ns at which the last block that ran when the epoch changed has left
+	Gone           uint64 // GPU clock in ns at the end of the last block that was running when the epoch changed
 }
 
 // NotBegan is the value of Control.Began if no timed kernel has begun.
 const NotBegan = ^uint64(0)
 
-// Roles are the layers of one launch. Unused entries have no blocks.
+// Roles contains the layers of one launch. Unused elements have no blocks.
 type Roles [MaxRoles]Layer
 
-// Layer is the argument of a kernel, laid out as in kernels.hpp.
+// Layer is the argument of a kernel, with the same layout as in kernels.hpp.
 type Layer struct {
 	Slots, Weights, Bias, Control uint64
 	Stride                        int64
@@ -169,7 +168,7 @@ type Layer struct {
 	Sample                     [MaxBatch]uint32
 }
 
-// Grid sets the fields of a layer for a batch: all its tiles, with a block for each.
+// Grid sets the fields of a layer for a batch: the range of all tiles, and one block per tile.
 func (l *Layer) Grid(batch int) {
 	l.TilesP = (uint32(l.OutH)*uint32(l.OutW) + Pixels - 1) / Pixels
 	l.TilesC = (uint32(l.OutC) + Channels - 1) / Channels

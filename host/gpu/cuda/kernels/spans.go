@@ -2,8 +2,8 @@ package kernels
 
 import "github.com/sluice-npu/sluice/host/gpu/kernel"
 
-// Kernel returns the layer as a kernel, with the bytes of a slot that it reads and writes. The writes are exact. The
-// reads may be too large: then a group of kernels that are repeated together may be longer than necessary.
+// Kernel returns the layer as a kernel, with the bytes of a slot that it reads and writes. The writes are exact. If the
+// reads are too many, a group of kernels that are repeated together may be longer than necessary.
 func (l *Layer) Kernel(name string) kernel.Kernel {
 	k := kernel.Kernel{Name: name, Blocks: 1, Threads: Threads, Issue: 1, BlockNs: 1}
 	k.Reads = tensor(k.Reads, l.InOffset, l.InH, l.InW, l.InC, l.InPix, l.InRow)
@@ -14,9 +14,9 @@ func (l *Layer) Kernel(name string) kernel.Kernel {
 	return k
 }
 
-// Instructions per thread, rounded up, as sass.py counts them for sm_90. The constants are for three things: a tile
-// without its steps; a step of a product, whose elements are loaded eight at a time, or one by one in a narrow layer;
-// and eight neighbours in a pool's window.
+// Numbers of instructions per thread, rounded up, as counted by sass.py for sm_90. TileCost is for a tile without its
+// steps. StepCost is for a step of a product, in which elements are loaded eight at a time. NarrowCost is for such a
+// step in a narrow layer, in which elements are loaded one by one. TapCost is for eight neighbours in a pool's window.
 const (
 	TileCost   = 500
 	StepCost   = 170
@@ -24,10 +24,10 @@ const (
 	TapCost    = 75
 )
 
-const wide = 8 // elements in one wide load
+const wide = 8 // number of elements in one wide load
 
-// taps is the number of elements of a pool's window that a thread reads. In a layer with few pixels, several threads
-// share one window.
+// taps returns the number of elements of a pool's window that a thread reads. In a layer with few pixels, several
+// threads divide one window among them.
 func (l *Layer) taps() int64 {
 	parts := int64(Threads / (Channels / wide))
 	for n := int32(1); n < Pixels && n < l.OutH*l.OutW; n *= 2 {
@@ -36,27 +36,27 @@ func (l *Layer) taps() int64 {
 	return (int64(l.KH)*int64(l.KW) + parts - 1) / parts
 }
 
-// Narrow reports whether the layer's input cannot be loaded eight neighbours at a time. Base addresses are not
-// checked, since they are multiples of 16.
+// Narrow reports whether the layer's input cannot be loaded in groups of eight neighbours. Base addresses are not
+// checked, because they are multiples of 16.
 func (l *Layer) Narrow() bool {
 	return l.InC%wide != 0 || (uint32(l.Stride)|l.InOffset|l.InRow|2*uint32(l.InPix))%16 != 0
 }
 
-// Steps returns the least number of clocks of a tile if no other block is on the SM. It assumes that the SM issues as
-// many instructions per clock as the block has warps.
+// Steps returns the minimum number of clocks for a tile, if no other block runs on the SM. It assumes that the SM
+// issues in each clock as many instructions as the block has warps.
 func (l *Layer) Steps() int64 {
 	cost := int64(StepCost)
 	switch {
 	case l.Op != GEMM:
-		return TileCost + TapCost*((l.taps()+3)/4*4) // rounded up, since taps are read four at a time
+		return TileCost + TapCost*((l.taps()+3)/4*4) // rounded up, because four taps are read at a time
 	case l.Narrow():
 		cost = NarrowCost
 	}
 	return TileCost + cost*steps(l)
 }
 
-// Interval returns the largest number of clocks between two polls of a block, if no other block is on the SM. A product
-// reacts to a poll one step later.
+// Interval returns the maximum number of clocks between two polls of a block, if no other block runs on the SM. A
+// product reacts to a poll one step later.
 func (l *Layer) Interval() int64 {
 	if l.Op != GEMM {
 		return TileCost + TapCost*min(Window, (l.taps()+3)/4*4)
@@ -70,7 +70,7 @@ func (l *Layer) Interval() int64 {
 	return most
 }
 
-// TileBytes returns how many bytes a tile reads and writes.
+// TileBytes returns the number of bytes that a tile reads and writes.
 func (l *Layer) TileBytes() int64 {
 	const out = 2 * Pixels * Channels
 	if l.Op != GEMM {

@@ -1,5 +1,5 @@
-// fakegpu builds the fake drivers for NVIDIA and AMD, which need no GPU. It prints the settings with which sluice uses
-// them:
+// fakegpu builds the fake drivers for NVIDIA and AMD, which need no GPU. It prints the settings for the use of these
+// drivers by sluice:
 //
 //	go run ./host/gpu/cuda/fake/fakegpu build/fakegpu
 //
@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda/fake"
 )
 
-// arch is the AMD GPU that the kernels are built for.
+// arch is the AMD GPU for which the kernels are built.
 const arch = "gfx906"
 
 func main() {
@@ -44,7 +44,7 @@ func run(args []string) error {
 		{"SLUICE_HIP_KERNELS", "the kernels for it", func(dir string) (string, error) { return fake.Kernels(dir, arch, "-O0") }},
 	} {
 		path, err := one.build(dir)
-		if one.name == "SLUICE_HIP_KERNELS" && err != nil { // AMD's compiler is optional
+		if one.name == "SLUICE_HIP_KERNELS" && err != nil { // AMD's compiler may be missing
 			fmt.Fprintf(os.Stderr, "fakegpu: no %s (%s): %v\n", one.name, one.what, err)
 			continue
 		}

@@ -1,6 +1,6 @@
 // Package abi defines the interface between hardware and software: register offsets, the layer descriptor, the FBCB
-// entry, operators, error codes and counters. ./gen generates the definitions from abi.yaml. REFERENCE.md describes them
-// with their units: elements of 16 bits, bytes, cycles.
+// entry, operators, error codes and counters. ./gen generates the definitions from abi.yaml. REFERENCE.md describes
+// them with their units: elements of 16 bits, bytes, cycles.
 package abi
 
 import "fmt"

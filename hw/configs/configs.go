@@ -261,9 +261,9 @@ func (e *FieldError) Error() string {
 var nameRE = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
 
 // MaxTP and MaxTP8 are the lengths of the longest chains that the RTL supports in int16 and int8. In int8, two channels
-// share the DSPs of a chain. An int8 array with chains almost twice as long therefore has as many DSPs as an int16 array.
-// leastTP8 is the length of the shortest chain in int8. With a shorter chain, the accumulators of pe_array_int8 would be
-// free later than gemm_seq expects.
+// share the DSPs of a chain. An int8 array with chains almost twice as long therefore has as many DSPs as an int16
+// array. leastTP8 is the length of the shortest chain in int8. With a shorter chain, the accumulators of pe_array_int8
+// would be free later than gemm_seq expects.
 const (
 	MaxTP    = 16
 	MaxTP8   = 30
@@ -310,8 +310,8 @@ func (d Design) OwnName() error {
 	return &FieldError{"name", d.Name, fmt.Sprintf("one of its own, since hw/configs/%s.yaml has other parameters and both would be built in the same place", base)}
 }
 
-// Elaborates checks that the RTL of the whole NPU accepts the parameters. It calls Validate and checks the conditions of
-// npu_top that relate parameters to each other. Single modules can be synthesised with other values.
+// Elaborates checks that the RTL of the whole NPU accepts the parameters. It calls Validate and checks the conditions
+// of npu_top that relate parameters to each other. Single modules can be synthesised with other values.
 func (d Design) Elaborates() error {
 	if err := d.Validate(); err != nil {
 		return err
@@ -358,7 +358,8 @@ func (d Design) Built() error {
 	return nil
 }
 
-// ForHLS checks the parameters for a build of the HLS kernel. It calls Elaborates and checks the kernel's own conditions.
+// ForHLS checks the parameters for a build of the HLS kernel. It calls Elaborates and checks the kernel's own
+// conditions.
 func (d Design) ForHLS() error {
 	if err := d.Elaborates(); err != nil {
 		return err
@@ -521,8 +522,8 @@ func (d Design) Hash() uint64 {
 	return binary.BigEndian.Uint64(sum[:8])
 }
 
-// VerilatorParams returns the flags that set npu_top's parameters, one parameter per flag. In a shell, the apostrophe in
-// the flag of DESIGN_HASH must be quoted.
+// VerilatorParams returns the flags that set npu_top's parameters, one parameter per flag. In a shell, the apostrophe
+// in the flag of DESIGN_HASH must be quoted.
 func (d Design) VerilatorParams() []string {
 	var out []string
 	for _, p := range d.params() {

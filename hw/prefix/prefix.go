@@ -32,10 +32,10 @@ const ListHead = "// The NPU's sources with the prefix "
 // top is the only module that others instantiate.
 const top = "npu_top"
 
-// Files returns the copies by name: the files of hw/rtl/files.f and hw/xilinx, each named like its module, their
-// List, and the user's files. In the user's files, only npu_top, the packages and some targets of bind receive the
-// prefix, because other modules belong to the project. A target of bind receives the prefix if it is a module of the NPU
-// and no user file defines it.
+// Files returns the copies by name: the files of hw/rtl/files.f and hw/xilinx, each named like its module, their List,
+// and the user's files. In the user's files, only npu_top, the packages and some targets of bind receive the prefix,
+// because other modules belong to the project. A target of bind receives the prefix if it is a module of the NPU and no
+// user file defines it.
 func Files(prefix string, more map[string][]byte) (map[string][]byte, error) {
 	if !legal.MatchString(prefix) {
 		return nil, fmt.Errorf("%w: %q: expected a letter, then letters, digits and _", ErrPrefix, prefix)
@@ -92,9 +92,9 @@ func module(file string) string { return strings.TrimSuffix(path.Base(file), pat
 var token = regexp.MustCompile(`(?s)//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\])*"|[.$` + "`" + `]\s*[A-Za-z_]\w*|[A-Za-z_]\w*|\d[\w']*|::|\S`)
 
 // Rename adds the prefix to the names in ours at their definitions, instances and references: after module, package,
-// import or the colon of their end; before #( or an instance with ports; before ::. It also adds the prefix to the names
-// in bound after bind. Signals, ports and instances with the name of a module are not renamed. Comments, strings and
-// macros are not changed.
+// import or the colon of their end; before #( or an instance with ports; before ::. It also adds the prefix to the
+// names in bound after bind. Signals, ports and instances with the name of a module are not renamed. Comments, strings
+// and macros are not changed.
 func Rename(text []byte, prefix string, ours, bound map[string]bool) []byte {
 	words := words(text)
 	near := func(i int) string {

@@ -9,9 +9,10 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// LevelBits returns the number of flip-flops of module level in a top module. There are two levels before the array: one
-// for the whole array, and one for each of its groups. They store operands, swaps, weights with their load signals, and
-// tokens. npu_top also has the levels of the drain and the pool, k and s for each loaded PE, and the turn of a window.
+// LevelBits returns the number of flip-flops of module level in a top module. There are two levels before the array:
+// one for the whole array, and one for each of its groups. They store operands, swaps, weights with their load signals,
+// and tokens. npu_top also has the levels of the drain and the pool, k and s for each loaded PE, and the turn of a
+// window.
 func LevelBits(d configs.Design, family, top string) int {
 	row := bits.Len(uint(d.TR-1)) + 1 // bits of a token: enable, bank, row of a half
 	copied, chains, group, words := 2*d.TP*17+d.WLoad*d.TP*16+4*row+8, d.TC, 16, d.CMax/d.Drain
@@ -100,8 +101,8 @@ func drainLevels(d configs.Design, words int) int {
 	return n + 2 + count + end + blocks*(d.TC/d.Drain+word+6+layers+1+queue(8)+1+end+layer)
 }
 
-// CheckLevels returns an error if the number of these flip-flops in yosys' JSON netlist is not the design's, for example
-// because equal copies were merged.
+// CheckLevels returns an error if the number of these flip-flops in yosys' JSON netlist is not the design's, for
+// example because equal copies were merged.
 func CheckLevels(d configs.Design, family, top string, netlist []byte) error {
 	if !ExpectFor(d, top).Known {
 		return nil

@@ -101,8 +101,8 @@ func (c *packCell) outputs() []output {
 }
 
 // PackOutputs moves registers after the outputs of a block RAM or URAM into its output register, if nothing else reads
-// the outputs. Vivado also does this, but yosys 0.23 does not. PackOutputs rewrites module top of yosys' JSON and returns
-// the number of outputs with a new register.
+// the outputs. Vivado also does this, but yosys 0.23 does not. PackOutputs rewrites module top of yosys' JSON and
+// returns the number of outputs with a new register.
 func PackOutputs(doc []byte, top string) (out []byte, packed int, err error) {
 	var all struct {
 		Creator string                                `json:"creator"`

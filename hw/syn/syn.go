@@ -19,7 +19,8 @@ import (
 // MaxLUTWords is the deepest memory allowed in LUTs or registers.
 const MaxLUTWords = 64
 
-// Resources contains the numbers of primitives in a netlist. LUTs are counted by their use: logic, memory, shift registers.
+// Resources contains the numbers of primitives in a netlist. LUTs are counted by their use: logic, memory, shift
+// registers.
 type Resources struct {
 	DSP    int `json:"dsp"`
 	BRAM18 int `json:"bram18"` // primitives of 18 Kibit
@@ -128,8 +129,8 @@ func Parse(text string) (Resources, error) {
 
 var statLC = regexp.MustCompile(`(?m)^ {3}Estimated number of LCs: +(\d+)\s*$`)
 
-// LogicCells returns yosys' own estimate of the number of LUTs after pairs of small LUTs are packed, without memories and
-// shift registers. It returns 0 if the text has no estimate.
+// LogicCells returns yosys' own estimate of the number of LUTs after pairs of small LUTs are packed, without memories
+// and shift registers. It returns 0 if the text has no estimate.
 func LogicCells(text string) int {
 	m := statLC.FindStringSubmatch(text)
 	if m == nil {
@@ -387,8 +388,8 @@ func (r Run) Check() error {
 	return errors.Join(errs...)
 }
 
-// Register counts the use of one kind of pipeline register in DSPs or memories. Of is the number of cells that could use
-// the register, and Have is the number of cells that use it.
+// Register counts the use of one kind of pipeline register in DSPs or memories. Of is the number of cells that could
+// use the register, and Have is the number of cells that use it.
 type Register struct {
 	Cell     string         `json:"cell"`
 	Register string         `json:"register"` // AREG, BREG, CREG, MREG, PREG; OUT: the output register of a memory's port
@@ -414,8 +415,8 @@ var without = []exception{
 	{"DSP48E2", "", `u_pool.$mul$`, configs.Design.PoolDSPs}, // yosys 0.23 infers only the multiplier and leaves its registers outside
 }
 
-// CheckRegisters returns an error for each register that a DSP or memory lacks, except the registers in without. It does
-// not check int8 designs, nor single modules other than the array.
+// CheckRegisters returns an error for each register that a DSP or memory lacks, except the registers in without. It
+// does not check int8 designs, nor single modules other than the array.
 func (r Run) CheckRegisters() error {
 	if r.Design.Int8() || !ExpectFor(r.Design, r.Top).Known {
 		return nil

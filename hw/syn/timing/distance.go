@@ -210,9 +210,9 @@ func (s *spread) way(at int32) (ns float64) {
 	return ns
 }
 
-// AnalyseOn is Analyse with distances. MaxLevels is the depth of the slowest path, and Deep and Deepest are not set. For
-// a net with more than 64 loads and a distance, the delay is the maximum of two values: the table's delay for its loads,
-// and the table's delay for 64 loads plus the delay of the distance.
+// AnalyseOn is Analyse with distances. MaxLevels is the depth of the slowest path, and Deep and Deepest are not set.
+// For a net with more than 64 loads and a distance, the delay is the maximum of two values: the table's delay for its
+// loads, and the table's delay for 64 loads plus the delay of the distance.
 func (n *Netlist) AnalyseOn(t *Table, d *Distance, keep int, ports bool) (*Analysis, error) {
 	n, err := n.fitFor(t)
 	if err != nil {

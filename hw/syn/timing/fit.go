@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// fit returns a copy of the netlist that contains only cells and nets of the fabric. An inverter becomes a LUT, unless an
-// adjacent cell can invert the signal instead, which depends on the family. The data inputs of a wide multiplexer are
-// connected to adjacent LUTs.
+// fit returns a copy of the netlist that contains only cells and nets of the fabric. An inverter becomes a LUT, unless
+// an adjacent cell can invert the signal instead, which depends on the family. The data inputs of a wide multiplexer
+// are connected to adjacent LUTs.
 func (n *Netlist) fit(family string) *Netlist {
 	f := *n
 	f.cells, f.pins, f.driver = slices.Clone(n.cells), slices.Clone(n.pins), slices.Clone(n.driver)
@@ -94,11 +94,11 @@ func (n *Netlist) invert(i int32, family string) {
 	}
 }
 
-// inverts reports whether a cell can invert an input port. The table of a LUT can invert all inputs. A register can invert
-// its clock, and on UltraScale+ its set and reset, but not D and enable (UG474, UG574). Project X-Ray documents the bit
-// CLKINV on series 7, and project U-Ray also documents RST_ABCDINV and RST_EFGHINV on UltraScale+. Block RAM, URAM and DSP
-// can invert the ports with a parameter IS_..._INVERTED (UG473, UG573, UG479, UG579; `invertible_pin` in yosys'
-// cells_sim.v).
+// inverts reports whether a cell can invert an input port. The table of a LUT can invert all inputs. A register can
+// invert its clock, and on UltraScale+ its set and reset, but not D and enable (UG474, UG574). Project X-Ray documents
+// the bit CLKINV on series 7, and project U-Ray also documents RST_ABCDINV and RST_EFGHINV on UltraScale+. Block RAM,
+// URAM and DSP can invert the ports with a parameter IS_..._INVERTED (UG473, UG573, UG479, UG579; `invertible_pin` in
+// yosys' cells_sim.v).
 func (c *cell) inverts(port, family string) bool {
 	if c.k.clock(port) {
 		return true

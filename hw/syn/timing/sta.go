@@ -68,7 +68,8 @@ type arrival struct {
 
 const never = math.MaxFloat64
 
-// propagate finds the longest path to every net. weigh returns the length of an arc of a cell. A static net has no path.
+// propagate finds the longest path to every net. weigh returns the length of an arc of a cell. A static net has no
+// path.
 func (n *Netlist) propagate(t *Table, ports bool, weigh func(c *cell, a arc) float64) (*arrival, error) {
 	r := &arrival{at: make([]float64, len(n.driver)), pred: make([]int32, len(n.driver))}
 	state := make([]int8, len(n.driver)) // 0 new, 1 in progress, 2 done
@@ -181,8 +182,8 @@ func (n *Netlist) fitFor(t *Table) (*Netlist, error) {
 	return n.fit(t.Family), nil
 }
 
-// ends computes the latest arrival times, and the ends of paths, slowest first. wire returns the delay in ns of a net up
-// to an input pin.
+// ends computes the latest arrival times, and the ends of paths, slowest first. wire returns the delay in ns of a net
+// up to an input pin.
 func (n *Netlist) ends(t *Table, ports bool, wire func(at int32) float64) (*Analysis, *arrival, error) {
 	times, err := n.propagate(t, ports, func(_ *cell, a arc) float64 {
 		if a.from < 0 {

@@ -2,7 +2,8 @@ package timing
 
 import "math"
 
-// Table contains the delays of a fabric at a speed grade, in ns. The letters after the values below indicate the sources:
+// Table contains the delays of a fabric at a speed grade, in ns. The letters after the values below indicate the
+// sources:
 //
 //	R  Vivado's reports of routed designs on parts of the grade (hw/syn/REFERENCE.md, "What the tables rest on"): for a
 //	   LUT the mean of its pins, for other cells the larger values
@@ -45,8 +46,8 @@ type Table struct {
 	NetIn, NetLocal                   float64 // LUT to the adjacent register; LUT to the adjacent carry chain
 }
 
-// Tables lists the fabrics of the boards' parts, and of the Z-7020 and similar parts (a7-1). No configuration here targets
-// a7-1. Its figures help to port a configuration.
+// Tables lists the fabrics of the boards' parts, and of the Z-7020 and similar parts (a7-1). No configuration here
+// targets a7-1. Its figures help to port a configuration.
 var Tables = []*Table{
 	{
 		Name: "k7-2", Family: "xc7", Part: "Zynq-7000 Z-7045 -2 (Kintex-7 fabric)", Clock: 150,

@@ -20,7 +20,7 @@ type Command struct {
 // begins matches an indented line that is a command: a program of the repository, or one that the set-up installs.
 var begins = regexp.MustCompile(`^ {4}(bin/|sluice |dse |make |sim/|hw/|hls/|go (run|test|build) |venv/|exports/|build/|python3 |verilator |tclsh )`)
 
-// prompt starts a command line in a transcript; its output follows.
+// prompt starts a command line in a transcript. The lines after the command are its output.
 const prompt = "    $ "
 
 // remark matches a comment after a command.

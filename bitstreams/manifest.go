@@ -36,7 +36,7 @@ const (
 // Manifest describes the bitstream in the same folder. The build script writes the manifest.
 type Manifest struct {
 	Board      string `yaml:"board" json:"board"`
-	Config     string `yaml:"config" json:"config"`           // name of a configuration in hw/configs, or of an exported configuration
+	Config     string `yaml:"config" json:"config"`           // name in hw/configs, or of an exported configuration
 	Part       string `yaml:"part" json:"part"`               // as given to Vivado: xc7z045ffg900-2
 	DesignHash string `yaml:"design_hash" json:"design_hash"` // 16 hexadecimal digits
 	ABIHash    string `yaml:"abi_hash" json:"abi_hash"`

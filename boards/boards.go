@@ -94,7 +94,7 @@ type Ports struct {
 	MaxBurst int      `yaml:"max_burst" json:"max_burst"`
 	AXI      string   `yaml:"axi,omitempty" json:"axi,omitempty"`             // AXI3 or AXI4
 	AddrBits int      `yaml:"addr_bits,omitempty" json:"addr_bits,omitempty"` // width of an address
-	Names    []string `yaml:"names,omitempty" json:"names,omitempty"`         // ports of the processing system, in the order of the design's masters
+	Names    []string `yaml:"names,omitempty" json:"names,omitempty"`         // ports of the processing system, in the order of masters
 }
 
 // Most returns the largest allowed number of masters in a design.

@@ -153,7 +153,7 @@ func Run(ctx context.Context, o Opts) (text string, err error) {
 	running, stop := context.WithCancel(ctx)
 	defer stop()
 	cmd := exec.CommandContext(running, path, args...)
-	cmd.Env = append(os.Environ(), "QEMU_AUDIO_DRV=none") // the zcu102 has audio; on a host without audio, messages would fill the console
+	cmd.Env = append(os.Environ(), "QEMU_AUDIO_DRV=none") // audio errors of the zcu102 would fill the console
 	cmd.Stdout, cmd.Stderr = &out, &out
 	called := make(chan error, 1)
 	if o.Call != nil {

@@ -63,7 +63,7 @@ func known(name, text string) error {
 		}
 	}
 	if name == "interface" && slices.Contains(strings.Fields(text), "mode=m_axi") {
-		for _, key := range []string{"bundle", "offset", "depth"} { // by default, the tool joins ports and adds address registers
+		for _, key := range []string{"bundle", "offset", "depth"} { // the tool's defaults join ports and add registers
 			if !slices.Contains(keys, key) {
 				return fmt.Errorf("pragma interface mode=m_axi without %s: %q", key, text)
 			}

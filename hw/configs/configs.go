@@ -59,7 +59,7 @@ type Design struct {
 	Post      bool `yaml:"post" json:"post,omitzero"`           // with curves and products after the shift
 	Depthwise bool `yaml:"depthwise" json:"depthwise,omitzero"` // with the depthwise unit
 
-	Type string `yaml:"type,omitempty" json:"type,omitzero"` // element type of maps and weights: TypeInt8, or empty for int16
+	Type string `yaml:"type,omitempty" json:"type,omitzero"` // element type of maps and weights: TypeInt8; empty for int16
 
 	ClockMHz float64 `yaml:"clock_mhz" json:"clock_mhz"`
 	DRAM     DRAM    `yaml:"dram" json:"dram"`

@@ -124,7 +124,7 @@ func CheckLevels(d configs.Design, family, top string, netlist []byte) error {
 			n++
 		}
 	}
-	if want := LevelBits(d, family, top); n < want || n > want && !d.Int8() { // int8's groups have one copy of a load signal for each chain, and copies can be merged
+	if want := LevelBits(d, family, top); n < want || n > want && !d.Int8() { // in int8, copies of load signals can be merged
 		return fmt.Errorf("%d flip-flops in level.sv, expected %d: copies were merged, or went into shift registers", n, want)
 	}
 	return nil

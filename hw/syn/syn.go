@@ -407,7 +407,7 @@ type exception struct {
 // without lists the registers that int16 designs are allowed to lack. An empty cell or register matches every cell or
 // register. most limits the number of cells without the register; nil: no limit.
 var without = []exception{
-	{"", "CREG", "gen_lane[*].rest", func(d configs.Design) int { return 2 * d.TC }}, // the first cells of the chains: a connection from P to C has no register
+	{"", "CREG", "gen_lane[*].rest", func(d configs.Design) int { return 2 * d.TC }}, // heads of chains: a connection from P to C has no register
 	{"", "OUT", "u_drain.gen_block[*].gen_lane[*].u_bias.", nil},
 	{"", "OUT", "u_pool.u_table.", nil},
 	{"", "OUT", "u_res.u_beats.", nil},

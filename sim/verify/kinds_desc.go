@@ -314,7 +314,7 @@ func leaves(c *Campaign, _ []byte, d *abi.Desc) string {
 			c.addr = c.beyond(d, d.OutOffset, d.OutRowBytes)
 		}
 	}
-	in := func(offset uint32) func() { // a run has at least one pixel, so the run at offset is the first that leaves the slot
+	in := func(offset uint32) func() { // a run has at least a pixel, so the run at offset leaves the slot
 		return func() { d.InOffset, c.addr = offset, span{offset, offset} }
 	}
 	all := []change{

@@ -15,7 +15,7 @@ import "math"
 //	   cells_sim.v has other setup times for DSPToM, DSPToP and DSPCToP (1.416, 2.739, 1.244). For a7-1, DSPAdd, DSPFromM
 //	   and DSPFromAB are cells_sim.v's delays to PCOUT. These estimates are pessimistic, or no path here depends on them.
 //	C  calibrated: with the delays of nets of up to 64 loads, picorv32_axi (TWO_CYCLE_ALU) is not faster than Vivado's
-//	   results in its README (2.4 ns on Kintex-7 -2, 1.4 ns on Kintex UltraScale+ -2). `timing -core` checks both results.
+//	   results in its README (2.4 ns on Kintex-7 -2, 1.4 ns on Kintex UltraScale+ -2). `timing -core` checks both.
 //
 // The delay of a net is Net + NetLog2 log2(fan-out up to 64) + NetFar log2(fan-out / 64), at most NetMost.
 type Table struct {
@@ -74,7 +74,7 @@ var Tables = []*Table{
 		URAMOut: 2.454, URAMOutReg: 0.882, URAMAddr: 0.57, URAMEnable: 0.44, URAMData: 0.74, // the part has no URAM
 		DSPOut: 0.329, DSPCascade: 0.435, DSPFromM: 1.819, DSPFromAB: 3.098, DSPAdd: 1.835, // Y; FromM, FromAB, Add E
 		DSPIn: 0.35, DSPToM: 2.8, DSPToP: 4.0, DSPCToP: 1.687, DSPPCToP: 1.5, DSPEnable: 0.45, // E
-		Net: 0.50 * k7Nets, NetLog2: 0.10 * k7Nets, NetFar: 0.30, NetMost: 3.0, // C, scaled from k7-2 by the ratio of the grades; NetFar, NetMost E
+		Net: 0.50 * k7Nets, NetLog2: 0.10 * k7Nets, NetFar: 0.30, NetMost: 3.0, // C, scaled from k7-2 by the grades' ratio; NetFar, NetMost E
 		NetIn: 0.25 * k7Nets, NetLocal: 0.05,
 	},
 	{

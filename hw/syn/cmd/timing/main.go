@@ -264,7 +264,7 @@ type job struct {
 	limit                  float64 // clock period in ns
 	sources, flow          string
 	always                 bool   // synthesise even if figures are stored, because other checks need the netlist
-	own                    string // name of a user's configuration in -only, or empty; figures of such a configuration are neither stored nor checked
+	own                    string // user's configuration in -only, or empty; its figures are neither stored nor checked
 	design                 configs.Design
 	tables                 []*timing.Table
 }

@@ -136,7 +136,7 @@ func pulses(report string) error {
 		if !strings.Contains(head, "WNS(ns)") || !strings.Contains(head, "WPWS(ns)") || i+2 >= len(lines) {
 			continue
 		}
-		values := strings.Fields(lines[i+2]) // a line of dashes is between head and values; the heading of an endpoint column has three words
+		values := strings.Fields(lines[i+2]) // lines[i+1] has dashes; the heading of an endpoint column has three words
 		at := len(strings.Fields(endpointsRE.ReplaceAllString(head[:strings.Index(head, "WPWS(ns)")], "n")))
 		if at >= len(values) {
 			break

@@ -141,8 +141,7 @@ const (
 	regIDCODE = 12
 )
 
-// walk follows the configuration packets to the first frame data. The packets must contain the IDCODE of a known
-// device.
+// walk follows the configuration packets to the first frame data. They must contain the IDCODE of a known device.
 func (b *Bit) walk() error {
 	word := func(at int) uint32 { return binary.BigEndian.Uint32(b.Data[at:]) }
 	fail := func(at int, format string, args ...any) error {

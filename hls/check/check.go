@@ -306,9 +306,8 @@ func (r *Report) loop(l *loop, loops []*loop, m *module) {
 	}
 }
 
-// place returns the loop's statement in the source. It uses the debug location in the metadata of the loop's latch, or
-// of the latch's jump. If an optimisation has removed both, place returns the innermost statement around most
-// instructions of the loop.
+// place returns the loop's statement in the source. It uses the debug location of the loop's latch or its jump. If an
+// optimisation has removed both, place returns the innermost statement around most instructions.
 func (l *loop) place(m *module, src *source) *sourceLoop {
 	for _, b := range l.f.blocks {
 		if !l.blocks[b.name] || len(b.insts) == 0 {

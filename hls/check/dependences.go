@@ -158,8 +158,7 @@ func (i *inst) kind() string {
 	return i.op()
 }
 
-// representatives selects the accesses that must be compared from all accesses of a loop to a variable. The result
-// contains the number of accesses that each selected access represents.
+// representatives selects the accesses of a loop to a variable that must be compared.
 func representatives(all []reach, lost bool) map[*inst]int {
 	out := map[*inst]int{}
 	whole := lost || slices.ContainsFunc(all, func(a reach) bool { return a.anywhere })

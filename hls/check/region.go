@@ -160,9 +160,8 @@ func (d *definition) local(name string) bool {
 func (d *definition) line(at int) int { return d.first + strings.Count(d.body[:at], "\n") }
 
 // structure checks the rules of a dataflow region and its channels (UG1399, Dataflow Optimization Limitations). A
-// region contains only channels and unconditional stages. Each stream and each block has one stage that writes it and
-// one later stage that reads it. Each memory and each DRAM port has only one stage that uses it. A pragma must name an
-// existing variable.
+// region contains only channels and unconditional stages. Each stream and block has one stage that writes it and a
+// later stage that reads it. Each memory and DRAM port is used by one stage. A pragma must name an existing variable.
 func structure(src *source, r *Report) {
 	said := func(format string, args ...any) { r.Problems = append(r.Problems, fmt.Sprintf(format, args...)) }
 	defs := map[string]*definition{}

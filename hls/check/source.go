@@ -192,8 +192,7 @@ func (s *source) scan(file string, lines []string) ([]string, error) {
 	return out, nil
 }
 
-// add records a pragma, and writes its equivalent for the compiler to out. open is the loop that begins before the
-// pragma.
+// add records a pragma, and writes the compiler's equivalent to out. open is the loop that begins before the pragma.
 func (s *source) add(p placed, open *sourceLoop, out []string) error {
 	if err := known(p.kind, p.text); err != nil {
 		return err

@@ -68,9 +68,8 @@ const (
 	BoundPort = "port"
 )
 
-// item contains the cycles of three steps for one row tile and one C tile: load the rows, compute in the array (front),
-// and process the results (back). load is 0 if the rows are on chip. Each step passes a whole block of memory to the
-// next step.
+// item contains the cycles of three steps for one row tile and one C tile: load rows (0 if on chip), compute in the
+// array, and process results. Each step passes a whole block of memory to the next step.
 type item struct{ load, front, back int64 }
 
 // schedule returns the cycle in which the last item is done. There are two blocks between two steps. A step can begin
@@ -269,8 +268,7 @@ type work struct {
 	out             Layer
 }
 
-// trips adds the cycles of a loop. entries is the number of times that the loop starts, and n is the total number of
-// trips.
+// trips adds the cycles of a loop. entries is the number of starts of the loop, and n is the total number of trips.
 func (w *work) trips(stage, loop string, entries, n int64) {
 	s, ok := w.Loops[loop]
 	if !ok {

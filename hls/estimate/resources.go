@@ -43,8 +43,7 @@ func (r Resources) Fits(b boards.Board) bool {
 	return r.BRAM18 <= 2*b.BRAM36 && r.DSP <= b.DSP && 10*r.LUTs <= 3*b.LUT
 }
 
-// Depths and widths of the streams. The depths are equal to those in params.hpp; a test compiles params.hpp and
-// compares.
+// Depths and widths of the streams. A test compiles params.hpp and checks that its depths are the same.
 const (
 	rowsDepth, beatsDepth, biasDepth, sumsDepth = 16, 64, 16, 16
 	outstanding                                 = 16 // largest number of unanswered bursts of a port

@@ -34,8 +34,8 @@ func (e ErrCode) Doc() string {
 	return "unknown to this build"
 }
 
-// CounterLo returns the offset of the low word of counter i. The high word follows 4 bytes later; hardware latches it
-// when the low word is read.
+// CounterLo returns the offset of the low word of counter i. A read of the low word latches the high word, 4 bytes
+// later.
 func CounterLo(i int) uint32 { return CntBase + 8*uint32(i) }
 
 // FBCBAddr returns the value of register FBCB_ADDR for the entry of (layer, batch). batch is 1..BMax.
@@ -71,8 +71,7 @@ type Register struct {
 	BusyOK             bool // writable while a start runs
 }
 
-// RegisterAt returns the register at a byte offset. Words of counters are also registers. The result is false if no
-// register has this offset.
+// RegisterAt returns the register at a byte offset, or false. Words of counters are also registers.
 func RegisterAt(off uint32) (Register, bool) {
 	if off%4 != 0 {
 		return Register{}, false

@@ -260,10 +260,9 @@ func (e *FieldError) Error() string {
 
 var nameRE = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
 
-// MaxTP and MaxTP8 are the lengths of the longest chains that the RTL supports in int16 and int8. In int8, two channels
-// share the DSPs of a chain. An int8 array with chains almost twice as long therefore has as many DSPs as an int16
-// array. leastTP8 is the length of the shortest chain in int8. With a shorter chain, the accumulators of pe_array_int8
-// would be free later than gemm_seq expects.
+// MaxTP and MaxTP8 are the largest chain lengths of the RTL in int16 and int8. In int8, two channels share the DSPs of
+// a chain, so chains can be almost twice as long with the same number of DSPs. leastTP8 is the smallest chain length in
+// int8. With a shorter chain, pe_array_int8's accumulators would be free later than gemm_seq expects.
 const (
 	MaxTP    = 16
 	MaxTP8   = 30
@@ -358,8 +357,7 @@ func (d Design) Built() error {
 	return nil
 }
 
-// ForHLS checks the parameters for a build of the HLS kernel. It calls Elaborates and checks the kernel's own
-// conditions.
+// ForHLS checks the parameters for the HLS kernel. It calls Elaborates and checks the kernel's own conditions.
 func (d Design) ForHLS() error {
 	if err := d.Elaborates(); err != nil {
 		return err
@@ -444,8 +442,7 @@ func (d Design) PoolDSPs() int {
 	return d.PoolMuls()
 }
 
-// DepthwiseMuls returns the number of 16 x 16 bit multipliers of the depthwise unit: three per lane. Each multiplier is
-// one DSP.
+// DepthwiseMuls returns the number of 16 x 16 bit multipliers of the depthwise unit: three DSPs per lane.
 func (d Design) DepthwiseMuls() int { return 3 * d.NB() }
 
 // WideBytes returns the number of bytes that a memory client receives in a cycle, as in npu_core.sv. Each port delivers

@@ -33,9 +33,8 @@ const ListHead = "// The NPU's sources with the prefix "
 const top = "npu_top"
 
 // Files returns the copies by name: the files of hw/rtl/files.f and hw/xilinx, each named like its module, their List,
-// and the user's files. In the user's files, only npu_top, the packages and some targets of bind receive the prefix,
-// because other modules belong to the project. A target of bind receives the prefix if it is a module of the NPU and no
-// user file defines it.
+// and the user's files. In the user's files, npu_top, the packages, and targets of bind that no user file defines
+// receive the prefix. Other modules belong to the project.
 func Files(prefix string, more map[string][]byte) (map[string][]byte, error) {
 	if !legal.MatchString(prefix) {
 		return nil, fmt.Errorf("%w: %q: expected a letter, then letters, digits and _", ErrPrefix, prefix)

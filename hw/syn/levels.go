@@ -9,10 +9,9 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// LevelBits returns the number of flip-flops of module level in a top module. There are two levels before the array:
-// one for the whole array, and one for each of its groups. They store operands, swaps, weights with their load signals,
-// and tokens. npu_top also has the levels of the drain and the pool, k and s for each loaded PE, and the turn of a
-// window.
+// LevelBits returns the number of flip-flops of module level in a top module. Before the array, one level serves the
+// whole array, and one level serves each group. They store operands, swaps, weights with load signals, and tokens.
+// npu_top also has levels of the drain and the pool, k and s for each loaded PE, and the turn of a window.
 func LevelBits(d configs.Design, family, top string) int {
 	row := bits.Len(uint(d.TR-1)) + 1 // bits of a token: enable, bank, row of a half
 	copied, chains, group, words := 2*d.TP*17+d.WLoad*d.TP*16+4*row+8, d.TC, 16, d.CMax/d.Drain
@@ -37,8 +36,7 @@ func LevelBits(d configs.Design, family, top string) int {
 	return n + drainLevels(d, words) + poolLevels(d) + 2*d.WLoad + bits.Len(uint(d.NB()-1)) + 1
 }
 
-// poolLevels returns the number of these flip-flops in the pool. Each block of lanes has the choice of average or
-// maximum. In int16, there are also copies of the shift: one for the bounds, and one for each block of output lanes.
+// poolLevels returns the pool's flip-flops: average or maximum per block of lanes, and in int16 copies of the shift.
 func poolLevels(d configs.Design) int {
 	blocks := func(lanes int) int { return (lanes + DrainBlock - 1) / DrainBlock }
 	if d.Int8() {
@@ -72,8 +70,7 @@ func DrainEnd(d configs.Design) int { return skidWords(drainStages(d)) }
 // PoolEnd returns the number of words of the queue at the pool's output in int8.
 func PoolEnd() int { return skidWords(requantStages) }
 
-// skidWords returns the depth of a skid buffer after a pipeline. The buffer stores at least one word more than the
-// number of stages.
+// skidWords returns the depth of a skid buffer after a pipeline. It stores at least one word more than the stages.
 func skidWords(stages int) int { return 1 << bits.Len(uint(stages)) }
 
 // drainLevels returns the drain's flip-flops of module level. The control has a token and a count. Each block of lanes

@@ -100,9 +100,8 @@ func (c *packCell) outputs() []output {
 	return []output{a, b}
 }
 
-// PackOutputs moves registers after the outputs of a block RAM or URAM into its output register, if nothing else reads
-// the outputs. Vivado also does this, but yosys 0.23 does not. PackOutputs rewrites module top of yosys' JSON and
-// returns the number of outputs with a new register.
+// PackOutputs moves registers that are the only readers of a block RAM or URAM into its output register, like Vivado
+// and unlike yosys 0.23. It rewrites module top of yosys' JSON and returns the number of new output registers.
 func PackOutputs(doc []byte, top string) (out []byte, packed int, err error) {
 	var all struct {
 		Creator string                                `json:"creator"`
@@ -159,8 +158,7 @@ func (c *packCell) stays() bool {
 	return strings.Contains(string(c.Attributes), `"keep"`) || strings.Contains(strings.ToLower(string(c.Attributes)), `"dont_touch"`)
 }
 
-// pack moves the registers after an output into the memory. It requires that only these registers read the output, and
-// that they have the memory's clock and the same enable.
+// pack moves the registers after an output into the memory, if only they read it and their clock and enable fit.
 func (c *packCell) pack(o output, cells map[string]*packCell, uses map[int32]int, registers map[int32]string) bool {
 	if bytes.Equal(c.Parameters[o.set[0]], o.on) { // the output already has a register
 		return false

@@ -19,8 +19,7 @@ import (
 // MaxLUTWords is the deepest memory allowed in LUTs or registers.
 const MaxLUTWords = 64
 
-// Resources contains the numbers of primitives in a netlist. LUTs are counted by their use: logic, memory, shift
-// registers.
+// Resources contains the numbers of primitives in a netlist. LUTs are counted as logic, memory and shift registers.
 type Resources struct {
 	DSP    int `json:"dsp"`
 	BRAM18 int `json:"bram18"` // primitives of 18 Kibit

@@ -275,8 +275,8 @@ func (c *Campaign) one(ctx context.Context, k *kind, fresh bool) error {
 	return nil
 }
 
-// addresses returns the allowed range of ERROR_ADDR for an error code. The range is 0 for a code without an address. If
-// known is false, every address is allowed.
+// addresses returns the allowed range of ERROR_ADDR for an error code: 0 for a code without an address. If known is
+// false, every address is allowed.
 func (p *plan) addresses(k *kind, code abi.ErrCode) (at span, known bool) {
 	if ofBus(code) || code == abi.ErrDescAddress {
 		return p.addr, !k.wild

@@ -188,9 +188,8 @@ func (c *Coverage) Checked(d configs.Design) {
 	}
 }
 
-// passing returns the bin for a client that is served while another client waits. Descriptors have priority: another
-// client is served before a waiting descriptor only if it requested earlier. This case is rare, so all clients share
-// one bin.
+// passing returns the bin for a client that is served while another client waits. Descriptors have priority, so another
+// client is rarely served before them. All such clients share one bin.
 func passing(pair string) string {
 	if strings.HasSuffix(pair, ">"+clients[0]) {
 		return "any>" + clients[0]

@@ -220,8 +220,7 @@ func tooLarge(c *Campaign, _ []byte, d *abi.Desc) string {
 			d.ResRowBytes = c.elem() * w * uint32(d.ResPix)
 		}
 	}
-	// wide sets an input with w columns and a stride of one. The rows are not contiguous, so that nothing else is too
-	// large.
+	// wide sets an input with w columns and a stride of one. Its rows are not contiguous, so nothing else is too large.
 	wide := func(w uint32) {
 		d.InW, d.SW, d.SH = uint16(w), 1, 1
 		d.InPix = d.InC + 1

@@ -46,8 +46,7 @@ type LayersConfig struct {
 	Coverage *Coverage
 }
 
-// inBlock is the number of layers of a block. A network has at least one layer, so inBlock is also the largest number
-// of networks of a block.
+// inBlock is the number of layers of a block, and thus its largest number of networks.
 const inBlock = 16
 
 // directed limits the number of networks that MissingLayers draws, as a multiple of N.
@@ -127,8 +126,7 @@ func (x *Layers) Add(o *Layers) {
 
 func (x *Layers) exercised(o *Exercised) { x.Exercised.add(o) }
 
-// batch draws the batch size of a network. If news is set, it returns the size that hits the most empty bins, or 0 if
-// no size hits an empty bin.
+// batch draws the batch size of a network. If news is set, it returns the size that hits most empty bins, or 0.
 func (b *Bench) batch(net *bundle.Bundle, rng *rand.Rand, cov *Coverage, news bool) int {
 	most := b.Dev.Info().MaxBatch
 	if !news {
@@ -151,8 +149,7 @@ func (b *Bench) batch(net *bundle.Bundle, rng *rand.Rand, cov *Coverage, news bo
 	return at
 }
 
-// random runs one network, with a start for each segment. If news is set, it runs only a network that hits an empty
-// bin.
+// random runs one network, with a start for each segment. If news is set, the network must hit an empty bin.
 func (b *Bench) random(ctx context.Context, seed uint64, rng *rand.Rand, next *device.RequestID, cov *Coverage, news bool, total *Layers) error {
 	o := randnet.Built()
 	// Woven networks have interleaved maps, as after Resize, ConvTranspose and DepthToSpace. int8 is excluded: random int8

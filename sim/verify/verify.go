@@ -1,8 +1,7 @@
-// Package verify compares hardware with its references. It has campaigns of faults and of random layers, and compares
+// Package verify compares hardware with its references. It runs campaigns of faults and of random layers, and compares
 // whole segments and served images bit for bit. It also compares the counters of the build without MACs, the order of
-// actions, and golden with onnxruntime. Coverage counts the cases that these checks exercise. The package drives the
-// hardware through registers (Rig), or runs any device beside a reference (Shadow). It has no driver of its own. Every
-// difference is reported with its seed.
+// actions, and golden with onnxruntime, and measures coverage. Rig drives the hardware through registers, and Shadow
+// runs any device beside a reference. Every difference is reported with its seed.
 package verify
 
 import "errors"

@@ -94,11 +94,10 @@ func (n *Netlist) invert(i int32, family string) {
 	}
 }
 
-// inverts reports whether a cell can invert an input port. The table of a LUT can invert all inputs. A register can
-// invert its clock, and on UltraScale+ its set and reset, but not D and enable (UG474, UG574). Project X-Ray documents
-// the bit CLKINV on series 7, and project U-Ray also documents RST_ABCDINV and RST_EFGHINV on UltraScale+. Block RAM,
-// URAM and DSP can invert the ports with a parameter IS_..._INVERTED (UG473, UG573, UG479, UG579; `invertible_pin` in
-// yosys' cells_sim.v).
+// inverts reports whether a cell can invert an input port. A LUT can invert through its table. A register can invert
+// its clock, and on UltraScale+ its set and reset, but not D and enable (UG474, UG574; bits CLKINV in project X-Ray,
+// RST_ABCDINV and RST_EFGHINV in project U-Ray). Block RAM, URAM and DSP can invert the ports with a parameter
+// IS_..._INVERTED (UG473, UG573, UG479, UG579; `invertible_pin` in yosys' cells_sim.v).
 func (c *cell) inverts(port, family string) bool {
 	if c.k.clock(port) {
 		return true

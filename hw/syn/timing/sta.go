@@ -68,8 +68,7 @@ type arrival struct {
 
 const never = math.MaxFloat64
 
-// propagate finds the longest path to every net. weigh returns the length of an arc of a cell. A static net has no
-// path.
+// propagate finds the longest path to every net. weigh returns the length of a cell's arc. A static net has no path.
 func (n *Netlist) propagate(t *Table, ports bool, weigh func(c *cell, a arc) float64) (*arrival, error) {
 	r := &arrival{at: make([]float64, len(n.driver)), pred: make([]int32, len(n.driver))}
 	state := make([]int8, len(n.driver)) // 0 new, 1 in progress, 2 done
@@ -262,8 +261,7 @@ func (n *Netlist) target(at int32) string {
 	return fmt.Sprintf("%s(%s).%s", c.kind, name, p.port)
 }
 
-// path follows the longest path to an end by one measure, such as levels. The argument times supplies the times of the
-// path's stages.
+// path follows the longest path to an end by one measure, such as levels. times supplies the stages' times.
 func (n *Netlist) path(by, times *arrival, e end) Path {
 	p := Path{NS: e.ns, To: n.target(e.pin), ToRTL: n.rtlOf(e.pin)}
 	var nets []int32

@@ -2,8 +2,7 @@ package timing
 
 import "math"
 
-// Table contains the delays of a fabric at a speed grade, in ns. The letters after the values below indicate the
-// sources:
+// Table contains the delays of a fabric at a speed grade, in ns. The letters after the values below are sources:
 //
 //	R  Vivado's reports of routed designs on parts of the grade (hw/syn/REFERENCE.md, "What the tables rest on"): for a
 //	   LUT the mean of its pins, for other cells the larger values

@@ -1,8 +1,7 @@
-// Command timing estimates the highest clock frequency of the RTL (package hw/syn/timing). It synthesises units and
-// whole NPUs with hw/syn/synth.sh, finds their longest paths with the table of the part, and writes
-// out/timing/summary.json. It fails if a path exceeds its limits, or is longer than stored in
-// hw/syn/results/timing/figures.json. A stored figure with the same RTL, parameters, flow and model is used without a
-// new synthesis.
+// Command timing estimates the clock of the RTL (package hw/syn/timing). It synthesises units and whole NPUs with
+// hw/syn/synth.sh, finds their longest paths with the part's table, and writes out/timing/summary.json. It fails if a
+// path exceeds its limits, or is longer than stored in hw/syn/results/timing/figures.json. A stored figure of the same
+// RTL, parameters, flow and model is used without a new synthesis.
 //
 // Exit codes: 0 ok, 1 a path is too long or a figure too low, 2 wrong usage, 3 a file is missing or
 // malformed, or -only matches nothing, 5 a tool is missing.
@@ -271,8 +270,7 @@ type job struct {
 
 func (j *job) name() string { return j.config + "/" + j.module }
 
-// pick returns the jobs that -only selects. A name without a job is an error. For a whole NPU, the error mentions
-// -tops.
+// pick returns the jobs that -only selects. A name without a job is an error, which mentions -tops for a whole NPU.
 func (o *options) pick(list []*job, stderr io.Writer) ([]*job, error) {
 	if o.only == "" {
 		return list, nil
@@ -372,8 +370,7 @@ func (o *options) ofOwn(s string, warn func(format string, a ...any)) ([]*job, e
 	return list, nil
 }
 
-// references lists the configurations with stored and checked figures. nightly means that only the nightly run includes
-// the configuration.
+// references lists the configurations with stored and checked figures. nightly: only the nightly run includes them.
 var references = []struct {
 	config, family string
 	nightly        bool
@@ -563,8 +560,7 @@ func (j *job) stored(s *timing.Summary) []*timing.Row {
 	return rows
 }
 
-// core compares the tables with the core's published clock. A table with a shorter clock period than Vivado's is an
-// error.
+// core compares the tables with the core's published clock. A table that is faster than Vivado is an error.
 func core(ctx context.Context, o options, stdout, stderr io.Writer) error {
 	rtl, err := timing.WriteCore(o.root, o.core)
 	if err != nil {

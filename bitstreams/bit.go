@@ -69,7 +69,7 @@ func ParseBit(file []byte) (*Bit, error) {
 	}
 	switch {
 	case bytes.HasPrefix(file, preamble):
-	case bytes.HasPrefix(file, bytes.Repeat([]byte{0xFF}, 32)): // a .bin starts before the synchronisation word
+	case bytes.HasPrefix(file, bytes.Repeat([]byte{0xFF}, 32)): // a .bin, which has no preamble and header
 		return nil, fmt.Errorf("%w: offset 0: it begins as a .bin does, data without the preamble and header of a .bit: give the .bit that it was made of", ErrBit)
 	default:
 		return nil, fmt.Errorf("%w: offset 0: expected the preamble % x, found % x", ErrBit, preamble, file[:min(len(file), len(preamble))])

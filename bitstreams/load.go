@@ -43,7 +43,7 @@ func (m Manager) State() (string, error) {
 	return strings.TrimSpace(string(text)), nil
 }
 
-// Attribute returns another attribute of the manager, such as its readable name.
+// Attribute returns an attribute of the manager, such as its readable name.
 func (m Manager) Attribute(attribute string) string {
 	text, _ := os.ReadFile(filepath.Join(m.class(), attribute))
 	return strings.TrimSpace(string(text))

@@ -100,7 +100,7 @@ type Ports struct {
 // Most returns the largest allowed number of masters in a design.
 func (p Ports) Most() int { return max(p.NAXI, len(p.Names)) }
 
-// Registers is the address of the register window, as the processing system sees it.
+// Registers is the address of the register window in the processing system.
 type Registers struct {
 	Port  string `yaml:"port" json:"port"`
 	Base  uint64 `yaml:"base" json:"base"`
@@ -113,7 +113,7 @@ type Interrupt struct {
 	SPI  int `yaml:"spi" json:"spi"`
 }
 
-// DDR is the DRAM that the ports reach, and the part of it that is reserved for the NPU.
+// DDR is the DRAM at the ports, and the part of the DRAM that is reserved for the NPU.
 type DDR struct {
 	Base     uint64 `yaml:"base" json:"base"`
 	Bytes    uint64 `yaml:"bytes" json:"bytes"`
@@ -127,7 +127,7 @@ type processor struct {
 	addrBits   int
 	burst      int                  // longest burst that the port does not split
 	lines, spi int                  // number of consecutive fabric interrupts, and the SPI of the first
-	clock      [2]float64           // range in MHz of MMCM and clock tree, slowest grade
+	clock      [2]float64           // range in MHz of MMCM and clock tree, for the slowest grade
 	memory     map[string]int       // port of the DRAM controller, by port to the DRAM
 	oneEach    bool                 // masters must not share a port of the DRAM controller
 	control    map[string][2]uint64 // first and last byte below 4 GiB, by port into the fabric
@@ -249,7 +249,7 @@ func Parse(file string, text []byte) (Board, error) {
 	}
 	var found map[string]any
 	if err := yaml.Unmarshal(text, &found); err != nil {
-		if len(errs) == 0 { // otherwise the strict decoder has reported it
+		if len(errs) == 0 { // otherwise the strict decoder has reported the error
 			refuse(fmt.Errorf("%w: %w", ErrBoard, err))
 		}
 		return Board{}, errors.Join(errs...)
@@ -260,7 +260,7 @@ func Parse(file string, text []byte) (Board, error) {
 			in, _ = found[g].(map[string]any)
 			k = rest
 		}
-		if v, ok := in[k].(float64); ok && v != math.Trunc(v) { // the decoder would truncate it
+		if v, ok := in[k].(float64); ok && v != math.Trunc(v) { // the decoder would truncate the number
 			refuse(fmt.Errorf("%w: %s: expected a whole number, found %v", ErrBoard, key, v))
 		}
 	}

@@ -17,7 +17,8 @@ type Command struct {
 	Shown []string // output lines shown below a "$ " command; the command must print them in this order
 }
 
-// begins matches an indented line that is a command: a program of the repository, or one that the set-up installs.
+// begins matches an indented line that is a command: a program of the repository, or a program that the set-up
+// installs.
 var begins = regexp.MustCompile(`^ {4}(bin/|sluice |dse |make |sim/|hw/|hls/|go (run|test|build) |venv/|exports/|build/|python3 |verilator |tclsh )`)
 
 // prompt starts a command line in a transcript. The lines after the command are its output.
@@ -89,7 +90,7 @@ func Blocks(r io.Reader) ([][]string, error) {
 	return out, lines.Err()
 }
 
-// Missing returns the first line of a block that the output lacks, or "" if all are present. Lines must appear in
+// Missing returns the first line of a block that the output lacks, or "" if all lines are present. Lines must appear in
 // order; spacing is ignored.
 func Missing(block []string, output string) string {
 	words := func(s string) string { return strings.Join(strings.Fields(s), " ") }

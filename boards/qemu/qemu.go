@@ -92,7 +92,7 @@ func Build(root string) (string, error) {
 // machine returns QEMU's program and machine for a board's family, and the options for its console and Ethernet port.
 func machine(b boards.Board) (program, machine string, ports []string) {
 	if b.Family == boards.UltraScalePlus {
-		// the zcu104's port is the last of the machine's four
+		// the zcu104's Ethernet port is the last of the machine's four ports
 		const unused = "user,restrict=on"
 		return "qemu-system-aarch64", "xlnx-zcu102", []string{"-serial", "stdio", "-nic", unused, "-nic", unused, "-nic", unused}
 	}

@@ -3,7 +3,8 @@
 // and floating point. Every loop must have a bound, from ScalarEvolution or from a stated trip count. Every stated II
 // must be large enough for the memory dependences that LLVM's dependence analysis prints.
 //
-// The vendor's scheduler is not modelled: an II that passes here can still fail there because of a long path.
+// The vendor's scheduler is not modelled: an II that passes this check can still fail in the scheduler because of a
+// long path.
 package check
 
 import (
@@ -37,12 +38,12 @@ const memoryLatency = 2
 // ErrTool is wrapped by errors about a missing tool.
 var ErrTool = errors.New("a tool is missing")
 
-// Options selects what is checked.
+// Options selects the checks.
 type Options struct {
 	Source  string   // folder of the kernel; its npu.cpp is compiled
 	File    string   // file name in this folder (default npu.cpp)
 	Include []string // additional folders with headers
-	// Dependences also runs the dependence analysis, whose time grows with the square of a stage's size.
+	// Dependences enables the dependence analysis. Its time grows with the square of a stage's size.
 	Dependences bool
 }
 
@@ -206,10 +207,10 @@ func findLoops(ctx context.Context, m *module, src *source, text string, r *Repo
 // readLoops reads LLVM's output about the loops and the evolution of values.
 func readLoops(printed string, m *module) ([]*loop, evolution, error) {
 	seen := evolution{}
-	var f *function // the function whose expressions are being printed
+	var f *function // function of the current expression
 	defined := ""
 	var loops []*loop
-	named := 0 // number of loops whose function is known
+	named := 0 // number of loops with a known function
 	for line := range strings.SplitSeq(printed, "\n") {
 		if g := loopAtRE.FindStringSubmatch(line); g != nil {
 			l := loopOf(g[1], g[2])

@@ -32,7 +32,7 @@ type source struct {
 	split     map[string]map[int]bool        // dimensions that are partitioned completely, by array
 	dram      map[string]string              // bundles of the top function's m_axi ports, by port
 	text      map[string][]string            // lines of the files
-	regions   int                            // functions whose stages run concurrently
+	regions   int                            // number of functions with concurrent stages
 	functions []*definition
 	pragmas   []placed
 	constants []constant
@@ -59,7 +59,7 @@ func newSource() *source {
 	}
 }
 
-// line returns a line of a file, counted from 1; "" if there is none.
+// line returns a line of a file, counted from 1, or "" if the file has no such line.
 func (s *source) line(file string, n int) string {
 	if n < 1 || n > len(s.text[file]) {
 		return ""
@@ -78,7 +78,7 @@ var (
 	inlineForRE = regexp.MustCompile(`\S.*?\b(?:for|while)\b`)
 	quotedRE    = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
 	lockRE      = regexp.MustCompile(`hls::(?:read|write)_lock<\w+>\s+(\w+)\(`)
-	// options whose value is a number or the name of a constant
+	// options with a number or the name of a constant as value
 	constantRE = regexp.MustCompile(`\b(?:depth|min|max|avg|factor|latency|max_\w+_burst_length|num_\w+_outstanding)=([A-Za-z_][\w:]*)`)
 	inlineRE   = regexp.MustCompile(`^(static )?inline\b`)
 )

@@ -9,9 +9,9 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// LevelBits returns the number of flip-flops of module level in a top module. Before the array, one level serves the
-// whole array, and one level serves each group. They store operands, swaps, weights with load signals, and tokens.
-// npu_top also has levels of the drain and the pool, k and s for each loaded PE, and the turn of a window.
+// LevelBits returns the number of flip-flops in all instances of module level in a top module. Before the array, one
+// level serves the whole array, and one level serves each group. They store operands, swaps, weights with load signals,
+// and tokens. npu_top also has levels of the drain and the pool, k and s for each loaded PE, and the turn of a window.
 func LevelBits(d configs.Design, family, top string) int {
 	row := bits.Len(uint(d.TR-1)) + 1 // bits of a token: enable, bank, row of a half
 	copied, chains, group, words := 2*d.TP*17+d.WLoad*d.TP*16+4*row+8, d.TC, 16, d.CMax/d.Drain
@@ -36,7 +36,8 @@ func LevelBits(d configs.Design, family, top string) int {
 	return n + drainLevels(d, words) + poolLevels(d) + 2*d.WLoad + bits.Len(uint(d.NB()-1)) + 1
 }
 
-// poolLevels returns the pool's flip-flops: average or maximum per block of lanes, and in int16 copies of the shift.
+// poolLevels returns the number of these flip-flops in the pool: average or maximum and, in int16, the shift for each
+// block of lanes. The bounds also have a copy of the shift in int16.
 func poolLevels(d configs.Design) int {
 	blocks := func(lanes int) int { return (lanes + DrainBlock - 1) / DrainBlock }
 	if d.Int8() {
@@ -73,8 +74,8 @@ func PoolEnd() int { return skidWords(requantStages) }
 // skidWords returns the depth of a skid buffer after a pipeline. It stores at least one word more than the stages.
 func skidWords(stages int) int { return 1 << bits.Len(uint(stages)) }
 
-// drainLevels returns the drain's flip-flops of module level. The control has a token and a count. Each block of lanes
-// has a token, the choice of PEs, the pointers of its queues, and the layer's parameters in post or requant.
+// drainLevels returns the number of these flip-flops in the drain. The control has a token and a count. Each block of
+// lanes has a token, the choice of PEs, the pointers of its queues, and the layer's parameters in post or requant.
 func drainLevels(d configs.Design, words int) int {
 	queue := func(words int) int { return 2 * (bits.Len(uint(words-1)) + 1) }
 	count, word := bits.Len(uint(d.Drain)), bits.Len(uint(2*words-1))

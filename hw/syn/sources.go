@@ -24,7 +24,7 @@ var (
 
 // Sources returns the files of module top, and a hash over these files. Each file contains one module or package with
 // the name of the file. The hash ignores comments, spacing, and package declarations that no module uses. A new
-// register address, for example, does not change the hash of the array.
+// register address or ABI hash, for example, does not change the hash of the array.
 func Sources(files []string, top string) (used []string, hash string, err error) {
 	return sources(disk{}, files, top)
 }

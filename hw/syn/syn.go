@@ -37,7 +37,7 @@ type Resources struct {
 // LUTs returns the number of LUTs for all three uses, which must not exceed the device's number of LUTs.
 func (r Resources) LUTs() int { return r.LUT + r.LUTRAM + r.SRL }
 
-// BRAM returns the block RAM in units of 36 Kibit, as in data sheets. The result may include half a unit.
+// BRAM returns the block RAM in units of 36 Kibit, as in data sheets. The result can include half a unit.
 func (r Resources) BRAM() float64 { return float64(r.BRAM36) + float64(r.BRAM18)/2 }
 
 // cells holds the resources of one cell, by type.

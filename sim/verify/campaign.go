@@ -257,7 +257,7 @@ func (c *Campaign) one(ctx context.Context, k *kind, fresh bool) error {
 	}
 	c.Coverage.hit(covErrors, e.code.String(), 1)
 
-	// The next start, without any reset.
+	// The next start follows without a reset.
 	next, err := r.run(ctx, r.good(), r.trial.cycles+2*rigWatchdog)
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-// The expected counters of a start: bytes from the memory's own count, MACs from the layers' sizes.
+// The expected counters of a start are bytes from the memory's own count, and MACs from the layers' sizes.
 
 package verify
 

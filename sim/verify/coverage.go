@@ -64,7 +64,7 @@ type Coverage struct {
 	hits   Hits
 }
 
-// NewCoverage lists the bins for designs under test.
+// NewCoverage creates the bins for the designs under test.
 func NewCoverage(designs []configs.Design) *Coverage {
 	c := &Coverage{bins: map[string][]string{}, hits: map[string]map[string]uint64{}}
 	for _, op := range abi.Ops() {
@@ -188,8 +188,8 @@ func (c *Coverage) Checked(d configs.Design) {
 	}
 }
 
-// passing returns the bin for a client that is served while another client waits. Descriptors have priority, so another
-// client is rarely served before them. All such clients share one bin.
+// passing returns the bin for a client that is served while another client waits. Descriptors have priority: another
+// client is served before them only if it requested earlier. This is rare, so all clients share one bin.
 func passing(pair string) string {
 	if strings.HasSuffix(pair, ">"+clients[0]) {
 		return "any>" + clients[0]
@@ -234,7 +234,7 @@ func crossName(d configs.Design, op abi.Op, p mapping.Point, order bool) string 
 	return fmt.Sprintf("%v:%s:%s:%dp", op, pointName(p), orderName(order), d.NAXI)
 }
 
-// LayersOnly removes the groups for error codes, ports and stalls. It is for a device without these.
+// LayersOnly removes the groups for error codes, ports and stalls. It is for a device that does not report them.
 func (c *Coverage) LayersOnly() {
 	for _, g := range []string{covErrors, covReads, covWrites, covStalls} {
 		delete(c.bins, g)

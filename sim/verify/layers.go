@@ -1,4 +1,4 @@
-// Random layers with any legal FBCB entry, compared bit for bit.
+// Random layers with any legal FBCB entry are compared bit for bit.
 
 package verify
 
@@ -46,7 +46,7 @@ type LayersConfig struct {
 	Coverage *Coverage
 }
 
-// inBlock is the number of layers of a block, and thus its largest number of networks.
+// inBlock is the number of layers of a block. It also limits the networks of a block, which have one layer or more.
 const inBlock = 16
 
 // directed limits the number of networks that MissingLayers draws, as a multiple of N.
@@ -126,7 +126,8 @@ func (x *Layers) Add(o *Layers) {
 
 func (x *Layers) exercised(o *Exercised) { x.Exercised.add(o) }
 
-// batch draws the batch size of a network. If news is set, it returns the size that hits most empty bins, or 0.
+// batch draws the batch size of a network. If news is set, it returns the size that hits most empty bins, or 0 if no
+// size hits one.
 func (b *Bench) batch(net *bundle.Bundle, rng *rand.Rand, cov *Coverage, news bool) int {
 	most := b.Dev.Info().MaxBatch
 	if !news {

@@ -1,4 +1,4 @@
-// The order of actions on two devices with the same arrivals.
+// The order of actions is compared on two devices with the same arrivals.
 
 package verify
 

@@ -236,7 +236,7 @@ func (r *Rig) good() regs {
 	return g
 }
 
-// restore restores the memory as it was before the trial.
+// restore restores the memory's content from before the trial.
 func (r *Rig) restore() {
 	copy(r.mem, r.image)
 	copy(r.mem[r.slots:], r.trial.before)

@@ -1,4 +1,4 @@
-// Serving on a device and its reference under a random schedule.
+// A device and its reference serve under a random schedule.
 
 package verify
 

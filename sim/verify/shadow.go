@@ -1,4 +1,4 @@
-// A device and its reference, compared byte for byte.
+// A device and its reference are compared byte for byte.
 
 package verify
 

@@ -22,7 +22,7 @@ var ErrRoute = errors.New("route")
 // Label is the label of stored results.
 const Label = "routed on ECP5, an estimate for Xilinx parts"
 
-// Device is the part in hw/syn/route.sh, out of context.
+// Device is the part for out-of-context routing in hw/syn/route.sh.
 const Device = "LFE5U-85F-8 CABGA756"
 
 // Run is the longest register-to-register path of one placement.
@@ -66,7 +66,7 @@ func (r *Result) Spread() (least, most float64) {
 	return slices.MinFunc(r.Runs, by).NS, slices.MaxFunc(r.Runs, by).NS
 }
 
-// Ratio returns a module's longest path divided by the core's.
+// Ratio returns a module's longest path divided by the core's longest path.
 func Ratio(r, core *Result) float64 { return r.NS() / core.NS() }
 
 // Slack is the allowed relative growth of a ratio. Two placements differ by about this share.

@@ -91,7 +91,7 @@ func (n *Netlist) arcs(list []arc, c *cell, out *pin, t *Table) []arc {
 	switch c.k.class {
 	case lut:
 		a.from(t.LUT, anyPin)
-	case inverter, buffer: // fit has turned the inverters that no other cell absorbs into LUTs
+	case inverter, buffer: // fit has already converted the necessary inverters to LUTs
 		a.from(0, anyPin)
 	case mux:
 		a.from(t.Mux, anyPin)

@@ -95,9 +95,9 @@ func (n *Netlist) invert(i int32, family string) {
 }
 
 // inverts reports whether a cell can invert an input port. A LUT can invert through its table. A register can invert
-// its clock, and on UltraScale+ its set and reset, but not D and enable (UG474, UG574; bits CLKINV in project X-Ray,
-// RST_ABCDINV and RST_EFGHINV in project U-Ray). Block RAM, URAM and DSP can invert the ports with a parameter
-// IS_..._INVERTED (UG473, UG573, UG479, UG579; `invertible_pin` in yosys' cells_sim.v).
+// its clock, and on UltraScale+ its set and reset, but not D and enable (UG474, UG574; project X-Ray has the bit CLKINV
+// for series 7, project U-Ray also RST_ABCDINV and RST_EFGHINV). Block RAM, URAM and DSP can invert the ports with a
+// parameter IS_..._INVERTED (UG473, UG573, UG479, UG579; `invertible_pin` in yosys' cells_sim.v).
 func (c *cell) inverts(port, family string) bool {
 	if c.k.clock(port) {
 		return true

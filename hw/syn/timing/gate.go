@@ -46,7 +46,7 @@ func (r *Row) Key() string { return r.Config + " " + r.Grade + " " + r.Module }
 // Uncertainty is an estimate of the clock's jitter and skew, in ns.
 const Uncertainty = 0.2
 
-// Most returns the longest allowed path in ns: the period less Uncertainty.
+// Most returns the longest allowed path in ns: the period minus Uncertainty.
 func (r *Row) Most() float64 { return round(r.LimitNS - Uncertainty) }
 
 // late reports whether a path is too long.

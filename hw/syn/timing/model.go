@@ -20,7 +20,7 @@ var Model = sync.OnceValue(func() string {
 	for _, name := range []string{"table.go", "cells.go", "fit.go", "sta.go", "netlist.go"} {
 		text, err := sources.ReadFile(name)
 		if err != nil {
-			panic(err) // it is embedded
+			panic(err) // the file is embedded
 		}
 		fmt.Fprintln(h, name)
 		var s scanner.Scanner

@@ -63,7 +63,7 @@ func (a *Analysis) Count(ns float64, levels int) (slow, deep int) {
 // arrival describes the longest path to each net.
 type arrival struct {
 	at   []float64 // by net: length of the path; -never: no path
-	pred []int32   // by net: input pin through which the path comes; -1: the clock
+	pred []int32   // by net: previous input pin of the path; -1: the clock
 }
 
 const never = math.MaxFloat64

@@ -1,6 +1,7 @@
 // Package block writes the Tcl that builds a design's bitstream for a board. The Tcl creates a block design around the
-// IP of hw/vivado/ip and runs all steps up to the bitstream. All values come from board.yaml. The Tcl has never run in
-// Vivado; tests compare every call with the list in hw/vivado.
+// IP of hw/vivado/ip: processing system, MMCM, reset, registers, memory ports and interrupt. Then it runs all steps up
+// to the bitstream. All values come from board.yaml. The Tcl has never run in Vivado; tests compare every call with the
+// list in hw/vivado.
 package block
 
 import (

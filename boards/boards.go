@@ -347,8 +347,7 @@ func (b Board) Buildable() bool {
 		len(b.Ports.Names) > 0 || b.Registers != Registers{} || b.Interrupt != Interrupt{} || b.UIO != "" || b.DDR != DDR{}
 }
 
-// Lacking returns the missing keys for a build, or nil if the board is buildable. The name of a group represents all
-// its keys.
+// Lacking returns the missing keys for a build, or nil if Buildable. The name of a group represents all its keys.
 func (b Board) Lacking() (keys []string) {
 	if b.Buildable() {
 		return nil // Parse rejects a file with only some of the keys

@@ -17,8 +17,7 @@ type Command struct {
 	Shown []string // output lines shown below a "$ " command; the command must print them in this order
 }
 
-// begins matches an indented line that is a command: a program of the repository, or a program that the set-up
-// installs.
+// begins matches an indented line that is a command: a program of the repository, or an installed program.
 var begins = regexp.MustCompile(`^ {4}(bin/|sluice |dse |make |sim/|hw/|hls/|go (run|test|build) |venv/|exports/|build/|python3 |verilator |tclsh )`)
 
 // prompt starts a command line in a transcript. The lines after the command are its output.

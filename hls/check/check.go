@@ -3,8 +3,7 @@
 // and floating point. Every loop must have a bound, from ScalarEvolution or from a stated trip count. Every stated II
 // must be large enough for the memory dependences that LLVM's dependence analysis prints.
 //
-// The vendor's scheduler is not modelled: an II that passes this check can still fail in the scheduler because of a
-// long path.
+// The vendor's scheduler is not modelled: an accepted II can still fail in the scheduler because of a long path.
 package check
 
 import (

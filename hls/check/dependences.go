@@ -24,9 +24,9 @@ var (
 	numberRE  = regexp.MustCompile(`^(?:(?:\w+(?:\([^)]*\))? )*?)(i\d+)[ ,]`)
 )
 
-// relevant reduces a module's text for the dependence analysis, because the time of the analysis grows with the square
-// of a function's loads, stores and calls. It removes instructions that need no comparison, and replaces their results
-// by unknown values.
+// relevant reduces a module's text for the dependence analysis. The time of the analysis grows with the square of a
+// function's loads, stores and calls. Instructions that need no comparison are removed, and their results become
+// unknown.
 func (m *module) relevant(text string, alike map[*inst]int) string {
 	lines := strings.Split(text, "\n")
 	var f *function

@@ -295,8 +295,7 @@ func (l *loop) leaves() bool {
 	return false
 }
 
-// splits reports whether LLVM has split a loop with several jumps back to its header into two loops. LoopSimplify names
-// the outer loop HEADER.outer.
+// splits reports whether LLVM has split a loop with several latches into two loops (LoopSimplify: HEADER.outer).
 func (l *loop) splits(inner *loop) bool {
 	name, _, ok := strings.Cut(l.header, ".outer")
 	return ok && strings.HasPrefix(inner.header, name)

@@ -1,7 +1,6 @@
 // Package estimate estimates the cycles of the HLS kernel's stages from initiation intervals and trip counts. No tool
-// has scheduled the code: pipeline depths are assumptions (assumedDepth), and an II is the value of the pragma. If
-// there are reports of the vendor's synthesis (csynth.xml), their values replace depths and IIs. A test compares the
-// trip counts with C-simulation.
+// has scheduled the code: pipeline depths are assumptions (assumedDepth), and an II is the value of the pragma. Values
+// in reports of the vendor's synthesis (csynth.xml) replace both. A test compares the trip counts with C-simulation.
 package estimate
 
 import (

@@ -34,8 +34,7 @@ func (e ErrCode) Doc() string {
 	return "unknown to this build"
 }
 
-// CounterLo returns the offset of the low word of counter i. A read of the low word latches the high word, 4 bytes
-// later.
+// CounterLo returns the offset of counter i's low word. A read of this word latches the high word, 4 bytes later.
 func CounterLo(i int) uint32 { return CntBase + 8*uint32(i) }
 
 // FBCBAddr returns the value of register FBCB_ADDR for the entry of (layer, batch). batch is 1..BMax.

@@ -86,14 +86,13 @@ func Files(prefix string, more map[string][]byte) (map[string][]byte, error) {
 
 func module(file string) string { return strings.TrimSuffix(path.Base(file), path.Ext(file)) }
 
-// token matches a word, or text that Rename does not change: a comment, a string, or a name after a dot (port, member),
-// a dollar sign or a backtick.
+// token matches a word, or text that Rename does not change: a comment, a string, or a name after ., $ or a backtick.
 var token = regexp.MustCompile(`(?s)//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\])*"|[.$` + "`" + `]\s*[A-Za-z_]\w*|[A-Za-z_]\w*|\d[\w']*|::|\S`)
 
 // Rename adds the prefix to the names in ours at their definitions, instances and references: after module, package,
 // import or the colon of their end; before #( or an instance with ports; before ::. It also adds the prefix to the
-// names in bound after bind. Signals, ports and instances with the name of a module are not renamed. Comments, strings
-// and macros are not changed.
+// names in bound after bind. Signals, ports and instances with the name of a module are not renamed, nor are comments,
+// strings and macros.
 func Rename(text []byte, prefix string, ours, bound map[string]bool) []byte {
 	words := words(text)
 	near := func(i int) string {

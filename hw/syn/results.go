@@ -54,8 +54,8 @@ func LoadRun(path string) (Run, error) {
 	return r, nil
 }
 
-// Results reads all results of a folder, sorted by name. Inconsistent and invalid results are errors, but outdated
-// results are not.
+// Results reads all results of a folder, sorted by name. Inconsistent and invalid results are errors, outdated results
+// are not.
 func Results(dir string) ([]Run, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
 	if err != nil {

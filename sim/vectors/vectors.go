@@ -76,8 +76,7 @@ type RegRefused struct{ Off, Val uint32 }
 // RegExpect reads a register and compares the bits of Mask.
 type RegExpect struct{ Off, Mask, Val uint32 }
 
-// Run advances the clock until the interrupt is high, but by at most MaxCycles. Then the interrupt must equal
-// ExpectIRQ.
+// Run advances the clock until the interrupt is high, at most by MaxCycles. Then the interrupt must equal ExpectIRQ.
 type Run struct {
 	MaxCycles uint64
 	ExpectIRQ bool

@@ -28,7 +28,7 @@ type Campaign struct {
 	rig    *Rig
 	rng    *rand.Rand
 	sure   bool      // the fault must take effect
-	lost   [4][2]int // number of suppressed responses since the last hard reset, by port and direction
+	lost   [4][2]int // number of missing responses since the last hard reset, by port and direction
 	target int       // layer of the descriptor fault while it is planned
 	addr   span      // range of ERROR_ADDR for this fault
 }

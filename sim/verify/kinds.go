@@ -67,7 +67,7 @@ var kinds = []kind{
 	{"layer range", false, func(c *Campaign) *plan {
 		first := 1 + c.rng.IntN(abi.LMax-1)
 		last := c.rng.IntN(first)
-		if c.rng.IntN(2) == 0 { // the smallest error
+		if c.rng.IntN(2) == 0 { // last is too small by only one
 			last = first - 1
 		}
 		return start(fmt.Sprintf("layers %d..%d", first, last), abi.ErrLayerRange, func(g *regs) {

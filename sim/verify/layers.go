@@ -126,8 +126,8 @@ func (x *Layers) Add(o *Layers) {
 
 func (x *Layers) exercised(o *Exercised) { x.Exercised.add(o) }
 
-// batch draws the batch size of a network. If news is set, it returns the size that hits most empty bins, or 0 if no
-// size hits one.
+// batch draws the batch size of a network. If news is set, it returns the size that hits most empty bins, or 0 if none
+// does.
 func (b *Bench) batch(net *bundle.Bundle, rng *rand.Rand, cov *Coverage, news bool) int {
 	most := b.Dev.Info().MaxBatch
 	if !news {

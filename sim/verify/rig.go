@@ -38,8 +38,7 @@ type Machine interface {
 	Stats(port int) (npu.PortStats, error)
 }
 
-// Rig loads and starts networks like a driver, but does not handle faults. The checks of faults and of the stub use a
-// rig.
+// Rig loads and starts networks like a driver, but does not handle faults. Checks of faults and of the stub use it.
 type Rig struct {
 	design configs.Design
 	bus    Machine

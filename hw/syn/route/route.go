@@ -1,6 +1,5 @@
 // Package route reads the reports of an open place-and-route tool for a part of another vendor. It compares a module
-// with a core that has a published clock on Xilinx parts. In contrast to the estimate of hw/syn/timing, the nets are
-// routed.
+// with a core that has a published clock on Xilinx parts. Unlike in hw/syn/timing, the nets are routed.
 package route
 
 import (

@@ -118,9 +118,9 @@ func (n *Netlist) spread(d *Distance) *spread {
 
 func (s *spread) new() set { return make(set, (len(s.blocks)+63)/64) }
 
-// add adds the blocks that must be close to a pin's cell. If the cell is in a block, add adds this block. Otherwise it
-// adds the blocks that the outputs reach (out), or that reach the inputs. The search ends at registers, but can start
-// at one (first).
+// add adds the blocks that must be close to a pin's cell. If the cell is in a block, add adds this block. Otherwise, it
+// adds the blocks that the outputs reach if out is set, or else the blocks that reach the inputs. The search ends at
+// registers. If first is set, it can start at a register.
 func (s *spread) add(to set, at int32, out, first bool) {
 	p := &s.n.pins[at]
 	if p.cell == portCell {
@@ -211,8 +211,8 @@ func (s *spread) way(at int32) (ns float64) {
 }
 
 // AnalyseOn is Analyse with distances. MaxLevels is the depth of the slowest path, and Deep and Deepest are not set.
-// The delay of a net with more than 64 loads is the table's delay for its loads or, if larger, for 64 loads with the
-// distance.
+// The delay of a net with more than 64 loads is the maximum of the table's delay for all loads, and the table's delay
+// for 64 loads plus the distance's delay.
 func (n *Netlist) AnalyseOn(t *Table, d *Distance, keep int, ports bool) (*Analysis, error) {
 	n, err := n.fitFor(t)
 	if err != nil {

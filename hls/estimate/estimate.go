@@ -280,7 +280,8 @@ func (w *work) trips(stage, loop string, entries, n int64) {
 
 func (w *work) latency() int64 { return int64(w.Design.DRAM.LatencyCycles) }
 
-// wait adds the latency of runs. Each run is a burst, and the next run is requested when the burst has arrived.
+// wait adds the latency of runs. Each run is a burst, and the next burst is requested when the previous burst has
+// arrived.
 func (w *work) wait(stage string, runs int64) { w.now[stage] += runs * w.latency() }
 
 // done returns the cycles that were added since its last call: the cycles of an item, or of the work once per layer.

@@ -293,7 +293,8 @@ func ofBus(code abi.ErrCode) bool {
 	return false
 }
 
-// runFault runs the start with the fault, and then removes the fault. The result what describes a violation.
+// runFault runs the start with the fault, and then removes the fault. Its result what is the description of a
+// violation.
 func (c *Campaign) runFault(ctx context.Context, k *kind, p *plan) (e ending, what string, err error) {
 	r := c.rig
 	r.restore()

@@ -1,6 +1,6 @@
-// The coverage table of a run of checks. Bins come from the definitions in other packages: operators, flags and error
-// codes from hw/abi, <k, s> from dse/mapping, ports from the designs under test. Only the important shapes of layers
-// are defined in this file.
+// This file defines the coverage table of a run of checks. Bins come from the definitions in other packages: operators,
+// flags and error codes from hw/abi, <k, s> from dse/mapping, ports from the designs under test. Only the important
+// shapes of layers have bins.
 
 package verify
 

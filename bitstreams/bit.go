@@ -1,6 +1,6 @@
 // Package bitstreams parses the .bit files that Vivado writes and converts them to the .bin format of the kernel's
-// FPGA manager. A .bit file is checked against its board and against the manifest beside it. The repository holds
-// manifests, never binaries.
+// FPGA manager. It checks a .bit file against its board and against the manifest in the same folder. The repository
+// contains manifests, but no binaries.
 package bitstreams
 
 import (
@@ -19,7 +19,7 @@ import (
 // ErrBit is wrapped by every error about a .bit file.
 var ErrBit = errors.New("bad .bit file")
 
-// maxBit limits the file size: the largest device of the two families takes 39 MB.
+// maxBit limits the file size. The largest device of the two families needs 39 MB.
 const maxBit = 64 << 20
 
 // Header is the text before the configuration data.
@@ -27,7 +27,7 @@ type Header struct {
 	Design string `json:"design"`  // name of the top module
 	UserID string `json:"user_id"` // hexadecimal; "" if absent
 	Tool   string `json:"tool"`    // Vivado's version; "" if absent
-	Part   string `json:"part"`    // as the file spells it: 7z045ffg900, xczu7ev-ffvc1156-2-e
+	Part   string `json:"part"`    // spelled as in the file: 7z045ffg900, xczu7ev-ffvc1156-2-e
 	Date   string `json:"date"`
 	Time   string `json:"time"`
 }
@@ -69,7 +69,7 @@ func ParseBit(file []byte) (*Bit, error) {
 	}
 	switch {
 	case bytes.HasPrefix(file, preamble):
-	case bytes.HasPrefix(file, bytes.Repeat([]byte{0xFF}, 32)): // the words before the synchronisation word: a .bin file
+	case bytes.HasPrefix(file, bytes.Repeat([]byte{0xFF}, 32)): // a .bin, which has no preamble and header
 		return nil, fmt.Errorf("%w: offset 0: it begins as a .bin does, data without the preamble and header of a .bit: give the .bit that it was made of", ErrBit)
 	default:
 		return nil, fmt.Errorf("%w: offset 0: expected the preamble % x, found % x", ErrBit, preamble, file[:min(len(file), len(preamble))])
@@ -141,7 +141,7 @@ const (
 	regIDCODE = 12
 )
 
-// walk follows the configuration packets to the first frame data. They must name a device.
+// walk follows the configuration packets to the first frame data. They must contain the IDCODE of a known device.
 func (b *Bit) walk() error {
 	word := func(at int) uint32 { return binary.BigEndian.Uint32(b.Data[at:]) }
 	fail := func(at int, format string, args ...any) error {
@@ -197,8 +197,8 @@ func (b *Bit) walk() error {
 	return fmt.Errorf("%w: it writes no frame data", ErrBit)
 }
 
-// names returns the names that a .bit file may use for a part: the full name, or without grade or package. Examples:
-// 7z045ffg900 for xc7z045ffg900-2, zu7ev-ffvc1156 for xczu7ev-ffvc1156-2-e.
+// names returns the possible names of a part in a .bit file: the full name, and the name without grade or package.
+// Examples: 7z045ffg900 for xc7z045ffg900-2, zu7ev-ffvc1156 for xczu7ev-ffvc1156-2-e.
 func names(part string) []string {
 	words := strings.Split(boards.Bare(part), "-")
 	var all []string
@@ -220,9 +220,9 @@ func (b *Bit) CheckPart(part string) error {
 	return nil
 }
 
-// Bin converts to the format of the kernel's FPGA manager, byte for byte as `bootgen -process_bitstream bin` does.
-// Words are little-endian, so the synchronisation word reads 66 55 99 aa. Zynq-7000's DMA needs bursts of 32 bytes,
-// so there the end is padded with no-operation words.
+// Bin converts the data to the format of the kernel's FPGA manager. The result is byte for byte the same as from
+// `bootgen -process_bitstream bin`. Words are little-endian, so the bytes of the synchronisation word are 66 55 99 aa.
+// Zynq-7000's DMA needs bursts of 32 bytes, so data for Zynq-7000 is padded with no-operation words.
 func (b *Bit) Bin() []byte {
 	size := len(b.Data)
 	if b.Device.Family == boards.Series7 {

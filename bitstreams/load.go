@@ -17,9 +17,9 @@ var (
 
 // Manager is an FPGA manager of the kernel, reached through our module (boards/kernel/sluice_fpga.c) or sysfs.
 type Manager struct {
-	Sys      string // where sysfs is mounted (default /sys)
-	Dev      string // where devtmpfs is mounted (default /dev)
-	Firmware string // where the kernel looks for firmware (default /lib/firmware)
+	Sys      string // mount point of sysfs (default /sys)
+	Dev      string // mount point of devtmpfs (default /dev)
+	Firmware string // the kernel's folder for firmware (default /lib/firmware)
 	Name     string // manager's name (default fpga0)
 }
 
@@ -34,7 +34,7 @@ func (m Manager) class() string {
 	return filepath.Join(sys, "class", "fpga_manager", name)
 }
 
-// State returns the manager's state of the PL: operating, unknown, write error ...
+// State returns the manager's state of the PL, for example operating, unknown or write error.
 func (m Manager) State() (string, error) {
 	text, err := os.ReadFile(filepath.Join(m.class(), "state"))
 	if err != nil {
@@ -43,18 +43,18 @@ func (m Manager) State() (string, error) {
 	return strings.TrimSpace(string(text)), nil
 }
 
-// Attribute returns another attribute of the manager, such as its readable name.
+// Attribute returns an attribute of the manager, such as its readable name.
 func (m Manager) Attribute(attribute string) string {
 	text, _ := os.ReadFile(filepath.Join(m.class(), attribute))
 	return strings.TrimSpace(string(text))
 }
 
-// deviceFile is created by sluice_fpga.ko. One write must hold the whole .bin.
+// deviceFile is created by sluice_fpga.ko. One write must contain the whole .bin.
 const deviceFile = "sluice-fpga"
 
 // Load writes a .bin to the manager and waits until the PL is configured. It uses our module, or the attribute
 // "firmware" that only linux-xlnx has. If neither exists, only U-Boot can load a bitstream (boot.scr), and the error
-// says so. The caller must make sure that nothing uses the PL.
+// reports this. The caller must ensure that nothing uses the PL.
 func (m Manager) Load(name string, bin []byte) error {
 	if name == "" || name != filepath.Base(name) || strings.ContainsAny(name, " \n") {
 		return fmt.Errorf("load %q: %w: expected a file's name without a folder", name, ErrLoad)
@@ -76,7 +76,7 @@ func (m Manager) Load(name string, bin []byte) error {
 	return nil
 }
 
-// byModule returns os.ErrNotExist if the module is not loaded.
+// byModule writes a .bin to our module. It returns os.ErrNotExist if the module is not loaded.
 func (m Manager) byModule(name string, bin []byte) error {
 	dev := m.Dev
 	if dev == "" {

@@ -28,34 +28,34 @@ type Status string
 
 // Statuses, in order.
 const (
-	Built    Status = "built"    // Vivado wrote it and timing is met
-	Loaded   Status = "loaded"   // a board loaded it and its registers answered
-	Measured Status = "measured" // it served on a board, with published figures
+	Built    Status = "built"    // Vivado wrote the bitstream and timing is met
+	Loaded   Status = "loaded"   // a board loaded the bitstream, and the design's registers answered
+	Measured Status = "measured" // the design served on a board, with published figures
 )
 
-// Manifest describes the bitstream beside it. The build script writes it.
+// Manifest describes the bitstream in the same folder. The build script writes the manifest.
 type Manifest struct {
 	Board      string `yaml:"board" json:"board"`
-	Config     string `yaml:"config" json:"config"`           // a name in hw/configs, or of an exported configuration
+	Config     string `yaml:"config" json:"config"`           // name in hw/configs, or of an exported configuration
 	Part       string `yaml:"part" json:"part"`               // as given to Vivado: xc7z045ffg900-2
 	DesignHash string `yaml:"design_hash" json:"design_hash"` // 16 hexadecimal digits
 	ABIHash    string `yaml:"abi_hash" json:"abi_hash"`
 	Tool       string `yaml:"tool" json:"tool"`     // Vivado's version
-	SHA256     string `yaml:"sha256" json:"sha256"` // of the .bit file
+	SHA256     string `yaml:"sha256" json:"sha256"` // hash of the .bit file
 
 	Timing      Timing      `yaml:"timing" json:"timing"`
 	Utilisation Utilisation `yaml:"utilisation" json:"utilisation"`
 	Status      Status      `yaml:"status" json:"status"`
 }
 
-// Timing after routing.
+// Timing is the timing after routing.
 type Timing struct {
-	ClockMHz float64 `yaml:"clock_mhz" json:"clock_mhz"` // as the MMCM produces it, not as requested
+	ClockMHz float64 `yaml:"clock_mhz" json:"clock_mhz"` // clock from the MMCM, not the requested clock
 	WNS      float64 `yaml:"wns_ns" json:"wns_ns"`       // worst negative slack, ns; 0 or more
 	WHS      float64 `yaml:"whs_ns" json:"whs_ns"`       // worst hold slack, ns
 }
 
-// Utilisation after routing.
+// Utilisation is the utilisation after routing.
 type Utilisation struct {
 	DSP    int     `yaml:"dsp" json:"dsp"`
 	BRAM36 float64 `yaml:"bram36" json:"bram36"` // a half is one block of 18 Kibit
@@ -133,7 +133,7 @@ func (m *Manifest) validate() error {
 	return errors.Join(errs...)
 }
 
-// CheckFile compares the manifest with the .bit beside it: hash, part and tool.
+// CheckFile compares hash, part and tool of the manifest with the .bit file.
 func (m *Manifest) CheckFile(file []byte, b *Bit) error {
 	var errs []error
 	if sum := fmt.Sprintf("%x", sha256.Sum256(file)); sum != m.SHA256 {
@@ -148,8 +148,8 @@ func (m *Manifest) CheckFile(file []byte, b *Bit) error {
 	return errors.Join(errs...)
 }
 
-// CheckBoard compares the manifest with a board: name, part with speed grade, and clock. An MMCM's clock may differ
-// from the requested one by a thousandth.
+// CheckBoard compares the manifest with a board: name, part with speed grade, and clock. The clock of an MMCM can
+// differ from the requested clock by a thousandth.
 func (m *Manifest) CheckBoard(b boards.Board) error {
 	var errs []error
 	if m.Board != b.Name {

@@ -1,8 +1,8 @@
 package boards
 
-// BIF returns bootgen's recipe for a board's BOOT.BIN: first-stage loader, bitstream and U-Boot, on UltraScale+ also
-// PMU firmware and trusted firmware. The ELF files come from Vivado (write_hw_platform) and U-Boot; none is part of
-// this repository.
+// BIF returns bootgen's recipe for a board's BOOT.BIN. The file contains first-stage loader, bitstream and U-Boot, and
+// on UltraScale+ also PMU firmware and trusted firmware. The ELF files are not part of this repository, but come from
+// Vivado (write_hw_platform) and U-Boot.
 func (b Board) BIF() string {
 	if b.Family == UltraScalePlus {
 		return `all: {

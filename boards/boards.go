@@ -1,6 +1,6 @@
-// Package boards describes the boards, one embedded YAML file each: part and resources, clocks, the ports between
-// processing system, design and DRAM, and the DRAM bandwidths that designs are evaluated with. A file also has the rows
-// of the paper's table I for the board.
+// Package boards describes the boards, with one embedded YAML file each: part and resources, clocks, the ports between
+// processing system, design and DRAM, and the DRAM bandwidths for the evaluation of designs. A file also has the
+// board's rows from table I of the paper.
 package boards
 
 import (
@@ -72,35 +72,35 @@ type Board struct {
 	DRAM      DRAM      `yaml:"dram" json:"dram"`
 
 	Published  []Published `yaml:"published,omitempty" json:"published,omitempty"`
-	PaperMibit float64     `yaml:"paper_mibit,omitempty" json:"paper_mibit,omitempty"` // memory that the paper's law may fill, in Mibit; 0: the law does not cover this board
+	PaperMibit float64     `yaml:"paper_mibit,omitempty" json:"paper_mibit,omitempty"` // memory that the paper's law can fill, in Mibit; 0: the law does not cover this board
 }
 
-// Folds reports whether npu_top's activation buffer stores four words per memory row (parameter FOLD). That is so if
-// the device has URAM and a bank is too deep for block RAM. A URAM is always 72 bits wide, so an unfolded bank of 16
-// bits would need four times as many.
+// Folds reports whether npu_top's activation buffer stores four words per memory row (parameter FOLD). This is the case
+// if the device has URAM and a bank is too deep for block RAM. A URAM is always 72 bits wide, so an unfolded bank of 16
+// bits would need four times as many URAMs.
 func (b Board) Folds(bankWords int) bool { return b.URAM > 0 && bankWords > 8192 }
 
-// Clocks describes the source of the design's clock: the reference of the processing system, and the fabric clock
-// from which an MMCM makes ClockMHz.
+// Clocks describes the source of the design's clock: the reference of the processing system, and the fabric clock. An
+// MMCM generates ClockMHz from the fabric clock.
 type Clocks struct {
 	PSRefMHz float64 `yaml:"ps_ref_mhz" json:"ps_ref_mhz"`
 	PLMHz    float64 `yaml:"pl_mhz" json:"pl_mhz"`
 }
 
-// Ports are the AXI masters into the DRAM.
+// Ports describes the AXI ports into the DRAM.
 type Ports struct {
-	NAXI     int      `yaml:"n_axi" json:"n_axi"` // default number of masters for the search of a design
+	NAXI     int      `yaml:"n_axi" json:"n_axi"` // default number of masters in a design search
 	AXIBytes int      `yaml:"axi_bytes" json:"axi_bytes"`
 	MaxBurst int      `yaml:"max_burst" json:"max_burst"`
 	AXI      string   `yaml:"axi,omitempty" json:"axi,omitempty"`             // AXI3 or AXI4
 	AddrBits int      `yaml:"addr_bits,omitempty" json:"addr_bits,omitempty"` // width of an address
-	Names    []string `yaml:"names,omitempty" json:"names,omitempty"`         // ports of the processing system, in the order of our masters
+	Names    []string `yaml:"names,omitempty" json:"names,omitempty"`         // ports of the processing system, in the order of masters
 }
 
-// Most returns the largest number of masters that a design may have.
+// Most returns the largest allowed number of masters in a design.
 func (p Ports) Most() int { return max(p.NAXI, len(p.Names)) }
 
-// Registers is the address of the register window, as the processing system sees it.
+// Registers is the address of the register window in the processing system.
 type Registers struct {
 	Port  string `yaml:"port" json:"port"`
 	Base  uint64 `yaml:"base" json:"base"`
@@ -113,7 +113,7 @@ type Interrupt struct {
 	SPI  int `yaml:"spi" json:"spi"`
 }
 
-// DDR is the DRAM that the ports reach, and the part of it that is reserved for the NPU.
+// DDR is the DRAM at the ports, and the part of the DRAM that is reserved for the NPU.
 type DDR struct {
 	Base     uint64 `yaml:"base" json:"base"`
 	Bytes    uint64 `yaml:"bytes" json:"bytes"`
@@ -127,16 +127,16 @@ type processor struct {
 	addrBits   int
 	burst      int                  // longest burst that the port does not split
 	lines, spi int                  // number of consecutive fabric interrupts, and the SPI of the first
-	clock      [2]float64           // range in MHz of MMCM and clock tree, slowest grade
-	memory     map[string]int       // ports to the DRAM, with the controller port that each uses
+	clock      [2]float64           // range in MHz of MMCM and clock tree, for the slowest grade
+	memory     map[string]int       // port of the DRAM controller, by port to the DRAM
 	oneEach    bool                 // masters must not share a port of the DRAM controller
-	control    map[string][2]uint64 // ports into the fabric, with their first and last byte below 4 GiB
+	control    map[string][2]uint64 // first and last byte below 4 GiB, by port into the fabric
 	widths     []int                // port widths in bytes
 }
 
-// UG585 (Zynq-7000): 5.1, 10.1 (HP ports), 4.1 (addresses), 7.2 (interrupts). UG1085 (UltraScale+): 35 (ports
-// of the DRAM controller), 10 (addresses), 13 (interrupts). Clocks: DS187 and DS925 (MMCM's lowest output, a VCO of
-// 600 or 800 MHz by 128; the global buffers' highest).
+// processors has these sources. UG585 (Zynq-7000): 5.1, 10.1 (HP ports), 4.1 (addresses), 7.2 (interrupts). UG1085
+// (UltraScale+): 35 (ports of the DRAM controller), 10 (addresses), 13 (interrupts). DS187 and DS925 (clocks): the
+// lowest output of an MMCM is a VCO of 600 or 800 MHz divided by 128, and the global buffers limit the highest clock.
 var processors = map[string]processor{
 	Series7: {
 		axi: AXI3, addrBits: 32, burst: 16, lines: 8, spi: 29, clock: [2]float64{4.69, 464},
@@ -154,7 +154,7 @@ var processors = map[string]processor{
 	},
 }
 
-// DRAM lists the bandwidths that a board is evaluated with; the first is the default.
+// DRAM lists the bandwidths for the evaluation of a board. The first bandwidth is the default.
 type DRAM struct {
 	BytesPerCycle []float64 `yaml:"bytes_per_cycle" json:"bytes_per_cycle"`
 	LatencyCycles int       `yaml:"latency_cycles" json:"latency_cycles"`
@@ -176,8 +176,8 @@ var keys = []string{
 	"ports", "ports.n_axi", "ports.axi_bytes", "ports.max_burst", "dram", "dram.bytes_per_cycle", "dram.latency_cycles",
 }
 
-// buildKeys are needed to build a block design, driver or image. A file has all or none of them: a design search
-// needs none.
+// buildKeys are the keys that a block design, driver or image needs. A file must have all or none of these keys,
+// because a design search does not need them.
 var buildKeys = []string{
 	"part", "speed_grade", "idcode", "clocks", "clocks.ps_ref_mhz", "clocks.pl_mhz", "ports.axi", "ports.addr_bits", "ports.names",
 	"registers", "registers.port", "registers.base", "registers.bytes", "interrupt", "interrupt.line", "interrupt.spi",
@@ -222,8 +222,8 @@ func Load(nameOrPath string) (Board, error) {
 	return Parse(path.Join("boards", nameOrPath, "board.yaml"), text)
 }
 
-// Parse reads and validates a board; file is used in messages. The error joins all keys that are unknown, missing, of
-// a wrong type or out of range.
+// Parse reads and validates a board. The file's name is used in messages only. The error lists all keys that are
+// unknown, missing, of a wrong type or out of range.
 func Parse(file string, text []byte) (Board, error) {
 	var b Board
 	var errs []error
@@ -237,7 +237,7 @@ func Parse(file string, text []byte) (Board, error) {
 	var types *yaml.TypeError
 	switch err := dec.Decode(&b); {
 	case errors.As(err, &types):
-		for _, e := range types.Errors { // the faulty keys were skipped, the rest was read
+		for _, e := range types.Errors { // the decoder skipped the faulty keys and read the other keys
 			refuse(fmt.Errorf("%w: %s", ErrBoard, e))
 		}
 	case errors.Is(err, io.EOF):
@@ -249,7 +249,7 @@ func Parse(file string, text []byte) (Board, error) {
 	}
 	var found map[string]any
 	if err := yaml.Unmarshal(text, &found); err != nil {
-		if len(errs) == 0 { // otherwise the strict decoder has reported it
+		if len(errs) == 0 { // otherwise the strict decoder has reported the error
 			refuse(fmt.Errorf("%w: %w", ErrBoard, err))
 		}
 		return Board{}, errors.Join(errs...)
@@ -260,7 +260,7 @@ func Parse(file string, text []byte) (Board, error) {
 			in, _ = found[g].(map[string]any)
 			k = rest
 		}
-		if v, ok := in[k].(float64); ok && v != math.Trunc(v) { // the decoder would truncate it
+		if v, ok := in[k].(float64); ok && v != math.Trunc(v) { // the decoder would truncate the number
 			refuse(fmt.Errorf("%w: %s: expected a whole number, found %v", ErrBoard, key, v))
 		}
 	}
@@ -280,7 +280,7 @@ func Parse(file string, text []byte) (Board, error) {
 	if slices.ContainsFunc(buildKeys, func(k string) bool { ok, _ := has(k); return ok }) {
 		need = slices.Concat(keys, buildKeys)
 	}
-	lacking := map[string]bool{} // groups that were reported
+	lacking := map[string]bool{} // groups with a reported key
 	for _, k := range need {
 		if ok, group := has(k); !ok && group {
 			g, _, _ := strings.Cut(k, ".")
@@ -299,7 +299,7 @@ func Parse(file string, text []byte) (Board, error) {
 	return b, nil
 }
 
-// wholes returns the keys of a board file that hold whole numbers, as group.key.
+// wholes returns the keys of a board file for whole numbers, as group.key.
 func wholes(t reflect.Type, group string) (keys []string) {
 	for i := range t.NumField() {
 		f := t.Field(i)
@@ -315,10 +315,10 @@ func wholes(t reflect.Type, group string) (keys []string) {
 }
 
 var (
-	// nameRE limits board names: they become parts of file names and configurations.
+	// nameRE limits board names, because they become parts of file names and configurations.
 	nameRE = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
 	partRE = regexp.MustCompile(`^x[a-z0-9]+(-[a-zA-Z0-9]+)+$`)
-	// boardPartRE limits a board part, vendor:board:part0:version: it becomes a word of Tcl.
+	// boardPartRE limits a board part, vendor:board:part0:version, because it becomes a word of Tcl.
 	boardPartRE = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]*:[A-Za-z0-9][A-Za-z0-9._-]*:part[0-9]+:[0-9]+(\.[0-9]+)*$`)
 	gradeRE     = regexp.MustCompile(`^[1-3][A-Za-z]*$`)
 )
@@ -332,7 +332,7 @@ type finding struct {
 
 func (f finding) text() string { return fmt.Sprintf("%s: expected %s, found %v", f.key, f.what, f.v) }
 
-// Validate checks every number; the error joins all findings.
+// Validate checks every number. The error lists all findings.
 func (b Board) Validate() error {
 	var errs []error
 	for _, f := range b.findings() {
@@ -341,17 +341,16 @@ func (b Board) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Buildable reports whether the file has what a block design, driver and image need.
+// Buildable reports whether the file has the keys for a block design, driver and image.
 func (b Board) Buildable() bool {
 	return b.Part != "" || b.SpeedGrade != 0 || b.IDCode != 0 || b.Clocks != Clocks{} || b.Ports.AXI != "" || b.Ports.AddrBits != 0 ||
 		len(b.Ports.Names) > 0 || b.Registers != Registers{} || b.Interrupt != Interrupt{} || b.UIO != "" || b.DDR != DDR{}
 }
 
-// Lacking returns the missing keys that a build for the board needs, with a group's name for all of its keys. It is
-// empty if Buildable.
+// Lacking returns the missing keys for a build, or nil if Buildable. The name of a group represents all its keys.
 func (b Board) Lacking() (keys []string) {
 	if b.Buildable() {
-		return nil // otherwise the file was rejected
+		return nil // Parse rejects a file with only some of the keys
 	}
 	for _, k := range buildKeys {
 		if g, _, nested := strings.Cut(k, "."); !nested || !slices.Contains(buildKeys, g) {
@@ -423,13 +422,13 @@ func (b Board) build(want func(ok bool, key string, v any, what string, args ...
 		d.NPUBase%4096 == 0 && d.NPUBytes%4096 == 0, "ddr.npu_base", found, "pages inside of the memory")
 }
 
-// processor checks what depends on the family's processing system.
+// processor checks the values that depend on the family's processing system.
 func (b Board) processor(ps *processor, want func(ok bool, key string, v any, what string, args ...any)) {
 	p := b.Ports
 	dev, known := DeviceOf(b.Part)
 	known = known && dev.Family == b.Family && partRE.MatchString(b.Part)
 	want(known, "part", b.Part, "Vivado's name of a part (xc7z020clg400-1, xczu7ev-ffvc1156-2-e) of %s, one of the devices %s", b.Family, deviceNames(b.Family))
-	if known { // no other key identifies the device
+	if known { // an unknown part does not identify the device
 		want(b.IDCode == dev.IDCode, "idcode", fmt.Sprintf("%#08x", b.IDCode), "%#08x, that of %s", dev.IDCode, dev.Name)
 		grade := ""
 		if i := slices.IndexFunc(strings.Split(b.Part, "-")[1:], gradeRE.MatchString); i >= 0 {

@@ -5,18 +5,18 @@ import (
 	"strings"
 )
 
-// Device is the device with an IDCODE.
+// Device is a device with its IDCODE.
 type Device struct {
-	Name   string `json:"name"`   // as Vivado's parts begin: xc7z045, xczu7
+	Name   string `json:"name"`   // start of Vivado's part names: xc7z045, xczu7
 	Family string `json:"family"` // Series7 or UltraScalePlus
 	IDCode uint32 `json:"idcode"` // revision bits 31:28 are zero
 }
 
-// RevisionMask removes the silicon revision: bitstreams do not depend on it.
+// RevisionMask removes the silicon revision, because bitstreams do not depend on the revision.
 const RevisionMask = 0x0FFFFFFF
 
-// devices: UG585 table 6-... (Zynq-7000: PSS_IDCODE) and UG1085 table 1-... (IDCODE values). U-Boot's tables of these
-// families have the same values. Parts for cars (xa) and defence (xq) are the same silicon.
+// devices lists values of UG585 table 6-... (Zynq-7000: PSS_IDCODE) and UG1085 table 1-... (IDCODE values). U-Boot's
+// tables of these families have the same values. Parts for cars (xa) and defence (xq) have the same silicon.
 var devices = []Device{
 	{"xc7z007s", Series7, 0x03723093},
 	{"xc7z010", Series7, 0x03722093},
@@ -65,8 +65,8 @@ func Bare(part string) string {
 	return part
 }
 
-// DeviceOf finds the device of a part, as Vivado or a .bit header names it. After the device's name only a letter or
-// the end may follow: xczu7 does not match xczu71.
+// DeviceOf finds the device of a part, as Vivado or a .bit header names the part. The device's name must not be
+// followed by a digit: xczu7 does not match xczu71.
 func DeviceOf(part string) (found Device, ok bool) {
 	bare := Bare(part)
 	for _, d := range devices {

@@ -8,8 +8,8 @@ import (
 // poolAlign is the kernel's CMA_MIN_ALIGNMENT_BYTES with pages of 4 KiB.
 const poolAlign = 4 << 20
 
-// Memory returns where the NPU's memory is. Cached memory is half as large and lies below the address in the board
-// file.
+// Memory returns the address and size of the NPU's memory. Cached memory has half the size, and is located below the
+// address in the board file.
 func (b Board) Memory(cached bool) (base, bytes uint64) {
 	if cached {
 		return b.DDR.NPUBase - b.DDR.NPUBytes, b.DDR.NPUBytes / 2
@@ -17,10 +17,10 @@ func (b Board) Memory(cached bool) (base, bytes uint64) {
 	return b.DDR.NPUBase, b.DDR.NPUBytes
 }
 
-// Overlay returns the device-tree overlay of a board: the NPU as a UIO device, its reserved memory, and the device
-// that maps the memory (boards/kernel). The kernel's device tree must be compiled with symbols. The memory is mapped
-// write-combined, or through the CPU's caches if cached is set. Cached memory is a pool that the kernel may use
-// meanwhile, and lies where a 32-bit kernel maps it without high memory.
+// Overlay returns the device-tree overlay of a board: the NPU as a UIO device, its reserved memory, and the device that
+// maps the memory (boards/kernel). The kernel's device tree must be compiled with symbols. The memory is mapped
+// write-combined, or through the CPU's caches if cached is set. Cached memory is a pool that the kernel can also use
+// for other purposes. A 32-bit kernel can map the addresses of this pool without high memory.
 func (b Board) Overlay(cached bool) (string, error) {
 	cells, gic, manager := 1, "intc", "devcfg"
 	if b.Family == UltraScalePlus {

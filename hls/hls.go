@@ -14,7 +14,7 @@ import (
 //go:embed src/*
 var files embed.FS
 
-// Source is the folder of the kernel's files.
+// Source returns the folder of the kernel's files.
 func Source() fs.FS {
 	sub, err := fs.Sub(files, "src")
 	if err != nil {

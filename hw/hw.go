@@ -1,5 +1,4 @@
-// Package hw embeds the RTL, so that a program can check whether stored results come from the RTL that it was built
-// with.
+// Package hw embeds the RTL, so that a program can check whether stored results come from the RTL of its own build.
 package hw
 
 import (
@@ -11,7 +10,7 @@ import (
 	"strings"
 )
 
-// Sources of hw/syn/synth.sh, by path from the repository's root: a list of files, and the vendor's cells.
+// Sources of hw/syn/synth.sh, as paths from the repository's root: the list of files, and the vendor's cells.
 const (
 	list  = "hw/rtl/files.f"
 	cells = "hw/xilinx/*.sv"
@@ -20,7 +19,7 @@ const (
 //go:embed rtl/*.sv rtl/files.f xilinx/*.sv
 var folder embed.FS
 
-// RTL holds the files that hw/syn synthesises, by path from the repository's root.
+// RTL contains the files that hw/syn synthesises, by path from the repository's root.
 var RTL fs.FS = rooted{}
 
 type rooted struct{}
@@ -42,8 +41,8 @@ func (rooted) Open(name string) (fs.File, error) {
 	return f, err
 }
 
-// Files returns the files to synthesise in a tree (RTL or a repository's root): the listed files, packages first, and
-// the vendor's cells. A missing file is an error.
+// Files returns the source files for synthesis: the listed files, packages first, and then the vendor's cells. The tree
+// is RTL or the root of a repository. A missing file is an error.
 func Files(tree fs.FS) ([]string, error) {
 	text, err := fs.ReadFile(tree, list)
 	if err != nil {

@@ -1,7 +1,7 @@
 //go:build tools
 
-// Package image pins u-root, which builds a board's initramfs, and the commands in it. It is a module of its own, so
-// that the main module does not depend on what u-root depends on.
+// Package image pins the versions of u-root, which builds a board's initramfs, and of the commands in the initramfs. It
+// is a module of its own, so that the main module does not depend on u-root's dependencies.
 package image
 
 import (

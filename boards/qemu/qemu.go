@@ -1,11 +1,11 @@
 // Package qemu boots a board's image in QEMU with the co-simulated NPU as its UIO device. The ARM runtime, kernel,
-// device tree and module are the board's. Register accesses and interrupts go through the guest's bus and interrupt
-// controller to the Verilated RTL. The NPU reads and writes the guest's RAM, a file that both map.
+// device tree and module are the same as on the board. Register accesses and interrupts use the guest's bus and
+// interrupt controller to reach the Verilated RTL. The guest's RAM is a file that both QEMU and the NPU map.
 //
-// Limits: the RTL's clock and the guest's processor each run as fast as this machine simulates them, so their ratio
-// means nothing. Only durations that the NPU counts itself are valid (simulated). A register access costs no NPU time
-// beyond the bus transaction; uploads and cache maintenance cost none. QEMU has no caches, write buffers or weak
-// memory order, and allows accesses that Device memory forbids, so it cannot show faults in these.
+// Limits: the RTL's clock and the guest's processor each run as fast as this machine simulates them, so the ratio of
+// their speeds has no meaning. Only durations that the NPU counts itself are valid (simulated). In NPU time, a register
+// access costs only the bus transaction, and uploads and cache maintenance cost nothing. QEMU has no caches, write
+// buffers or weak memory order, and allows accesses that Device memory forbids. It cannot show faults of these kinds.
 package qemu
 
 import (
@@ -26,25 +26,25 @@ import (
 	"github.com/sluice-npu/sluice/boards"
 )
 
-// Errors of Run. A missing tool's error names its package.
+// Errors of Run. The error of a missing tool names the tool's package.
 var (
 	ErrTool = errors.New("missing")
 	ErrEnd  = errors.New("the guest did not come to its end")
 )
 
-// Opts says what to boot.
+// Opts describes the guest to boot.
 type Opts struct {
 	Board  boards.Board
 	Image  string // output folder of boards/image/build.sh
-	Tree   string // its device tree (default qemu.dtb)
+	Tree   string // file of the device tree in Image (default qemu.dtb)
 	Cosim  string // path of npu_cosim; "" boots without an NPU
-	Plugin string // npu_device.so, as Build compiles it
-	// Device are further arguments of the plugin (boards/qemu/device/npu_device.cpp): mute=1 ...
+	Plugin string // path of npu_device.so, which Build compiles
+	// Device lists additional arguments of the plugin (boards/qemu/device/npu_device.cpp), such as mute=1.
 	Device []string
-	// Run lists runs of sluice board, with arguments separated by commas; without any, the image runs its default.
+	// Run lists runs of sluice board, with arguments separated by commas. If empty, the image runs its default.
 	Run []string
-	// Call is called when the guest serves ("ready:" on its console). at holds, by guest port in Ports, the address on this
-	// machine that is forwarded to it. When Call returns, the guest is switched off, although its last run has not ended.
+	// Call is called when the guest serves ("ready:" on its console). The map at contains, by guest port in Ports, the
+	// forwarded address on this machine. When Call returns, the guest is switched off before its last run has ended.
 	Call  func(ctx context.Context, at map[int]string) error
 	Ports []int
 	// Append is appended to the kernel's command line.
@@ -56,7 +56,7 @@ type Opts struct {
 	Timeout time.Duration // wall time; default 20 minutes
 }
 
-// Build compiles the device if it is older than its source.
+// Build compiles the device if the compiled file is older than its source. It returns the path of the compiled file.
 func Build(root string) (string, error) {
 	source := filepath.Join(root, "boards", "qemu", "device", "npu_device.cpp")
 	protocol := filepath.Join(root, "sim", "cosim", "protocol.hpp")
@@ -92,15 +92,15 @@ func Build(root string) (string, error) {
 // machine returns QEMU's program and machine for a board's family, and the options for its console and Ethernet port.
 func machine(b boards.Board) (program, machine string, ports []string) {
 	if b.Family == boards.UltraScalePlus {
-		// the zcu104's port is the last of the machine's four
+		// the zcu104's Ethernet port is the last of the machine's four ports
 		const unused = "user,restrict=on"
 		return "qemu-system-aarch64", "xlnx-zcu102", []string{"-serial", "stdio", "-nic", unused, "-nic", unused, "-nic", unused}
 	}
 	return "qemu-system-arm", "xilinx-zynq-a9", []string{"-serial", "null", "-serial", "stdio"} // the zc706's console is its second UART
 }
 
-// Run boots the guest, waits for its end and returns the console text. Its error is about the machine or the tools;
-// results of the guest's runs are in the text.
+// Run boots the guest, waits until the guest terminates, and returns the console text. The text contains the results of
+// the guest's runs. The error is about the machine or the tools.
 func Run(ctx context.Context, o Opts) (text string, err error) {
 	program, machine, ports := machine(o.Board)
 	path, err := exec.LookPath(program)
@@ -152,7 +152,7 @@ func Run(ctx context.Context, o Opts) (text string, err error) {
 	running, stop := context.WithCancel(ctx)
 	defer stop()
 	cmd := exec.CommandContext(running, path, args...)
-	cmd.Env = append(os.Environ(), "QEMU_AUDIO_DRV=none") // the zcu102 has audio: a host without it would fill the console
+	cmd.Env = append(os.Environ(), "QEMU_AUDIO_DRV=none") // audio errors of the zcu102 would fill the console
 	cmd.Stdout, cmd.Stderr = &out, &out
 	called := make(chan error, 1)
 	if o.Call != nil {
@@ -206,7 +206,7 @@ func (o *Opts) kernelLine() string {
 	return strings.Join(append(line, o.Append), " ")
 }
 
-// call calls the guest as soon as it serves. It returns an error if the guest ends before that.
+// call runs Call as soon as the guest serves. It returns an error if the guest terminates before.
 func (o *Opts) call(ctx, running context.Context, seen <-chan struct{}, at map[int]string) error {
 	select {
 	case <-seen:
@@ -216,7 +216,7 @@ func (o *Opts) call(ctx, running context.Context, seen <-chan struct{}, at map[i
 	}
 }
 
-// startNPU starts the simulated NPU on the board's memory and waits until it listens on socket. end ends the NPU.
+// startNPU starts the simulated NPU on the board's memory and waits until it listens on socket. end stops the NPU.
 func (o *Opts) startNPU(ctx context.Context, ram, socket string) (end func(), err error) {
 	npu := exec.CommandContext(ctx, o.Cosim, "--dram", ram, "--offset", "0",
 		"--base", fmt.Sprint(o.Board.DDR.Base), "--size", fmt.Sprint(o.Board.DDR.Bytes),
@@ -227,11 +227,11 @@ func (o *Opts) startNPU(ctx context.Context, ram, socket string) (end func(), er
 		return nil, fmt.Errorf("start the co-simulation: %w", err)
 	}
 	end = func() {
-		npu.Process.Kill() // it ends when its connection ends; without a connection, it must be ended
+		npu.Process.Kill() // the NPU terminates with its connection; without a connection, it must be killed
 		npu.Wait()
 	}
 	if err := await(ctx, socket); err != nil {
-		end() // its messages are complete only after its end
+		end() // the NPU's messages are complete only after its end
 		return nil, fmt.Errorf("co-simulation %s: %w: %s", o.Cosim, err, says.String())
 	}
 	return end, nil
@@ -242,7 +242,7 @@ func (o *Opts) startNPU(ctx context.Context, ram, socket string) (end func(), er
 func network(ports []int) (nic string, at map[int]string, err error) {
 	nic, at = "user,restrict=on", map[int]string{}
 	for _, p := range ports {
-		l, err := net.Listen("tcp", "127.0.0.1:0") // QEMU does not say which port it would choose
+		l, err := net.Listen("tcp", "127.0.0.1:0") // QEMU would not report which port it chose
 		if err != nil {
 			return "", nil, err
 		}
@@ -278,7 +278,7 @@ func await(ctx context.Context, path string) error {
 	}
 }
 
-// initramfs returns the image's archive followed by one with the overlay: the kernel unpacks both.
+// initramfs returns the path of a file with the image's archive and an archive of the overlay. The kernel unpacks both.
 func initramfs(dir string, o Opts) (string, error) {
 	image := filepath.Join(o.Image, "initramfs.cpio.gz")
 	if len(o.Overlay) == 0 {

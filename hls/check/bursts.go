@@ -19,7 +19,7 @@ type access struct {
 	at     *inst
 	bundle string
 	writes bool
-	place  string // register that holds the DRAM address
+	place  string // register with the DRAM address
 	bytes  int    // 0: unknown
 }
 
@@ -28,11 +28,10 @@ type placedAccess struct {
 	f *function
 }
 
-// bursts checks that every DRAM access has the form from which the vendor's tool makes a burst (UG1399, Preconditions
-// and Limitations of Burst Transfer): the access is in a pipelined loop of its own, is executed in every trip, has
-// consecutive addresses, and is the only access to its port there; the number of trips is known when the loop begins.
-// An access that cannot be a burst needs a comment at its line of the source, which begins with "// single beat:" and
-// gives the reason.
+// bursts checks that the vendor's tool can convert every DRAM access to a burst (UG1399, Preconditions and Limitations
+// of Burst Transfer). The access must be in a pipelined loop of its own, be executed in every trip, have consecutive
+// addresses, and be the only access to its port in the loop. The number of trips must be known when the loop begins. An
+// access that cannot be a burst needs a comment at its source line that begins with "// single beat:" and a reason.
 func bursts(m *module, src *source, loops []*loop, seen evolution, r *Report) {
 	said := func(format string, args ...any) { r.Problems = append(r.Problems, fmt.Sprintf(format, args...)) }
 	type port struct {
@@ -41,7 +40,7 @@ func bursts(m *module, src *source, loops []*loop, seen evolution, r *Report) {
 	}
 	inLoop := map[port][]access{}
 	var everywhere []placedAccess
-	alone := map[string]bool{} // by place and direction: the compiler may have split a beat
+	alone := map[string]bool{} // by source line and direction, because the compiler can split a beat
 	for _, f := range m.functions {
 		if !f.defined {
 			continue
@@ -65,7 +64,7 @@ func bursts(m *module, src *source, loops []*loop, seen evolution, r *Report) {
 	for p, all := range inLoop {
 		why := p.l.burst(all, seen)
 		for _, a := range everywhere {
-			// the same port is accessed in the other direction by a loop around this one
+			// an outer loop accesses the same port in the other direction
 			if why == "" && a.bundle == p.bundle && a.writes != all[0].writes && slices.ContainsFunc(loops, func(l *loop) bool {
 				return l.f == p.l.f && a.f == l.f && l.blocks[p.l.header] && l.blocks[a.at.block.name]
 			}) {
@@ -81,8 +80,8 @@ func bursts(m *module, src *source, loops []*loop, seen evolution, r *Report) {
 	slices.Sort(r.Problems)
 }
 
-// burst returns the reason why the accesses to one port in a loop cannot become a burst; "" if they can. If the compiler
-// has split a beat, its parts lie next to each other.
+// burst returns the reason why the accesses to one port in a loop cannot become a burst, or "" if they can. If the
+// compiler has split a beat, the parts of the beat are adjacent.
 func (l *loop) burst(all []access, seen evolution) string {
 	bytes, step, base := 0, 0, ""
 	parts, read := map[string]bool{}, map[string]bool{}
@@ -128,8 +127,8 @@ func (l *loop) burst(all []access, seen evolution) string {
 	return ""
 }
 
-// dram returns the parameters of a function that point to DRAM, with their bundles: those of the top function, and
-// those passed on from it.
+// dram returns the parameters of a function that point to DRAM, with their bundles. These are parameters of the top
+// function, and parameters that receive such a pointer in a call.
 func dram(m *module, src *source, f *function) map[string]string {
 	out := map[string]string{}
 	for _, p := range f.params {
@@ -148,7 +147,7 @@ func dram(m *module, src *source, f *function) map[string]string {
 	return out
 }
 
-// call is a call instruction and its function.
+// call is a call instruction and the function that contains it.
 type call struct {
 	f  *function
 	at *inst
@@ -213,7 +212,7 @@ func (f *function) accesses(pointer, bundle string, said func(string, ...any)) (
 	return out
 }
 
-// width returns how many bytes the load or store of a number moves; 0 for other types.
+// width returns the number of bytes that a load or store of an integer transfers, or 0 for other types.
 func width(op string) int {
 	g := widthRE.FindStringSubmatch(op)
 	if g == nil {

@@ -3,7 +3,7 @@
 // and floating point. Every loop must have a bound, from ScalarEvolution or from a stated trip count. Every stated II
 // must be large enough for the memory dependences that LLVM's dependence analysis prints.
 //
-// The vendor's scheduler is not modelled: an II that passes here can still fail there because of a long path.
+// The vendor's scheduler is not modelled: an accepted II can still fail in the scheduler because of a long path.
 package check
 
 import (
@@ -30,19 +30,19 @@ const (
 // maxTrips is the limit above which ScalarEvolution's bound only reflects the width of the counter.
 const maxTrips = 1 << 20
 
-// memoryLatency is the minimum number of cycles from the address of a read to the end of a write that depends on it:
-// block RAM is read in one cycle and written in another.
+// memoryLatency is the minimum number of cycles from the address of a read to the end of a write that depends on the
+// read. Block RAM needs one cycle for the read and another cycle for the write.
 const memoryLatency = 2
 
 // ErrTool is wrapped by errors about a missing tool.
 var ErrTool = errors.New("a tool is missing")
 
-// Options selects what is checked.
+// Options selects the checks.
 type Options struct {
 	Source  string   // folder of the kernel; its npu.cpp is compiled
-	File    string   // in that folder (default npu.cpp)
-	Include []string // further folders of headers
-	// Dependences also runs the dependence analysis, whose time grows with the square of a stage's size.
+	File    string   // file name in this folder (default npu.cpp)
+	Include []string // additional folders with headers
+	// Dependences enables the dependence analysis. Its time grows with the square of a stage's size.
 	Dependences bool
 }
 
@@ -53,15 +53,15 @@ type Report struct {
 	ByLLVM    int      `json:"loops_bounded_by_scev"`
 	Stated    int      `json:"loops_by_stated_trip_count"`
 	Pipelined int      `json:"loops_pipelined"`
-	Carried   int      `json:"dependences_carried"`  // carried by pipelined loops, through memory
-	Declared  int      `json:"dependences_declared"` // of these, declared false in the source
+	Carried   int      `json:"dependences_carried"`  // dependences that pipelined loops carry through memory
+	Declared  int      `json:"dependences_declared"` // number of these dependences that the source declares false
 	Bursts    int      `json:"bursts"`               // loops over consecutive beats of DRAM
 	Single    int      `json:"single_beats"`         // DRAM accesses outside bursts, each with its reason
-	Ports     int      `json:"ports"`                // memories that pipelined loops read or write, each once per II
+	Ports     int      `json:"ports"`                // memory ports of pipelined loops; each port allows one access per II
 	Problems  []string `json:"problems"`
 }
 
-// Run checks one instance.
+// Run checks one instance of the kernel.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	if o.File == "" {
 		o.File = "npu.cpp"
@@ -150,7 +150,7 @@ type loop struct {
 	bounded bool // LLVM finds a bound
 }
 
-// value identifies the result of an instruction in a function. evolution holds ScalarEvolution's expressions, by value.
+// value identifies the result of an instruction in a function. evolution maps a value to ScalarEvolution's expression.
 type (
 	value struct {
 		f    *function
@@ -173,7 +173,7 @@ var (
 
 // findLoops finds all loops, with their places in the source and their bounds.
 func findLoops(ctx context.Context, m *module, src *source, text string, r *Report) ([]*loop, evolution, error) {
-	// LLVM prints a function's loops before its execution counts, and only the latter name the function
+	// LLVM prints the loops of a function before their execution counts, and only the counts name the function.
 	printed, err := run(ctx, []byte(text), opt, "-passes=function(print<loops>,print<scalar-evolution>)", "-disable-output", "-")
 	if err != nil {
 		return nil, nil, err
@@ -185,7 +185,7 @@ func findLoops(ctx context.Context, m *module, src *source, text string, r *Repo
 	for _, l := range loops {
 		l.src = l.place(m, src)
 	}
-	// a statement is one loop: an inner loop at the same place gets neither a statement nor a bound of its own
+	// A loop statement belongs to one loop. An inner loop at the same place therefore has no statement and needs no bound.
 	var inside []*loop
 	for _, l := range loops {
 		if slices.ContainsFunc(loops, func(outer *loop) bool {
@@ -206,10 +206,10 @@ func findLoops(ctx context.Context, m *module, src *source, text string, r *Repo
 // readLoops reads LLVM's output about the loops and the evolution of values.
 func readLoops(printed string, m *module) ([]*loop, evolution, error) {
 	seen := evolution{}
-	var f *function // the function whose expressions are being printed
+	var f *function // function of the current expression
 	defined := ""
 	var loops []*loop
-	named := 0 // number of loops whose function is known
+	named := 0 // number of loops with a known function
 	for line := range strings.SplitSeq(printed, "\n") {
 		if g := loopAtRE.FindStringSubmatch(line); g != nil {
 			l := loopOf(g[1], g[2])
@@ -306,8 +306,8 @@ func (r *Report) loop(l *loop, loops []*loop, m *module) {
 	}
 }
 
-// place returns the loop statement. It is found by the debug location in the metadata of the loop's latch, or of its
-// jump. If an optimisation has dropped these, it is the innermost statement around most lines of the loop.
+// place returns the loop's statement in the source. It uses the debug location of the loop's latch or its jump. If an
+// optimisation has removed both, place returns the innermost statement around most instructions.
 func (l *loop) place(m *module, src *source) *sourceLoop {
 	for _, b := range l.f.blocks {
 		if !l.blocks[b.name] || len(b.insts) == 0 {
@@ -332,8 +332,8 @@ func (l *loop) place(m *module, src *source) *sourceLoop {
 			}
 		}
 	}
-	// an instruction that was moved keeps its line, so a few may lie outside. An inlined instruction lies inside
-	// statements of its own function and of the caller; the nearer statement is used.
+	// A moved instruction keeps its line, so a few instructions can be outside the statement. An inlined instruction is
+	// inside statements of its own function and of the caller; fewer calls in between are better.
 	type score struct{ n, calls int }
 	scores := map[*sourceLoop]score{}
 	for _, b := range l.f.blocks {

@@ -24,9 +24,9 @@ var (
 	numberRE  = regexp.MustCompile(`^(?:(?:\w+(?:\([^)]*\))? )*?)(i\d+)[ ,]`)
 )
 
-// relevant reduces a module's text for the dependence analysis, whose time grows with the square of a function's
-// loads, stores and calls. Instructions that need no comparison are removed; the values that they read are replaced by an unknown
-// value.
+// relevant reduces a module's text for the dependence analysis. The time of the analysis grows with the square of a
+// function's loads, stores and calls. Instructions that need no comparison are removed, and their results become
+// unknown.
 func (m *module) relevant(text string, alike map[*inst]int) string {
 	lines := strings.Split(text, "\n")
 	var f *function
@@ -64,8 +64,8 @@ func (m *module) relevant(text string, alike map[*inst]int) string {
 	return strings.Join(lines, "\n")
 }
 
-// removable reports whether an instruction accesses memory and may be removed if it is not compared. Locks of blocks
-// are kept, since other accesses use them.
+// removable reports whether an instruction accesses memory and can be removed if it is not compared. Locks of blocks
+// are not removable, because other accesses use them.
 func (i *inst) removable() bool {
 	op := i.op()
 	switch {
@@ -79,20 +79,20 @@ func (i *inst) removable() bool {
 	return strings.HasPrefix(op, "load ") || strings.HasPrefix(op, "store ")
 }
 
-// reach is the access of an instruction in a pipelined loop to a variable, and which of the variable's memories it
-// touches. A dimension that is partitioned completely has one memory for each constant index.
+// reach describes the access of an instruction in a pipelined loop to a variable, with the accessed memory of the
+// variable. A dimension that is partitioned completely has one memory for each constant index.
 type reach struct {
 	at       *inst
 	writes   bool
-	unknown  bool   // the place is unknown
-	anywhere bool   // it may touch any of the variable's memories
+	unknown  bool   // the target is unknown
+	anywhere bool   // any of the variable's memories can be accessed
 	memory   string // name of the memory
-	place    string // index in that memory
+	place    string // index in this memory
 }
 
 // compared returns the instructions to compare, each with the number of instructions that it represents. For a
-// pipelined loop these are the accesses to a memory that the loop both reads and writes. Where several memories have
-// the same accesses, in the same order and at the same places, one of them is enough.
+// pipelined loop, these are the accesses to a memory that the loop both reads and writes. If several memories have the
+// same accesses, in the same order and at the same places, only one of these memories is compared.
 func (m *module) compared(src *source, loops []*loop) map[*inst]int {
 	alike := map[*inst]int{}
 	for _, l := range loops {
@@ -150,7 +150,7 @@ func (l *loop) reached(m *module, src *source, i *inst) (out []reached) {
 	return out
 }
 
-// kind is the operation of an instruction and the type that it works on.
+// kind returns the operation of an instruction and its operand type.
 func (i *inst) kind() string {
 	if g := kindRE.FindString(i.op()); g != "" {
 		return g
@@ -158,7 +158,7 @@ func (i *inst) kind() string {
 	return i.op()
 }
 
-// representatives selects, from the accesses of a loop to a variable, those that must be compared.
+// representatives selects the accesses of a loop to a variable that must be compared.
 func representatives(all []reach, lost bool) map[*inst]int {
 	out := map[*inst]int{}
 	whole := lost || slices.ContainsFunc(all, func(a reach) bool { return a.anywhere })
@@ -200,7 +200,7 @@ func representatives(all []reach, lost bool) map[*inst]int {
 }
 
 // dependences checks the II of every pipelined loop against values that are written in one trip and read in a later
-// one.
+// trip.
 func dependences(ctx context.Context, m *module, src *source, text string, loops []*loop, r *Report) error {
 	alike := m.compared(src, loops)
 	printed, err := run(ctx, []byte(m.relevant(text, alike)), opt, "-passes=print<da>", "-disable-output", "-")
@@ -233,7 +233,7 @@ func dependences(ctx context.Context, m *module, src *source, text string, loops
 		if l == nil || l != innermost(loops, f, b.block) || l.src == nil || l.src.II == 0 {
 			continue
 		}
-		// a read before a write (anti) is, in reverse, a write that a later trip reads
+		// an anti dependence is a read before a write; its inverse is a write before a read in a later trip
 		reader, writer, back := b, a, false
 		if !confused && g[1] == "anti" {
 			reader, writer, back = a, b, true
@@ -241,7 +241,7 @@ func dependences(ctx context.Context, m *module, src *source, text string, loops
 		distance := 1
 		name, kind := f.object(reader, false)
 		if confused {
-			// the analysis does not examine the copy of a struct, which may read the written value
+			// The analysis does not examine copies of structs, but such a copy can read the written value.
 			if written, _ := f.object(writer, true); written == "" || written != name {
 				continue
 			}
@@ -279,8 +279,8 @@ func (l *sourceLoop) freesLock(src *source) bool {
 	return false
 }
 
-// carried returns the minimum distance, in trips of the loop at a depth, of a dependence with these directions, or of
-// its inverse; 0 if that loop carries none.
+// carried returns the minimum distance of a dependence with these directions, in trips of the loop at a depth. If back
+// is set, the distance is that of the inverse dependence. The result is 0 if this loop carries no dependence.
 func carried(directions []string, depth int, back bool) int {
 	if depth > len(directions) {
 		return 0
@@ -292,7 +292,7 @@ func carried(directions []string, depth int, back bool) int {
 		}
 		switch {
 		case i < depth-1 && (err == nil && n != 0 || d == "<" || d == ">" || d == "<>"):
-			return 0 // an outer loop carries it
+			return 0 // an outer loop carries the dependence
 		case i < depth-1:
 		case err == nil:
 			return max(n, 0)
@@ -313,7 +313,7 @@ const (
 
 var suffixRE = regexp.MustCompile(`(\.(i|addr|coerce|sroa|ptr|v|lcssa|\d+)\d*)+$|\d+$`)
 
-// object returns the variable that an instruction reads or writes; "" if it does neither.
+// object returns the variable that an instruction reads or writes, or "" if it accesses no variable.
 func (f *function) object(i *inst, writes bool) (string, objectKind) {
 	op := i.op()
 	g := loadRE.FindStringSubmatch(op)

@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// module holds the parts of LLVM's intermediate code that the checks use, as text.
+// module contains the parts of LLVM's intermediate code that the checks use, as text.
 type module struct {
 	functions []*function
 	names     map[string]*function
-	meta      map[string]string // !N: the text after the =
+	meta      map[string]string // by node !N: the text after the =
 	calls     map[string][]call // by called function; built at the first use
 }
 
@@ -99,7 +99,7 @@ func bare(text string) string {
 	return groupRE.ReplaceAllString(text, "")
 }
 
-// op returns an instruction without its result's name.
+// op returns the text of an instruction without the name of its result.
 func (i *inst) op() string {
 	if g := defRE.FindStringSubmatch(i.text); g != nil {
 		return g[2]
@@ -114,7 +114,7 @@ func (i *inst) callee() (name string, indirect bool) {
 	if !strings.Contains(op, "call ") && !strings.Contains(op, "invoke ") {
 		return "", false
 	}
-	// attributes may have parentheses: dereferenceable(8)
+	// attributes can contain parentheses, for example dereferenceable(8)
 	flat := attributeRE.ReplaceAllString(op, "")
 	g := calleeRE.FindStringSubmatch(flat)
 	if g == nil {
@@ -128,15 +128,15 @@ func (i *inst) callee() (name string, indirect bool) {
 
 var attributeRE = regexp.MustCompile(`\b(dereferenceable|dereferenceable_or_null|align|sret|byval)\([^()]*(\([^()]*\))?[^()]*\)`)
 
-// Functions that the kernel may call besides its own: streams and blocks, which the HLS tool implements, and LLVM's
-// intrinsics.
+// Functions that the kernel is allowed to call besides its own functions: functions of streams and blocks, which the
+// HLS tool implements, and LLVM's intrinsics.
 var (
 	streamRE    = regexp.MustCompile(`^_ZN3hls(6stream|16stream_of_blocks|10burst_maxi)I`)
 	intrinsicRE = regexp.MustCompile(`^llvm\.(dbg|lifetime|memset|memcpy|memmove|smax|smin|umax|umin|abs|fshl|fshr|experimental\.noalias|ctlz|cttz|bswap|usub\.sat|uadd\.sat|assume)\b`)
 	allocRE     = regexp.MustCompile(`^(malloc|calloc|realloc|free|aligned_alloc|posix_memalign|_Zn[wa]|_Zd[la])`)
 )
 
-// language finds constructs that no HLS tool can turn into hardware. The code must not have been optimised.
+// language finds constructs that no HLS tool can turn into hardware. The code must be unoptimised.
 func language(m *module) (problems []string) {
 	calls := map[string][]string{}
 	for _, f := range m.functions {
@@ -295,14 +295,13 @@ func (l *loop) leaves() bool {
 	return false
 }
 
-// splits reports whether LLVM has made two loops out of one that has several jumps back to its header (LoopSimplify
-// names the outer one HEADER.outer).
+// splits reports whether LLVM has split a loop with several latches into two loops (LoopSimplify: HEADER.outer).
 func (l *loop) splits(inner *loop) bool {
 	name, _, ok := strings.Cut(l.header, ".outer")
 	return ok && strings.HasPrefix(inner.header, name)
 }
 
-// near returns a source line of the loop for a message; "" if its code names none.
+// near returns a source line of the loop for a message, or "" if its code has no source line.
 func (l *loop) near(m *module) string {
 	for _, b := range l.f.blocks {
 		if !l.blocks[b.name] {
@@ -332,7 +331,7 @@ func (b *block) targets() (out []string) {
 	return out
 }
 
-// always reports whether every completed trip of the loop passes the block.
+// always reports whether every completed trip of the loop executes the block.
 func (l *loop) always(b *block) bool {
 	seen := map[string]bool{b.name: true}
 	var reach func(name string)

@@ -22,18 +22,18 @@ var (
 // anywhere represents an index that is not a constant.
 const anywhere = "*"
 
-// element is a place in a variable: one index for each dimension, anywhere if the index is not a constant.
+// element is a place in a variable. It has one index for each dimension; the value anywhere means a non-constant index.
 type element struct {
 	variable string
 	index    []string
-	exact    []string // the same, with the expression of an index that is not a constant
-	at       string   // offset added to the pointer before
+	exact    []string // like index, but with the expression of each non-constant index
+	at       string   // offsets that were added to the pointer
 	memory   bool     // false: a scalar, or a parameter of the top function
 }
 
-// ports checks every pipelined loop against its memories: in one II, each memory can be read once and written once. A
-// dimension that is partitioned completely has one memory for each index; an index that is not a constant accesses
-// all of them. Two accesses count as two even if their conditions exclude each other.
+// ports checks the memory accesses of every pipelined loop: in one II, each memory can be read once and written once. A
+// dimension that is partitioned completely has one memory for each index. A non-constant index accesses all these
+// memories. Accesses are counted separately even if their conditions exclude each other.
 func ports(m *module, src *source, loops []*loop, r *Report) {
 	for _, l := range loops {
 		if l.src == nil || l.src.II == 0 {
@@ -44,7 +44,7 @@ func ports(m *module, src *source, loops []*loop, r *Report) {
 			writes   bool
 		}
 		streams := map[kind]int{}
-		asked := map[kind]map[string]int{} // by the indices of partitioned dimensions
+		asked := map[kind]map[string]int{} // number of accesses, by the indices of partitioned dimensions
 		met := map[string]bool{}
 		for _, part := range append([]part{{l.f, l.blocks}}, m.bodies(l)...) {
 			for _, i := range part.insts() {
@@ -72,7 +72,7 @@ func ports(m *module, src *source, loops []*loop, r *Report) {
 					}
 					once := fmt.Sprint(part.f.name, a.writes, a.pointer)
 					if !a.writes && met[once] {
-						continue // the same word
+						continue // a second read of the same word
 					}
 					met[once] = true
 					var place []string
@@ -140,7 +140,7 @@ func mayOverlap(a, b string) bool {
 // part is the part of a function that runs in a trip.
 type part struct {
 	f      *function
-	blocks map[string]bool // nil: all of them
+	blocks map[string]bool // nil: all blocks
 }
 
 func (p part) insts() (out []*inst) {
@@ -177,7 +177,7 @@ func (m *module) bodies(l *loop) (out []part) {
 
 var transferRE = regexp.MustCompile(`^_ZN3hls(?:6stream|10burst_maxi)I.*E(4readEv|5write)`)
 
-// streams returns the stream or port that an instruction reads an element from or writes one to.
+// streams returns the stream or port from which an instruction reads an element, or to which it writes an element.
 func (i *inst) streams() (object string, writes, ok bool) {
 	name, _ := i.callee()
 	g := transferRE.FindStringSubmatch(name)
@@ -258,7 +258,7 @@ func (m *module) element(f *function, pointer string, depth int) element {
 			return m.element(f, args[0], depth+1)
 		}
 	}
-	var from []string // the pointer may be any of these
+	var from []string // possible values of the pointer
 	if g := selectRE.FindStringSubmatch(op); g != nil {
 		from = g[1:]
 	} else if strings.HasPrefix(op, "phi ") {
@@ -296,7 +296,7 @@ func (m *module) element(f *function, pointer string, depth int) element {
 			e.exact = append(slices.Clone(e.exact), exact)
 			continue
 		}
-		// the first index belongs to the pointer's target: the last dimension so far
+		// The first index is relative to the pointer's target, so it belongs to the last dimension so far.
 		if index != "0" {
 			e.at += " " + exact
 		}

@@ -11,7 +11,7 @@ import (
 // Pragmas). The list is needed because a compiler silently ignores unknown text after #pragma HLS, and the vendor's tool
 // only warns.
 type pragma struct {
-	need []string // required options, by key
+	need []string // keys of the required options
 	may  string   // pattern of an allowed option
 }
 
@@ -63,7 +63,7 @@ func known(name, text string) error {
 		}
 	}
 	if name == "interface" && slices.Contains(strings.Fields(text), "mode=m_axi") {
-		for _, key := range []string{"bundle", "offset", "depth"} { // by default ports are joined and get address registers
+		for _, key := range []string{"bundle", "offset", "depth"} { // the tool's defaults join ports and add registers
 			if !slices.Contains(keys, key) {
 				return fmt.Errorf("pragma interface mode=m_axi without %s: %q", key, text)
 			}

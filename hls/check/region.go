@@ -48,7 +48,7 @@ func blank(text string, re *regexp.Regexp) string {
 	})
 }
 
-// closing returns the index of the bracket that closes the one at text[at]; -1 if there is none.
+// closing returns the index of the bracket that closes the bracket at text[at], or -1 if there is no such bracket.
 func closing(text string, at int) int {
 	depth := 0
 	for i := at; i < len(text); i++ {
@@ -161,7 +161,7 @@ func (d *definition) line(at int) int { return d.first + strings.Count(d.body[:a
 
 // structure checks the rules of a dataflow region and its channels (UG1399, Dataflow Optimization Limitations). A
 // region contains only channels and unconditional stages. Each stream and block has one stage that writes it and a
-// later one that reads it. Only one stage uses a given memory or DRAM port. A pragma must name an existing variable.
+// later stage that reads it. Each memory and DRAM port is used by one stage. A pragma must name an existing variable.
 func structure(src *source, r *Report) {
 	said := func(format string, args ...any) { r.Problems = append(r.Problems, fmt.Sprintf(format, args...)) }
 	defs := map[string]*definition{}
@@ -207,7 +207,7 @@ func structure(src *source, r *Report) {
 	slices.Sort(r.Problems)
 }
 
-// pragma checks that a pragma names something that its function has, and that it is in a place where it has an effect.
+// pragma checks that the names in a pragma exist in its function, and that the pragma has an effect at its place.
 func (s *source) pragma(p placed, stages map[string]bool, said func(string, ...any)) {
 	var in *definition
 	for _, d := range s.functions {
@@ -253,8 +253,8 @@ func (s *source) pragma(p placed, stages map[string]bool, said func(string, ...a
 	}
 }
 
-// ports checks that every parameter of the top function, and its start, has exactly one interface pragma: the tool's
-// defaults are different.
+// ports checks that every parameter of the top function and its control interface (return) have exactly one interface
+// pragma each, because the tool's defaults are different.
 func (s *source) ports(top *definition, said func(string, ...any)) {
 	if top == nil {
 		return
@@ -272,8 +272,8 @@ func (s *source) ports(top *definition, said func(string, ...any)) {
 	}
 }
 
-// partitions rejects an array without partition that has the same name as a partitioned array of another function:
-// the checks of ports and dependences know partitioned arrays by name.
+// partitions rejects an unpartitioned array with the same name as a partitioned array of another function, because the
+// checks of ports and dependences identify partitioned arrays by name.
 func (s *source) partitions(said func(string, ...any)) {
 	for _, p := range s.pragmas {
 		if p.kind != "array_partition" || !strings.Contains(p.text, "complete") {
@@ -369,7 +369,7 @@ func (s *source) region(d *definition, defs map[string]*definition, said func(st
 			said("%s:%d: %s (%s) is used by more than one stage of the region: %s", d.file, d.first, p.name, p.kind, r.names(r.users[p.name]))
 		}
 	}
-	// the caller of the region must pass each memory once
+	// the caller of the region must pass each memory only once
 	for _, caller := range s.functions {
 		for _, at := range regexp.MustCompile(`\b`+d.name+`\(`).FindAllStringIndex(caller.body, -1) {
 			end := closing(caller.body, at[1]-1)
@@ -469,8 +469,8 @@ func (r *region) names(at []int) string {
 	return strings.Join(out, ", ")
 }
 
-// requests checks a port whose bursts are requested explicitly. A request must be followed by a pipelined loop that
-// writes one beat per trip, unconditionally, exactly as many as requested; no other code may write. C-simulation
+// requests checks a port with explicit burst requests. After a request, a pipelined loop must write exactly the
+// requested number of beats: one beat per trip, unconditionally. Other code must not write to the port. C-simulation
 // checks that every request is answered (hls_burst_maxi.h).
 func (d *definition) requests(port string, s *source, r *Report, said func(string, ...any)) {
 	asks := regexp.MustCompile(`\b`+port+`\.write_request\(`).FindAllStringIndex(d.body, -1)

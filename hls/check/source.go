@@ -19,33 +19,33 @@ type sourceLoop struct {
 	Label      string
 	II         int    // initiation interval of its pipeline; 0: not pipelined
 	Trips      string // the stated bound, as written; "": none
-	TripsLine  int    // line of the statement
+	TripsLine  int    // line of the pragma loop_tripcount
 	Unroll     bool
-	Dependence map[string]bool // variables for which the source says that no dependence is carried
+	Dependence map[string]bool // variables that the source declares free of carried dependences
 }
 
-// source holds the facts that the checker reads from the kernel's files.
+// source contains the facts that the checker reads from the kernel's files.
 type source struct {
 	loops     map[string]map[int]*sourceLoop // by file, line of the statement
 	registers map[string]bool                // arrays that are partitioned into registers
-	locks     map[string]bool                // blocks of a stream, by the lock's name
+	locks     map[string]bool                // names of the locks for blocks of a stream
 	split     map[string]map[int]bool        // dimensions that are partitioned completely, by array
-	dram      map[string]string              // bundles of the top's m_axi ports
+	dram      map[string]string              // bundles of the top function's m_axi ports, by port
 	text      map[string][]string            // lines of the files
-	regions   int                            // functions whose stages run concurrently
+	regions   int                            // number of functions with concurrent stages
 	functions []*definition
 	pragmas   []placed
 	constants []constant
 }
 
-// placed is a pragma and its place.
+// placed is a pragma with its file and line.
 type placed struct {
 	file       string
 	line       int
 	kind, text string
 }
 
-// constant is a name used in a pragma in place of a number.
+// constant is a name that a pragma uses instead of a number.
 type constant struct {
 	file string
 	line int
@@ -59,7 +59,7 @@ func newSource() *source {
 	}
 }
 
-// line returns a line of a file, counted from 1; "" if there is none.
+// line returns a line of a file, counted from 1, or "" if the file has no such line.
 func (s *source) line(file string, n int) string {
 	if n < 1 || n > len(s.text[file]) {
 		return ""
@@ -71,14 +71,14 @@ var (
 	loopRE   = regexp.MustCompile(`^(\s*)((?:for|while)\b.*)`)
 	labelRE  = regexp.MustCompile(`^\s*([a-z_][a-z_0-9]*):(\s*//.*)?$`)
 	pragmaRE = regexp.MustCompile(`^\s*#\s*pragma\s+HLS\s+(\w+)\s*(.*)$`)
-	// other ways to give a compiler instructions, with blanks wherever the compiler allows them
+	// other forms of pragmas, with blanks wherever the compiler allows them
 	otherPragmaRE = regexp.MustCompile(`^\s*(?:#|%:|\?\?=)\s*pragma\b|\b_Pragma\b`)
-	// jumps, and loops without a line of their own, cannot have a pragma
+	// do, goto, and loops that do not begin a line cannot have a pragma
 	jumpRE      = regexp.MustCompile(`\b(?:do|goto)\b`)
 	inlineForRE = regexp.MustCompile(`\S.*?\b(?:for|while)\b`)
 	quotedRE    = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
 	lockRE      = regexp.MustCompile(`hls::(?:read|write)_lock<\w+>\s+(\w+)\(`)
-	// options whose value is a number or the name of a constant
+	// options with a number or the name of a constant as value
 	constantRE = regexp.MustCompile(`\b(?:depth|min|max|avg|factor|latency|max_\w+_burst_length|num_\w+_outstanding)=([A-Za-z_][\w:]*)`)
 	inlineRE   = regexp.MustCompile(`^(static )?inline\b`)
 )
@@ -92,8 +92,8 @@ func setting(text, key string) string {
 	return ""
 }
 
-// read reads the files of a folder and writes them to another in the form that the analysis needs: the pragmas of the HLS
-// dialect become instructions for clang to unroll and inline. Line numbers do not change.
+// read reads the files of a folder, and writes them to the folder out in the form for the analysis. HLS pragmas for
+// unrolling and inlining become the equivalents of clang. Line numbers do not change.
 func read(dir, out, top string) (*source, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.?pp"))
 	if err != nil {
@@ -121,7 +121,7 @@ func read(dir, out, top string) (*source, error) {
 	return s, s.ask(filepath.Join(out, top))
 }
 
-// ask lets the compiler determine whether the names in pragmas are constants.
+// ask adds assertions, so that the compiler checks that the names in pragmas are constants of at least 1.
 func (s *source) ask(top string) error {
 	var code strings.Builder
 	for _, c := range s.constants {
@@ -144,8 +144,8 @@ func (s *source) scan(file string, lines []string) ([]string, error) {
 	s.text[file] = lines
 	out := append([]string(nil), lines...)
 	label := ""
-	var open *sourceLoop // the loop whose head is being read
-	dataflow := false    // the current function has the pragma
+	var open *sourceLoop // the current loop, while its head is read
+	dataflow := false    // the current function has the pragma dataflow
 	for i, line := range lines {
 		text := strings.TrimSpace(line)
 		for _, m := range lockRE.FindAllStringSubmatch(line, -1) {
@@ -192,7 +192,7 @@ func (s *source) scan(file string, lines []string) ([]string, error) {
 	return out, nil
 }
 
-// add records a pragma, and writes its equivalent for the compiler to out. open is the loop that begins before it.
+// add records a pragma, and writes the compiler's equivalent to out. open is the loop that begins before the pragma.
 func (s *source) add(p placed, open *sourceLoop, out []string) error {
 	if err := known(p.kind, p.text); err != nil {
 		return err
@@ -279,7 +279,7 @@ func (l *sourceLoop) String() string {
 	return name
 }
 
-// bodyEnd returns the line, counted from 1, of the brace that ends the statement that begins at lines[i].
+// bodyEnd returns the line number of the closing brace of the statement at lines[i], counted from 1.
 func bodyEnd(lines []string, i int) int {
 	depth, opened := 0, false
 	for j := i; j < len(lines); j++ {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Counted copies a kernel's files to a folder and adds counters to all loops with a stated trip count: a wrong count
-// ends C-simulation (csim/trips.hpp). Line numbers do not change.
+// Counted copies a kernel's files to a folder and adds counters to all loops with a stated trip count. A wrong trip
+// count stops C-simulation (csim/trips.hpp). Line numbers do not change.
 func Counted(dir, out string) error {
 	files, err := filepath.Glob(filepath.Join(dir, "*"))
 	if err != nil {

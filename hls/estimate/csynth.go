@@ -20,21 +20,21 @@ const maxReport = 16 << 20
 // ErrReport is wrapped by errors about a file that is not a synthesis report.
 var ErrReport = errors.New("no csynth.xml")
 
-// Report describes how a synthesis report was made.
+// Report describes the synthesis run of a report.
 type Report struct {
 	File      string  `json:"file"`
 	Top       string  `json:"top"`
 	Part      string  `json:"part,omitempty"`
-	Target    float64 `json:"target_ns"`    // requested clock; 0: not stated
-	Estimated float64 `json:"estimated_ns"` // estimated clock of the slowest module; 0: not stated
+	Target    float64 `json:"target_ns"`    // requested clock period; 0: not stated
+	Estimated float64 `json:"estimated_ns"` // estimated clock period of the slowest module; 0: not stated
 }
 
-// tolerance is the difference in ns up to which two clocks count as equal: reports round to thousandths, and flows to
-// tenths at most.
+// tolerance is the largest difference in ns between two clock periods that count as equal. Reports round to
+// thousandths, and flows to tenths at most.
 const tolerance = 0.01
 
-// Doubts returns the differences of a report from the design or the part of its board (part "": unknown). With
-// differences, II and depths belong to another schedule.
+// Doubts returns the differences between a report and the design or the part of its board. An empty part is unknown. If
+// there are differences, II and depths belong to another schedule.
 func (r *Report) Doubts(d configs.Design, part string) (out []string) {
 	said := func(format string, args ...any) { out = append(out, r.File+": "+fmt.Sprintf(format, args...)) }
 	period := 1000 / d.ClockMHz
@@ -56,15 +56,15 @@ func (r *Report) Doubts(d configs.Design, part string) (out []string) {
 
 // reported is a loop of a report; the line numbers are for messages.
 type reported struct {
-	module              int // in the order of the file; 0: the report's own function
+	module              int // index in the order of the file; 0: the report's own function
 	label, name         string
 	ii, depth           string
 	lineOfII, lineDepth int
 }
 
 // Read reads the loops of one report of the vendor's synthesis: csynth.xml, with the reports of its modules, or
-// FUNCTION_csynth.xml. A loop that the model knows gets its II and depth from the report. If several modules or
-// reports have a loop, the slowest one counts. Read returns the number of loops found, at least one.
+// FUNCTION_csynth.xml. For each loop of the model, Read copies II and depth from the report. If several modules or
+// reports contain a loop, the slowest values count. Read returns the number of loops found, which is at least one.
 func (m *Model) Read(file string, r io.Reader) (int, error) {
 	c := &csynth{
 		dec: xml.NewDecoder(io.LimitReader(r, maxReport+1)), modules: []string{""}, found: map[string]*reported{}, of: Report{File: file},
@@ -102,7 +102,7 @@ func (m *Model) Read(file string, r io.Reader) (int, error) {
 // csynth is the state of reading a report.
 type csynth struct {
 	dec     *xml.Decoder
-	path    []string // of elements
+	path    []string // names of the open elements
 	value   string
 	modules []string // module names; the first is the report's own function
 	found   map[string]*reported
@@ -194,7 +194,7 @@ func (c *csynth) loop(module int, loop, leaf, text string) {
 	}
 }
 
-// taken returns the loops of a report that the model has. Other loops may have any value, for example `undef`.
+// taken returns the loops of a report that are also in the model. Other loops can have any value, for example `undef`.
 func (m *Model) taken(c *csynth) (map[string]Loop, error) {
 	taken := map[string]Loop{}
 	for _, key := range slices.Sorted(maps.Keys(c.found)) {
@@ -257,8 +257,8 @@ func number(text string) (int, bool) {
 	return v, err == nil && v >= 1 && v <= 1<<20
 }
 
-// is reports whether a loop of the report is the named one. A pipelined loop is a module of its own, and an inlined
-// function has its caller's name.
+// is reports whether a loop of the report is the named loop. In reports, a pipelined loop is a module of its own, and
+// an inlined function has the name of its caller.
 func (l *reported) is(name, module string) bool {
 	function, own, _ := strings.Cut(name, ".")
 	if own != l.label {

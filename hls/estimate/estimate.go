@@ -1,7 +1,6 @@
 // Package estimate estimates the cycles of the HLS kernel's stages from initiation intervals and trip counts. No tool
-// has scheduled the code: pipeline depths are assumptions (assumedDepth), and an II is the value of the pragma. If there
-// are reports of the vendor's synthesis (csynth.xml), their values replace both. A test compares the trip counts with
-// C-simulation.
+// has scheduled the code: pipeline depths are assumptions (assumedDepth), and an II is the value of the pragma. Values
+// in reports of the vendor's synthesis (csynth.xml) replace both. A test compares the trip counts with C-simulation.
 package estimate
 
 import (
@@ -24,7 +23,7 @@ var Stages = []string{
 type Loop struct {
 	II       int  `json:"ii"`
 	Depth    int  `json:"depth"`    // cycles of one trip
-	Reported bool `json:"reported"` // from a synthesis report; else the pragma's II and an assumed depth
+	Reported bool `json:"reported"` // true: from a synthesis report; false: II of the pragma, and assumed depth
 }
 
 // Model is a design and its loops.
@@ -39,7 +38,7 @@ type Model struct {
 // read, a rotation, a multiplier with its registers, an adder tree, a write.
 const assumedDepth = 12
 
-// New creates a model with the loops as the kernel's pragmas describe them.
+// New creates a model with the loops and IIs from the kernel's pragmas.
 func New(d configs.Design) (*Model, error) {
 	ii, err := hls.Pipelines()
 	if err != nil {
@@ -54,11 +53,11 @@ func New(d configs.Design) (*Model, error) {
 
 // Layer is the estimate of one layer.
 type Layer struct {
-	Stages  map[string]int64 `json:"stages"` // cycles of each stage on its own
+	Stages  map[string]int64 `json:"stages"` // cycles of each stage without waiting for other stages
 	DRAM    int64            `json:"dram"`   // cycles in which DRAM transfers the bytes of all beats
-	Port    int64            `json:"port"`   // cycles of the memory port that transfers most beats, one beat per cycle
+	Port    int64            `json:"port"`   // cycles of the memory port with the most beats, one beat per cycle
 	Cycles  int64            `json:"cycles"` // total of the layer
-	Bound   string           `json:"bound"`  // the stage that takes longest, or BoundDRAM or BoundPort
+	Bound   string           `json:"bound"`  // the slowest stage, or BoundDRAM or BoundPort
 	Streams map[string]int64 `json:"streams"`
 }
 
@@ -68,16 +67,16 @@ const (
 	BoundPort = "port"
 )
 
-// item is the work of one row tile for one C tile, in cycles: load its rows (0 if they are on chip), compute in the
-// array, and process the results. Each step passes a whole block of memory to the next.
+// item contains the cycles of three steps for one row tile and one C tile: load rows (0 if on chip), compute in the
+// array, and process results. Each step passes a whole block of memory to the next step.
 type item struct{ load, front, back int64 }
 
-// schedule returns the cycle in which the last item is done. Between two steps there are two blocks. A step begins when
-// the previous step has filled a block and the next step has emptied the block of two items before.
+// schedule returns the cycle in which the last item is done. There are two blocks between two steps. A step can begin
+// item i when the previous step has filled the block of item i, and the next step has emptied the block of item i-2.
 func schedule(items []item) int64 {
 	var loaded, front, back int64
 	released := []int64{0, 0} // cycles in which the tiles' blocks become free, in the order of loads
-	left := []int64{0, 0}     // the same for the accumulators' blocks
+	left := []int64{0, 0}     // cycles in which the accumulators' blocks become free
 	for _, it := range items {
 		if it.load > 0 || len(released) == 2 {
 			loaded = max(loaded, released[len(released)-2]) + it.load
@@ -103,18 +102,18 @@ type layer struct {
 	gemm, pool  bool
 	two         bool
 	lanes, tc   int
-	passes      int  // passes of the array; depthwise: words of NB weights
+	passes      int  // number of passes of the array; depthwise: number of words of NB weights
 	outer       bool // C tiles are the outermost loop
 	tiles       []tile
-	channels    []int // channels of each C tile
+	channels    []int // number of channels of each C tile
 	resWhole    bool
-	resOnce     bool // one pixel for all positions
+	resOnce     bool // the residual is one pixel for all positions
 	outWhole    bool
-	bytes       int // size of the weights
+	bytes       int // size of the weights in bytes
 	replay      bool
 	beat, words int // size of a beat in bytes, and in elements
 	elem        int // bytes of an element
-	pair        int // channels of a vector of weights
+	pair        int // number of channels in a vector of weights
 }
 
 func (m *Model) decode(desc *abi.Desc, e abi.FBCB, batch int) *layer {
@@ -170,8 +169,8 @@ func (l *layer) samples(t tile, group int) int {
 	return max(0, min(n, l.batch-int(l.e.BR)-t.b0))
 }
 
-// runs returns the runs of consecutive words of an item in a tensor, and the number of beats that they touch. Slots
-// begin on beats.
+// runs returns the number of runs of consecutive words of an item in a tensor, and the number of beats in these runs.
+// Slots are aligned to beats.
 func (l *layer) runs(t tile, whole, once bool, offset, rowBytes uint32, pix, c0, nch int) (n, beats int64) {
 	rows, perRow, words := l.rows(t), 1, int(l.d.OutW)*nch
 	if !whole {
@@ -192,11 +191,11 @@ func (l *layer) runs(t tile, whole, once bool, offset, rowBytes uint32, pix, c0,
 	return n * samples, beats * samples
 }
 
-// groups returns the number of steps of DRAIN words in which nch channels of a pixel are written.
+// groups returns the number of steps that write nch channels of a pixel, with DRAIN words per step.
 func (m *Model) groups(nch int) int { return ceil(nch, m.Design.Drain) }
 
-// period returns the trips of a window in the lanes: its taps or, if larger, parts, the groups of words that it
-// completes.
+// period returns the number of trips of a window in the lanes, and parts. parts is the number of groups of words that a
+// window completes. The number of trips is the maximum of the window's taps and parts.
 func (m *Model) period(l *layer) (period, parts int) {
 	words, nb := int(l.d.InC), m.Design.NB()
 	if words > nb {
@@ -208,16 +207,16 @@ func (m *Model) period(l *layer) (period, parts int) {
 	return max(int(l.d.KH)*int(l.d.KW), parts), parts
 }
 
-// weightBeats returns the beats of a number of vectors of weights.
+// weightBeats returns the number of beats for a number of vectors of weights.
 func (l *layer) weightBeats(vectors int) int64 {
 	return int64(ceil(2*vectors*l.lanes, abi.WeightAlign) * abi.WeightAlign / l.beat)
 }
 
 // Layer estimates one layer for a batch size and a legal FBCB entry.
 //
-// A stage takes the sum of its loops. Items follow each other as in schedule; within one step, stages connected by
-// streams run concurrently, so the step takes as long as the slowest of them. A layer takes at least the time that
-// DRAM and its ports need for its beats.
+// The cycles of a stage are the sum over its loops. schedule describes how items overlap. Within one step, stages that
+// are connected by streams run concurrently, so the slowest stage determines the step's cycles. A layer needs at least
+// the time that DRAM and its ports need for its beats.
 func (m *Model) Layer(desc *abi.Desc, e abi.FBCB, batch int) Layer {
 	l := m.decode(desc, e, batch)
 	w := &work{Model: m, layer: l, visits: 1, now: map[string]int64{}, out: Layer{Stages: map[string]int64{}, Streams: map[string]int64{}}}
@@ -244,7 +243,7 @@ func (m *Model) Layer(desc *abi.Desc, e abi.FBCB, batch int) Layer {
 			of := w.done()
 			it.front = longest(of, "form_rows", "feed_weights", "multiply")
 			it.back = longest(of, "drain", "fetch_residual", "cut_residual", "finish", "keep_out", "pack_out", "write_out")
-			if !l.gemm { // its sums are streamed
+			if !l.gemm { // the sums of such a layer are streamed
 				it.front, it.back = max(it.front, it.back), 0
 			}
 		}
@@ -262,13 +261,13 @@ func (m *Model) Layer(desc *abi.Desc, e abi.FBCB, batch int) Layer {
 type work struct {
 	*Model
 	*layer
-	visits          int64            // number of times that each row tile's rows are loaded
+	visits          int64            // number of loads of each row tile
 	now             map[string]int64 // cycles of this item, by stage
 	inBeats, wBeats int64            // beats of rows and of weights
 	out             Layer
 }
 
-// trips adds a loop that is entered a number of times, with a total number of trips.
+// trips adds the cycles of a loop. entries is the number of starts of the loop, and n is the total number of trips.
 func (w *work) trips(stage, loop string, entries, n int64) {
 	s, ok := w.Loops[loop]
 	if !ok {
@@ -281,10 +280,11 @@ func (w *work) trips(stage, loop string, entries, n int64) {
 
 func (w *work) latency() int64 { return int64(w.Design.DRAM.LatencyCycles) }
 
-// wait adds the latency of runs. Each run is a burst, and the next is requested when it has arrived.
+// wait adds the latency of runs. Each run is a burst, and the next burst is requested when the previous burst has
+// arrived.
 func (w *work) wait(stage string, runs int64) { w.now[stage] += runs * w.latency() }
 
-// done returns the cycles added since its last call, at the end of an item or of work that a layer does once.
+// done returns the cycles that were added since its last call: the cycles of an item, or of the work once per layer.
 func (w *work) done() map[string]int64 {
 	was := w.now
 	for s, n := range was {
@@ -306,7 +306,7 @@ func (l *layer) pixels(t tile) int { return l.rows(t) * int(l.d.OutW) }
 
 func (l *layer) all(t tile) int64 { return int64(l.samples(t, 0) + l.samples(t, 1)) }
 
-// load adds the loading of a row tile's rows, and returns the cycles of loading them once.
+// load adds all loads of a row tile's rows, and returns the cycles of one load.
 func (w *work) load(t tile) int64 {
 	d := w.d
 	if w.e.KeepIn {
@@ -328,7 +328,7 @@ func (w *work) load(t tile) int64 {
 }
 
 // windows adds the work of the lanes for a row tile of a pool or a depthwise layer. The first tile of a depthwise layer
-// also reads the weights; windows returns their beats.
+// also reads the weights. windows returns the number of beats of the weights.
 func (w *work) windows(t tile, first bool) int64 {
 	d := w.d
 	pixels := int64(w.pixels(t)) * int64(w.samples(t, 0))
@@ -351,7 +351,7 @@ func (w *work) windows(t tile, first bool) int64 {
 	return w.feed(int64(w.passes))
 }
 
-// feed adds the stage that passes vectors of weights on, and returns their beats.
+// feed adds the stage that forwards vectors of weights, and returns the number of beats of the vectors.
 func (w *work) feed(vectors int64) int64 {
 	beats := w.weightBeats(int(vectors))
 	w.trips("feed_weights", "feed_weights.steps", 1, vectors+beats)
@@ -360,7 +360,7 @@ func (w *work) feed(vectors int64) int64 {
 	return beats
 }
 
-// array adds the work of the array for an item, and returns the beats of its weights.
+// array adds the work of the array for an item, and returns the number of beats of the item's weights.
 func (w *work) array(t tile, nch int) int64 {
 	passes, rows := int64(w.passes), int64(w.pixels(t))*int64(w.samples(t, 0))
 	w.trips("form_rows", "form_pass.row", passes, passes*rows)
@@ -372,7 +372,7 @@ func (w *work) array(t tile, nch int) int64 {
 	return w.feed(vectors)
 }
 
-// results adds the work on the results of an item, which has nch channels from c0 on.
+// results adds the work on the results of an item, which has nch channels. c0 is the item's first channel.
 func (w *work) results(t tile, c0, nch int) {
 	d, s := w.d, w.out.Streams
 	all := int64(w.pixels(t)) * w.all(t)
@@ -410,7 +410,7 @@ func (w *work) results(t tile, c0, nch int) {
 	}
 }
 
-// once adds the work that a layer does once: biases, and fetching its weights.
+// once adds the work that occurs once per layer: reading biases and fetching weights.
 func (w *work) once() {
 	d := w.d
 	bias := int64(ceil(4*int(d.BiasCount), w.beat))
@@ -435,7 +435,7 @@ func (w *work) once() {
 		return
 	}
 	w.wait("fetch_weights", 1)
-	fetches, replays := int64(1), int64(0) // how often the weights of a C tile are fetched, and replayed from the ring
+	fetches, replays := int64(1), int64(0) // number of fetches of a C tile's weights, number of replays from the ring
 	if w.gemm {
 		fetches = int64(len(w.tiles))
 	}
@@ -470,7 +470,7 @@ func (w *work) total(busy int64) Layer {
 			out.Bound = s
 		}
 	}
-	// each of the ports a, w, r, o has its own memory port, or they share one in turns; reads and writes overlap
+	// The ports a, w, r and o have a memory port each, or share memory ports in turns. Reads and writes overlap.
 	beats := []int64{w.inBeats, w.wBeats + out.Streams["biases"], out.Streams["fetched"]}
 	written, read := out.Streams["packed"], make([]int64, w.Design.NAXI)
 	out.Port = written
@@ -488,7 +488,7 @@ func (w *work) total(busy int64) Layer {
 			out.Bound = BoundPort
 		}
 	}
-	// the descriptor is read before the layer, the last answer arrives after it
+	// The descriptor is read before the layer, and the last answer arrives after the layer.
 	out.Cycles = w.latency() + int64(abi.DescBytes/w.beat) + busy
 	if !w.e.OnChip {
 		out.Cycles += w.latency()

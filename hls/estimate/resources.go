@@ -20,16 +20,16 @@ const (
 
 // Memory is a group of equal memories of the kernel, each with one read port and one write port.
 type Memory struct {
-	Name    string  `json:"name"` // of the variable
+	Name    string  `json:"name"` // name of the variable
 	Storage Storage `json:"storage"`
 	Count   int     `json:"count"`
 	Words   int     `json:"words"`
-	Bits    int     `json:"bits"`   // of a word
-	BRAM18  int     `json:"bram18"` // total, in blocks of 18 Kibit
-	LUTs    int     `json:"luts"`   // total, used as memory
+	Bits    int     `json:"bits"`   // bits per word
+	BRAM18  int     `json:"bram18"` // total number of blocks of 18 Kibit
+	LUTs    int     `json:"luts"`   // total number of LUTs used as memory
 }
 
-// Resources holds the resources that the kernel's memories and array need.
+// Resources contains the resources that the kernel's memories and array need.
 type Resources struct {
 	Memories []Memory `json:"memories"`
 	DSP      int      `json:"dsp"`
@@ -37,21 +37,21 @@ type Resources struct {
 	LUTs     int      `json:"luts_as_memory"` // logic is not estimated
 }
 
-// Fits reports whether the board has enough blocks, DSPs and LUTs that can be memory. At least three in ten LUTs can
-// be memory in every device of these families (DS190, DS891).
+// Fits reports whether the board has enough block RAM, DSPs, and LUTs that can be memory. In every device of these
+// families, at least three in ten LUTs can be memory (DS190, DS891).
 func (r Resources) Fits(b boards.Board) bool {
 	return r.BRAM18 <= 2*b.BRAM36 && r.DSP <= b.DSP && 10*r.LUTs <= 3*b.LUT
 }
 
-// Shape of the streams: the depths are those of params.hpp, which a test compiles and compares.
+// Depths and widths of the streams. A test compiles params.hpp and checks that its depths are the same.
 const (
 	rowsDepth, beatsDepth, biasDepth, sumsDepth = 16, 64, 16, 16
-	outstanding                                 = 16 // unanswered bursts of a port
+	outstanding                                 = 16 // largest number of unanswered bursts of a port
 	groupBits, countBits                        = 16, 8
 )
 
-// Needs returns the resources that a design's kernel needs on a family of devices. Blocks are the minimum that holds the
-// memories; a tool may use more. DSPs are those that the flow requests: multipliers outside the array are LUTs.
+// Needs returns the resources that a design's kernel needs on a family of devices. The number of blocks is the minimum
+// for the memories; a tool can use more. Only the DSPs that the flow requests are counted: other multipliers are LUTs.
 func Needs(d configs.Design, family string) Resources {
 	const weight = abi.DataBits
 	nb, beat, word := d.NB(), 8*d.AXIBytes, 8*d.ElemBytes()
@@ -83,10 +83,10 @@ func Needs(d configs.Design, family string) Resources {
 			Memory{Name: "pixel", Storage: LUTRAM, Count: d.Drain, Words: d.CMax / d.Drain, Bits: word})
 	}
 	for _, m := range append([]Memory{
-		{Name: "tiles", Storage: BRAM, Count: 2 * 2 * nb, Words: d.ABufWords / 2, Bits: word}, // blocks, halves, lanes
+		{Name: "tiles", Storage: BRAM, Count: 2 * 2 * nb, Words: d.ABufWords / 2, Bits: word}, // Count: blocks, halves, lanes
 		{Name: "kept_in", Storage: BRAM, Count: nb, Words: d.ABufWords, Bits: word},
 		{Name: "kept_out", Storage: BRAM, Count: nb, Words: d.ABufWords, Bits: word},
-		{Name: "banks", Storage: banks, Count: 2 * 2 * d.TC, Words: d.TR / 2, Bits: acc}, // blocks, halves, PEs
+		{Name: "banks", Storage: banks, Count: 2 * 2 * d.TC, Words: d.TR / 2, Bits: acc}, // Count: blocks, halves, PEs
 		{Name: "ring", Storage: BRAM, Count: 1, Words: d.WRingBeats, Bits: beat},
 		{Name: "bias", Storage: LUTRAM, Count: lanes, Words: ceil(biases*d.CMax, lanes) + 1, Bits: 32},
 		{Name: "table", Storage: LUTRAM, Count: 1, Words: abi.AvgTable, Bits: entry},
@@ -123,8 +123,8 @@ func Needs(d configs.Design, family string) Resources {
 // avgMulBits and avgShiftBits are the widths of the descriptor's fields AVG_MUL and AVG_SHIFT.
 const avgMulBits, avgShiftBits = 17, 6
 
-// blocks18 returns the minimum number of 18 Kibit blocks that hold a memory; a 36 Kibit block counts as two. Both
-// families have these shapes (UG473, UG573).
+// blocks18 returns the minimum number of 18 Kibit blocks for a memory. A 36 Kibit block counts as two. Both families
+// have these shapes (UG473, UG573).
 func blocks18(words, width int) int {
 	best := 0
 	for _, shape := range []struct{ words, bits, units int }{
@@ -149,8 +149,8 @@ func blocks18(words, width int) int {
 	return best
 }
 
-// lutRAM returns the LUTs of a memory with one write port and one read port. In series 7, four LUTs hold 64 words of
-// 3 bits (RAM64M); in UltraScale+, eight hold 64 words of 7 bits (RAM64M8).
+// lutRAM returns the number of LUTs of a memory with one write port and one read port. In series 7, four LUTs store 64
+// words of 3 bits (RAM64M). In UltraScale+, eight LUTs store 64 words of 7 bits (RAM64M8).
 func lutRAM(family string, words, width int) int {
 	luts, held := 4, 3
 	if family == boards.UltraScalePlus {

@@ -1,6 +1,6 @@
-// Package abi defines what hardware and software share: register offsets, the layer descriptor, the FBCB entry,
-// operators, error codes and counters. ./gen generates it from abi.yaml; REFERENCE.md is the same for people and
-// states the units: elements of 16 bits, bytes, cycles.
+// Package abi defines the interface between hardware and software: register offsets, the layer descriptor, the FBCB
+// entry, operators, error codes and counters. ./gen generates the definitions from abi.yaml. REFERENCE.md describes
+// them with their units: elements of 16 bits, bytes, cycles.
 package abi
 
 import "fmt"
@@ -18,7 +18,7 @@ func (o Op) String() string {
 // Valid reports whether the hardware supports the operator.
 func (o Op) Valid() bool { return int(o) < len(opNames) }
 
-// String returns the code's name in abi.yaml.
+// String returns the error code's name in abi.yaml.
 func (e ErrCode) String() string {
 	if int(e) < len(errNames) {
 		return errNames[e]
@@ -26,7 +26,7 @@ func (e ErrCode) String() string {
 	return fmt.Sprintf("ErrCode(%d)", uint8(e))
 }
 
-// Doc returns a description of the code.
+// Doc returns a description of the error code.
 func (e ErrCode) Doc() string {
 	if int(e) < len(errDocs) {
 		return errDocs[e]
@@ -34,7 +34,7 @@ func (e ErrCode) Doc() string {
 	return "unknown to this build"
 }
 
-// CounterLo returns the offset of the low word of counter i. Reading it latches the high word, 4 bytes further.
+// CounterLo returns the offset of counter i's low word. A read of this word latches the high word, 4 bytes later.
 func CounterLo(i int) uint32 { return CntBase + 8*uint32(i) }
 
 // FBCBAddr returns the value of register FBCB_ADDR for the entry of (layer, batch). batch is 1..BMax.
@@ -65,12 +65,12 @@ func ErrCodes() []ErrCode {
 type Register struct {
 	Name               string
 	Offset, Count      uint32
-	Mask               uint32 // existing bits
+	Mask               uint32 // implemented bits
 	Readable, Writable bool
 	BusyOK             bool // writable while a start runs
 }
 
-// RegisterAt returns the register at a byte offset, including words of counters; false if there is none.
+// RegisterAt returns the register at a byte offset, or false. Words of counters are also registers.
 func RegisterAt(off uint32) (Register, bool) {
 	if off%4 != 0 {
 		return Register{}, false
@@ -86,8 +86,8 @@ func RegisterAt(off uint32) (Register, bool) {
 	return Register{}, false
 }
 
-// Refused reports whether, by the register map, the hardware answers an access with SLVERR; busy says that a start
-// runs. The hardware may reject values too.
+// Refused reports whether the register map requires SLVERR as the answer to an access. busy is true while a start runs.
+// The hardware can also reject values.
 func Refused(off uint32, write bool, value uint32, busy bool) bool {
 	r, ok := RegisterAt(off)
 	switch {

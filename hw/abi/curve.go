@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Curve is a piecewise linear function of 16-bit values. It has CurveSegments segments, each 2^Step values wide; the
-// first begins at Lo. Outside of them the first and the last segment are extended.
+// Curve is a piecewise linear function of 16-bit values. It has CurveSegments segments, each 2^Step values wide. The
+// first segment begins at Lo. Values below Lo use the first segment, and values after the last segment use the last.
 type Curve struct {
 	Lo          int16
 	Step, Shift uint8
@@ -31,7 +31,7 @@ func (c *Curve) At(x int16) int16 {
 	return int16(min(max(sum, math.MinInt16), math.MaxInt16))
 }
 
-// Words returns the words that follow a layer's biases in memory.
+// Words returns the curve's words, which follow a layer's biases in memory.
 func (c *Curve) Words() []int32 {
 	words := make([]int32, 0, CurveWords)
 	for _, s := range c.Segments {
@@ -40,10 +40,10 @@ func (c *Curve) Words() []int32 {
 	return words
 }
 
-// ErrSlope is the error of words that are not a curve.
+// ErrSlope reports that words do not encode a curve.
 var ErrSlope = errors.New("a slope of the curve is wider than 16 bits")
 
-// CurveOf decodes the words of a descriptor's curve; false if a slope is wider than 16 bits.
+// CurveOf decodes the words of a descriptor's curve. It returns false if a slope is wider than 16 bits.
 func CurveOf(d *Desc, words []int32) (Curve, bool) {
 	c := Curve{Lo: d.CurveLo, Step: d.CurveStep, Shift: d.CurveShift}
 	for i := range c.Segments {

@@ -2,7 +2,7 @@ package abi
 
 import "fmt"
 
-// Words after the biases of an int8 layer (IN_8, OUT_8), as hw/INT8.md describes them.
+// Layout of the words after the biases of an int8 layer (IN_8, OUT_8), which hw/INT8.md describes.
 const (
 	ResWords    = 4  // words of the residual: two factors, shift, addend
 	FactorBits  = 17 // width of a factor, in the low bits of its word
@@ -29,21 +29,21 @@ func RoundEven(x int64, n uint8) int64 {
 // Word returns the factor as stored in the bias memory.
 func (s Scaling) Word() int32 { return s.Mul | int32(s.Shift)<<FactorShift }
 
-// ScalingOf is the inverse of Word; false if other bits are set or the shift exceeds ShiftMax.
+// ScalingOf is the inverse of Word. It returns false if other bits are set or the shift exceeds ShiftMax.
 func ScalingOf(word int32) (Scaling, bool) {
 	s := Scaling{word & (1<<FactorBits - 1), uint8(uint32(word) >> FactorShift)}
 	return s, s.Word() == word && s.Shift <= ShiftMax
 }
 
-// Operand applies a layer's residual r to a value t. The result is rnd(t*A + r*B + Add, Shift). For a layer with
-// PRODUCT it is rnd(t * (r + Add) * A, Shift).
+// Operand applies a layer's residual r to a value t. The result is RoundEven(t*A + r*B + Add, Shift). For a layer with
+// PRODUCT, the result is RoundEven(t * (r + Add) * A, Shift).
 type Operand struct {
 	A, B  int32 // below 2^17; B is 0 with PRODUCT
 	Shift uint8
 	Add   int32 // corrects for the residual's zero point
 }
 
-// Of returns the result for t, which has 16 bits.
+// Of returns the result for a value t of 16 bits.
 func (o *Operand) Of(t, r int64, product bool) int64 {
 	if product {
 		return RoundEven(t*(r+int64(o.Add))*int64(o.A), o.Shift)
@@ -51,7 +51,7 @@ func (o *Operand) Of(t, r int64, product bool) int64 {
 	return RoundEven(t*int64(o.A)+r*int64(o.B)+int64(o.Add), o.Shift)
 }
 
-// Post8 holds the steps after the sums of an int8 layer.
+// Post8 describes the steps after the sums of an int8 layer.
 type Post8 struct {
 	Bias    []int32   // by output channel
 	Scales  []Scaling // by output channel

@@ -1,6 +1,6 @@
-// Package configs holds the named configurations of the NPU, one embedded YAML file each. A Design has the parameters
-// of npu_top, and the clock and DRAM that it is evaluated with. Hash covers the hardware parameters; hardware reports it
-// in the DESIGN_HASH registers.
+// Package configs contains the named configurations of the NPU, in one embedded YAML file each. A Design has the
+// parameters of npu_top, and the clock and DRAM for its evaluation. Hash covers the hardware parameters; hardware
+// reports this hash in the DESIGN_HASH registers.
 package configs
 
 import (
@@ -31,12 +31,12 @@ var files embed.FS
 // maxFile limits the size of a user's file.
 const maxFile = 64 << 10
 
-// Design is one configuration of the hardware, in the paper's symbols: TC processing elements, each TP wide, with
-// accumulators TR rows deep.
+// Design is one configuration of the hardware, in the paper's symbols: TC processing elements (PEs) with MAC trees of
+// width TP and accumulators of TR rows.
 type Design struct {
 	Name   string `yaml:"name" json:"name"`
 	Reason string `yaml:"reason" json:"reason"` // purpose of this configuration
-	Board  string `yaml:"board" json:"board"`   // its name; empty: simulated only
+	Board  string `yaml:"board" json:"board"`   // name of the board; empty: the design is only simulated
 
 	TR int `yaml:"TR" json:"TR"` // rows of an accumulator bank
 	TP int `yaml:"TP" json:"TP"` // width of a PE's MAC tree
@@ -48,18 +48,18 @@ type Design struct {
 
 	WLoad      int `yaml:"w_load" json:"w_load"`           // PEs that receive weights in a cycle
 	Drain      int `yaml:"drain" json:"drain"`             // words that are post-processed in a cycle
-	ABufWords  int `yaml:"abuf_words" json:"abuf_words"`   // words of one bank of one half of the activation buffer
-	WRingBeats int `yaml:"wring_beats" json:"wring_beats"` // beats of the weights ring
-	CMax       int `yaml:"c_max" json:"c_max"`             // most output channels of a layer
+	ABufWords  int `yaml:"abuf_words" json:"abuf_words"`   // words per bank in one half of the activation buffer
+	WRingBeats int `yaml:"wring_beats" json:"wring_beats"` // size of the weight ring, in beats
+	CMax       int `yaml:"c_max" json:"c_max"`             // largest number of output channels of a layer
 
-	Stack bool `yaml:"stack" json:"stack"` // Stackable PEs: k = 1/2, 2
-	Fluid bool `yaml:"fluid" json:"fluid"` // sample groups: s = 2
-	Stub  bool `yaml:"stub" json:"stub"`   // no MACs, all control
+	Stack bool `yaml:"stack" json:"stack"` // with Stackable PEs: k = 1/2 and k = 2
+	Fluid bool `yaml:"fluid" json:"fluid"` // with two sample groups: s = 2
+	Stub  bool `yaml:"stub" json:"stub"`   // without MACs, but with all control logic
 
-	Post      bool `yaml:"post" json:"post,omitzero"`           // curves and products after the shift
-	Depthwise bool `yaml:"depthwise" json:"depthwise,omitzero"` // the depthwise unit
+	Post      bool `yaml:"post" json:"post,omitzero"`           // with curves and products after the shift
+	Depthwise bool `yaml:"depthwise" json:"depthwise,omitzero"` // with the depthwise unit
 
-	Type string `yaml:"type,omitempty" json:"type,omitzero"` // element type of maps and weights: TypeInt8; empty: int16
+	Type string `yaml:"type,omitempty" json:"type,omitzero"` // element type of maps and weights: TypeInt8; empty for int16
 
 	ClockMHz float64 `yaml:"clock_mhz" json:"clock_mhz"`
 	DRAM     DRAM    `yaml:"dram" json:"dram"`
@@ -71,7 +71,7 @@ const (
 	TypeInt16 = "int16"
 )
 
-// Int8 reports whether maps and weights have 8 bits.
+// Int8 reports whether the elements of maps and weights have 8 bits.
 func (d Design) Int8() bool { return d.Type == TypeInt8 }
 
 // ElemBytes returns the size of an element of maps and weights, in bytes.
@@ -82,8 +82,8 @@ func (d Design) ElemBytes() int {
 	return 2
 }
 
-// Typed returns the design with element type TypeInt16 or TypeInt8. If the type changes, so does the name: to NAME-int8, and
-// from that of an embedded NAME back.
+// Typed returns the design with element type TypeInt16 or TypeInt8. If the type changes, the suffix of the name becomes
+// -int8 or -int16. The name of an embedded configuration of int16 has no suffix.
 func (d Design) Typed(name string) Design {
 	if name == TypeInt16 {
 		name = ""
@@ -96,13 +96,13 @@ func (d Design) Typed(name string) Design {
 	return d
 }
 
-// DRAM is the memory that a design is evaluated with.
+// DRAM describes the memory in the evaluation of a design.
 type DRAM struct {
 	BytesPerCycle float64 `yaml:"bytes_per_cycle" json:"bytes_per_cycle"`
 	LatencyCycles int     `yaml:"latency_cycles" json:"latency_cycles"`
 }
 
-// tags are the YAML types of the keys. The library would round 7.5 to 7 and accept null for anything.
+// tags lists the YAML types of the keys, because the library would round 7.5 to 7 and accept null for every type.
 var tags = []struct {
 	key      string
 	tags     []string
@@ -149,7 +149,7 @@ func Names() []string {
 }
 
 // Load reads an embedded configuration by name, or a file if the argument contains a slash or ends in .yaml. NAME-int8
-// is the embedded NAME with type int8.
+// selects the embedded configuration NAME with type int8.
 func Load(nameOrPath string) (Design, error) {
 	if base, ok := strings.CutSuffix(nameOrPath, "-"+TypeInt8); ok && slices.Contains(Names(), base) {
 		d, err := Load(base)
@@ -185,15 +185,15 @@ func Load(nameOrPath string) (Design, error) {
 	return d, err
 }
 
-// Parse reads and validates a configuration; file is used in messages. Unknown, duplicate and missing keys are
-// errors.
+// Parse reads and validates a configuration. The file's name is used in messages only. Unknown, duplicate and missing
+// keys are errors.
 func Parse(file string, text []byte) (Design, error) {
 	var d Design
 	text, err := plaintext.YAML(text)
 	if err != nil {
 		return Design{}, fmt.Errorf("%s: %w", file, err)
 	}
-	// Types first: the library's own text would not name the key.
+	// The types are checked first, because the library's errors do not name the key.
 	var keys, dram map[string]yaml.Node
 	if err := yaml.Unmarshal(text, &keys); err != nil {
 		return Design{}, fmt.Errorf("%s: %w", file, err)
@@ -241,7 +241,7 @@ func Parse(file string, text []byte) (Design, error) {
 	return d, nil
 }
 
-// kinds names YAML types in words.
+// kinds describes the YAML types of a key in words.
 func kinds(tags []string) string {
 	words := map[string]string{"!!str": "text", "!!int": "a whole number", "!!float": "a number", "!!bool": "true or false", "!!map": "keys"}
 	return words[tags[len(tags)-1]]
@@ -260,16 +260,16 @@ func (e *FieldError) Error() string {
 
 var nameRE = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
 
-// MaxTP is the longest chain that the RTL supports, MaxTP8 the longest of int8: two channels share a chain's DSPs, so a
-// chain almost twice as long gives an array with as many DSPs. leastTP8 is the shortest chain of int8. In a shorter one
-// pe_array_int8's accumulators would be free later than gemm_seq expects.
+// MaxTP and MaxTP8 are the largest chain lengths of the RTL in int16 and int8. In int8, two channels share the DSPs of
+// a chain, so chains can be almost twice as long with the same number of DSPs. leastTP8 is the smallest chain length in
+// int8. With a shorter chain, pe_array_int8's accumulators would be free later than gemm_seq expects.
 const (
 	MaxTP    = 16
 	MaxTP8   = 30
 	leastTP8 = 4
 )
 
-// Chains returns the shortest and the longest chain for the design's type.
+// Chains returns the smallest and the largest chain length for the design's type.
 func (d Design) Chains() (least, most int) {
 	if d.Int8() {
 		return leastTP8, MaxTP8
@@ -286,8 +286,8 @@ func (f *findings) want(ok bool, field string, value any, want string) {
 	}
 }
 
-// OwnName rejects a design that has the name of an embedded configuration but other hardware parameters, or the name
-// of another build output: both would use the same path.
+// OwnName rejects names that would give two builds the same path: the name of an embedded configuration with other
+// hardware parameters, and the name of another build output.
 func (d Design) OwnName() error {
 	for _, taken := range []string{"runtime", "hls-process"} {
 		if d.Name == taken || strings.HasPrefix(d.Name, taken+"-") {
@@ -309,8 +309,8 @@ func (d Design) OwnName() error {
 	return &FieldError{"name", d.Name, fmt.Sprintf("one of its own, since hw/configs/%s.yaml has other parameters and both would be built in the same place", base)}
 }
 
-// Elaborates checks that the RTL of the whole NPU accepts these parameters: Validate, and the conditions between
-// parameters that npu_top checks. Single modules may be synthesised with other values.
+// Elaborates checks that the RTL of the whole NPU accepts the parameters. It calls Validate and checks the conditions
+// of npu_top that relate parameters to each other. Single modules can be synthesised with other values.
 func (d Design) Elaborates() error {
 	if err := d.Validate(); err != nil {
 		return err
@@ -321,11 +321,11 @@ func (d Design) Elaborates() error {
 	f.want(d.TC%4 == 0, "TC", d.TC, "a multiple of 4: drain is even and divides TC / 2")
 	lanes := d.ElemBytes() * d.NB()
 	f.want(d.AXIBytes <= lanes, "axi_bytes", d.AXIBytes, fmt.Sprintf("at most the %d bytes of the activation buffer's lanes", lanes))
-	// BIAS_COUNT has 16 bits: two words per channel, four for a residual, and a curve
+	// BIAS_COUNT has 16 bits. It counts two words per channel, four words for a residual, and the words of a curve.
 	channels := (1<<16 - 1 - abi.ResWords - abi.CurveWords) / 2
 	f.want(!d.Int8() || d.CMax <= channels, "c_max", d.CMax, fmt.Sprintf("at most %d with type: int8", channels))
 	f.want(d.WLoad%2 == 0, "w_load", d.WLoad, "an even number: both PEs of a pair load together")
-	// if TC is not a multiple of 4, no value is legal
+	// If TC is not a multiple of 4, no drain is legal, and the error of TC suffices.
 	f.want(d.Drain%2 == 0 && (d.TC%4 != 0 || d.TC/2%d.Drain == 0), "drain", d.Drain, d.drains())
 	f.want(d.Drain <= d.NB(), "drain", d.Drain, fmt.Sprintf("at most the %d lanes of the activation buffer", d.NB()))
 	f.want(d.CMax%d.Drain == 0, "c_max", d.CMax, fmt.Sprintf("a multiple of drain = %d", d.Drain))
@@ -341,15 +341,15 @@ func (d Design) drains() string {
 	return fmt.Sprintf("an even number that divides TC / 2 = %d", d.TC/2)
 }
 
-// Folded checks that banks of the activation buffer can be folded, as on boards with URAM (boards.Board.Folds):
-// ram_fold needs whole rows.
+// Folded checks that the banks of the activation buffer consist of whole rows, because ram_fold requires them. Boards
+// with URAM use folded banks (boards.Board.Folds).
 func (d Design) Folded() error {
 	var f findings
 	f.want(d.ABufWords%4 == 0, "abuf_words", d.ABufWords, "a multiple of 4, as more than 8192 lie in the board's URAM, four to a row")
 	return errors.Join(f...)
 }
 
-// Built rejects designs of a type that estimates, synthesis and board files do not support.
+// Built rejects designs with an element type that estimates, synthesis and board files do not support.
 func (d Design) Built() error {
 	if d.Int8() {
 		return &FieldError{"type", d.Type, "int16: of int8 there is no board, and only hw/syn/synth.sh synthesises it (hw/INT8.md)"}
@@ -357,7 +357,7 @@ func (d Design) Built() error {
 	return nil
 }
 
-// ForHLS checks that the HLS kernel can be built with these parameters: Elaborates, and the kernel's own conditions.
+// ForHLS checks the parameters for the HLS kernel. It calls Elaborates and checks the kernel's own conditions.
 func (d Design) ForHLS() error {
 	if err := d.Elaborates(); err != nil {
 		return err
@@ -370,8 +370,8 @@ func (d Design) ForHLS() error {
 	return errors.Join(f...)
 }
 
-// Validate checks every parameter. The error joins a *FieldError for each wrong one. It accepts values of TP, TC,
-// w_load and drain that only single modules support; its messages state what the whole NPU supports.
+// Validate checks every parameter. The error joins a *FieldError for each wrong parameter. Validate accepts values of
+// TP, TC, w_load and drain that only single modules support. Its messages state the values that the whole NPU supports.
 func (d Design) Validate() error {
 	var errs findings
 	want := errs.want
@@ -386,7 +386,7 @@ func (d Design) Validate() error {
 	least, most := d.Chains()
 	want(d.TP >= least && d.TP <= 64, "TP", d.TP, fmt.Sprintf("%d..%d", least, most))
 	want(d.TC >= 2 && d.TC <= 512, "TC", d.TC, "a multiple of 4 in 4..512")
-	// a layer's row has at most as many words as there are sums, and words are counted in 24 bits
+	// A row of a layer has at most one word per sum, and the counter of these words has 24 bits.
 	want(d.TC < 1 || d.TR <= 1<<23/d.TC, "TR", d.TR, fmt.Sprintf("with TC = %d no more than 2^23 sums", d.TC))
 	in("n_axi", d.NAXI, 1, 4)
 	want(d.AXIBytes == 8 || d.AXIBytes == 16, "axi_bytes", d.AXIBytes, "8 or 16")
@@ -396,7 +396,7 @@ func (d Design) Validate() error {
 	in("abuf_words", d.ABufWords, 16, 1<<16)
 	want(pow2(d.WRingBeats) && d.WRingBeats >= 16 && d.WRingBeats <= 1<<16, "wring_beats", d.WRingBeats,
 		"a power of two in 16..65536")
-	// the end of the last tile of channels is counted in 16 bits, and a tile has up to 2*TC channels
+	// The end of the last channel tile is a number of 16 bits, and a tile has up to 2*TC channels.
 	in("c_max", d.CMax, 16, 1<<16-2*d.TC)
 	want(d.ClockMHz > 0 && d.ClockMHz <= 10000, "clock_mhz", d.ClockMHz, "more than 0, at most 10000")
 	want(d.DRAM.BytesPerCycle > 0 && d.DRAM.BytesPerCycle <= 1024, "dram.bytes_per_cycle", d.DRAM.BytesPerCycle,
@@ -406,7 +406,7 @@ func (d Design) Validate() error {
 	return errors.Join(errs...)
 }
 
-// NB returns the number of banks of the activation buffer: the power of two >= 2*TP.
+// NB returns the number of banks of the activation buffer: the smallest power of two >= 2*TP.
 func (d Design) NB() int {
 	if d.TP < 1 {
 		return 0
@@ -417,7 +417,7 @@ func (d Design) NB() int {
 // ABufElems returns the capacity of one half of the activation buffer, in elements.
 func (d Design) ABufElems() int { return d.NB() * d.ABufWords }
 
-// PerDSP returns the array's MACs per DSP: in int8 two channels share one.
+// PerDSP returns the array's MACs per DSP: in int8, two channels share a DSP.
 func (d Design) PerDSP() int {
 	if d.Int8() {
 		return 2
@@ -433,8 +433,8 @@ func (d Design) PoolMuls() int {
 	return 4
 }
 
-// PoolDSPs returns the number of DSPs of the pool unit, in addition to the array's. In int8 its multipliers are LUTs, as
-// the drain's are.
+// PoolDSPs returns the number of DSPs of the pool unit. DSPs of the array are not included. In int8, the multipliers of
+// the pool unit and of the drain consist of LUTs.
 func (d Design) PoolDSPs() int {
 	if d.Int8() {
 		return 0
@@ -442,11 +442,11 @@ func (d Design) PoolDSPs() int {
 	return d.PoolMuls()
 }
 
-// DepthwiseMuls returns the number of 16 x 16 bit multipliers of the depthwise unit: three per lane, one DSP each.
+// DepthwiseMuls returns the number of 16 x 16 bit multipliers of the depthwise unit: three DSPs per lane.
 func (d Design) DepthwiseMuls() int { return 3 * d.NB() }
 
-// WideBytes returns the bytes that a memory client receives in a cycle, as in npu_core.sv: a beat of every port, at most
-// what the activation buffer accepts in a cycle or a burst holds.
+// WideBytes returns the number of bytes that a memory client receives in a cycle, as in npu_core.sv. Each port delivers
+// one beat. The limits are the input width of the activation buffer and the length of a burst.
 func (d Design) WideBytes() int {
 	lanes := 1
 	for lanes < d.NAXI && 2*lanes <= min(d.MaxBurst, 16) && 2*lanes*d.AXIBytes <= d.ElemBytes()*d.NB() {
@@ -455,8 +455,8 @@ func (d Design) WideBytes() int {
 	return lanes * d.AXIBytes
 }
 
-// leastRing returns the beats of a ring for two weight requests, as weight_fetch.sv requires. A request is 16 wide
-// beats, or 256 bytes if a wide beat has more than 16 bytes.
+// leastRing returns the size of the smallest weight ring, in beats. weight_fetch.sv requires a ring for two requests. A
+// request has 16 wide beats, or 256 bytes if a wide beat has more than 16 bytes.
 func (d Design) leastRing() int {
 	wide := d.WideBytes()
 	return 2 * min(16, 256/wide) * (wide / d.AXIBytes)
@@ -470,8 +470,8 @@ type param struct {
 	value int
 }
 
-// params lists npu_top's parameters in a fixed order. Later options are listed only if they are built, so that a design
-// without them keeps its hash.
+// params lists npu_top's parameters in a fixed order. Newer options are listed only for designs with these options, so
+// that the hash of other designs does not change.
 func (d Design) params() []param {
 	flag := func(b bool) int {
 		if b {
@@ -519,8 +519,8 @@ func (d Design) Hash() uint64 {
 	return binary.BigEndian.Uint64(sum[:8])
 }
 
-// VerilatorParams returns the flags that set npu_top's parameters, one per argument. The apostrophe of DESIGN_HASH
-// must be quoted for a shell.
+// VerilatorParams returns the flags that set npu_top's parameters, one parameter per flag. In a shell, the apostrophe
+// in the flag of DESIGN_HASH must be quoted.
 func (d Design) VerilatorParams() []string {
 	var out []string
 	for _, p := range d.params() {
@@ -529,8 +529,8 @@ func (d Design) VerilatorParams() []string {
 	return append(out, fmt.Sprintf("-GDESIGN_HASH=64'h%016x", d.Hash()))
 }
 
-// LUTRAMBanks reports whether the HLS kernel's accumulators, two halves for each PE, are in LUTs: in block RAM each
-// would fill at most a quarter of 18 Kibit.
+// LUTRAMBanks reports whether the HLS kernel stores its accumulators in LUTs. In block RAM, each half of a PE's
+// accumulators would fill at most a quarter of 18 Kibit.
 func (d Design) LUTRAMBanks() bool { return d.TR/2 <= 128 }
 
 // CPPHeader returns a C++14 header for the HLS kernel with this design's parameters as constants in namespace

@@ -1,5 +1,5 @@
-// Package prefix copies the NPU's RTL with a prefix on every module and package name, for projects that add sources
-// instead of packaged IP and have modules of the same names.
+// Package prefix copies the NPU's RTL and adds a prefix to every module and package name. Projects that use the sources
+// instead of packaged IP need such a copy if they have modules with the same names.
 package prefix
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-npu/sluice/hw"
 )
 
-// List is the name of the file list, packages first, with paths relative to its folder (-F).
+// List is the name of the file list. It lists packages first, with paths relative to its folder (-F).
 const List = "files.f"
 
 // Errors of a copy.
@@ -26,15 +26,15 @@ var (
 
 var legal = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]*$`)
 
-// ListHead starts a List, before its prefix, and no other file.
+// ListHead is the start of a List, before the prefix. No other file starts with this text.
 const ListHead = "// The NPU's sources with the prefix "
 
 // top is the only module that others instantiate.
 const top = "npu_top"
 
-// Files returns the copies by name: the files of hw/rtl/files.f and hw/xilinx, each named like its module, their
-// List, and the user's files. In the latter npu_top and the packages are renamed to the NPU's, and other modules are
-// the project's own. A bind to a module that no user file defines is a bind to the NPU's.
+// Files returns the copies by name: the files of hw/rtl/files.f and hw/xilinx, each named like its module, their List,
+// and the user's files. In the user's files, npu_top, the packages, and targets of bind that no user file defines
+// receive the prefix. Other modules belong to the project.
 func Files(prefix string, more map[string][]byte) (map[string][]byte, error) {
 	if !legal.MatchString(prefix) {
 		return nil, fmt.Errorf("%w: %q: expected a letter, then letters, digits and _", ErrPrefix, prefix)
@@ -44,7 +44,7 @@ func Files(prefix string, more map[string][]byte) (map[string][]byte, error) {
 		return nil, fmt.Errorf("prefix: %w", err)
 	}
 	ours, offered := map[string]bool{}, map[string]bool{top: true}
-	taken, bound := map[string]bool{top: true}, map[string]bool{} // names that no user file may define; targets of bind
+	taken, bound := map[string]bool{top: true}, map[string]bool{} // names that user files must not define; targets of bind
 	for _, name := range rtl {
 		m := module(name)
 		ours[m], bound[m], taken[prefix+m] = true, true, true
@@ -86,14 +86,13 @@ func Files(prefix string, more map[string][]byte) (map[string][]byte, error) {
 
 func module(file string) string { return strings.TrimSuffix(path.Base(file), path.Ext(file)) }
 
-// token matches a word, or text in which nothing is renamed: a comment, a string, a name after a dot (port, member) or
-// a dollar sign.
+// token matches a word, or text that Rename does not change: a comment, a string, or a name after ., $ or a backtick.
 var token = regexp.MustCompile(`(?s)//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\])*"|[.$` + "`" + `]\s*[A-Za-z_]\w*|[A-Za-z_]\w*|\d[\w']*|::|\S`)
 
-// Rename prefixes the names in ours where the text defines, instantiates or refers to them: after module, package or
-// the colon of their end; before #( or an instance with ports; before ::. It also prefixes the names in bound after
-// bind. Signals, ports and instances with a module's name keep it, and so does everything in comments, strings and
-// macros.
+// Rename adds the prefix to the names in ours at their definitions, instances and references: after module, package,
+// import or the colon of their end; before #( or an instance with ports; before ::. It also adds the prefix to the
+// names in bound after bind. Signals, ports and instances with the name of a module are not renamed, nor are comments,
+// strings and macros.
 func Rename(text []byte, prefix string, ours, bound map[string]bool) []byte {
 	words := words(text)
 	near := func(i int) string {
@@ -145,7 +144,7 @@ func defined(text []byte) []string {
 	before := ""
 	for _, w := range words(text) {
 		if w.text == "automatic" || w.text == "static" {
-			continue // may come between
+			continue // these words can precede the name
 		}
 		if before == "module" || before == "macromodule" || before == "package" {
 			names = append(names, w.text)

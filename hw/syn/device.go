@@ -11,9 +11,9 @@ import (
 // Device holds the resources of a part.
 type Device struct {
 	Part   string
-	Family string // as synth.sh names it
+	Family string // name of the family in synth.sh
 	DSP    int
-	BRAM   int // blocks of 36 Kibit
+	BRAM   int // number of blocks of 36 Kibit
 	URAM   int
 	LUT    int
 	FF     int

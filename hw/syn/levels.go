@@ -9,15 +9,15 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// LevelBits returns the number of flip-flops of module level in a top. The two levels before the array hold operands,
-// swaps, weights with their loads, and tokens: once for the array, and once for each of its groups. npu_top also has
-// the drain's, the pool's, k and s of a loaded PE's words, and the turn of a window.
+// LevelBits returns the number of flip-flops in all instances of module level in a top module. Before the array, one
+// level serves the whole array, and one level serves each group. They store operands, swaps, weights with load signals,
+// and tokens. npu_top also has levels of the drain and the pool, k and s for each loaded PE, and the turn of a window.
 func LevelBits(d configs.Design, family, top string) int {
 	row := bits.Len(uint(d.TR-1)) + 1 // bits of a token: enable, bank, row of a half
 	copied, chains, group, words := 2*d.TP*17+d.WLoad*d.TP*16+4*row+8, d.TC, 16, d.CMax/d.Drain
 	loads := func(from, to int) int { return (to-1)/d.WLoad - from/d.WLoad + 1 }
 	if !d.Stack {
-		copied-- // k is never 1/2
+		copied-- // without Stackable PEs, k is never 1/2
 	}
 	if d.Int8() {
 		packed := 25
@@ -36,7 +36,8 @@ func LevelBits(d configs.Design, family, top string) int {
 	return n + drainLevels(d, words) + poolLevels(d) + 2*d.WLoad + bits.Len(uint(d.NB()-1)) + 1
 }
 
-// poolLevels returns the pool's: average or maximum, and in int16 the shift and once more for the bounds.
+// poolLevels returns the number of these flip-flops in the pool: average or maximum and, in int16, the shift for each
+// block of lanes. The bounds also have a copy of the shift in int16.
 func poolLevels(d configs.Design) int {
 	blocks := func(lanes int) int { return (lanes + DrainBlock - 1) / DrainBlock }
 	if d.Int8() {
@@ -45,13 +46,13 @@ func poolLevels(d configs.Design) int {
 	return blocks(d.NB()) + 6*(1+blocks(d.Drain))
 }
 
-// DrainBlock is BLOCK of drain, post and pool: so many lanes share copies of what controls them.
+// DrainBlock is BLOCK of drain, post and pool: the number of lanes that share a copy of the control signals.
 const DrainBlock = 4
 
-// requantStages is CODES of drain and pool in int8: the cycles of requant.
+// requantStages is CODES of drain and pool in int8: the latency of requant in cycles.
 const requantStages = 26
 
-// drainStages is STAGES of drain.
+// drainStages returns STAGES of drain.
 func drainStages(d configs.Design) int {
 	switch {
 	case d.Int8() && d.Post:
@@ -64,17 +65,17 @@ func drainStages(d configs.Design) int {
 	return 3
 }
 
-// DrainEnd is the number of words of a queue at the drain's end.
+// DrainEnd returns the number of words of a queue at the drain's output.
 func DrainEnd(d configs.Design) int { return skidWords(drainStages(d)) }
 
-// PoolEnd is that of the queue at the pool's end in int8.
+// PoolEnd returns the number of words of the queue at the pool's output in int8.
 func PoolEnd() int { return skidWords(requantStages) }
 
-// skidWords is the depth of a skid behind so many stages, which holds a word more than they do.
+// skidWords returns the depth of a skid buffer after a pipeline. It stores at least one word more than the stages.
 func skidWords(stages int) int { return 1 << bits.Len(uint(stages)) }
 
-// drainLevels returns the drain's flip-flops of module level. The control has a token and a count. Each block of lanes
-// has a token, the choice of PEs, the pointers of its queues, and the layer's parameters in post or requant.
+// drainLevels returns the number of these flip-flops in the drain. The control has a token and a count. Each block of
+// lanes has a token, the choice of PEs, the pointers of its queues, and the layer's parameters in post or requant.
 func drainLevels(d configs.Design, words int) int {
 	queue := func(words int) int { return 2 * (bits.Len(uint(words-1)) + 1) }
 	count, word := bits.Len(uint(d.Drain)), bits.Len(uint(2*words-1))
@@ -86,9 +87,9 @@ func drainLevels(d configs.Design, words int) int {
 	if d.Int8() {
 		layer = 97
 		if d.Post {
-			layer += 100 // at least: post has more
+			layer += 100 // lower bound: post has more
 		}
-		n += 2*(d.TC/4) + queue(PoolEnd()) // the order of the sums, and the pool
+		n += 2*(d.TC/4) + queue(PoolEnd()) // the order of the sums, and the pool's queue
 	}
 	end, layers := queue(DrainEnd(d)), 1
 	if d.Depthwise {
@@ -98,7 +99,7 @@ func drainLevels(d configs.Design, words int) int {
 	return n + 2 + count + end + blocks*(d.TC/d.Drain+word+6+layers+1+queue(8)+1+end+layer)
 }
 
-// CheckLevels returns an error if the netlist (yosys' JSON) has another number of these flip-flops than the design, for
+// CheckLevels returns an error if the number of these flip-flops in yosys' JSON netlist is not the design's, for
 // example because equal copies were merged.
 func CheckLevels(d configs.Design, family, top string, netlist []byte) error {
 	if !ExpectFor(d, top).Known {
@@ -121,7 +122,7 @@ func CheckLevels(d configs.Design, family, top string, netlist []byte) error {
 			n++
 		}
 	}
-	if want := LevelBits(d, family, top); n < want || n > want && !d.Int8() { // int8's groups have a load's copy for each chain, which may be merged
+	if want := LevelBits(d, family, top); n < want || n > want && !d.Int8() { // in int8, copies of load signals can be merged
 		return fmt.Errorf("%d flip-flops in level.sv, expected %d: copies were merged, or went into shift registers", n, want)
 	}
 	return nil

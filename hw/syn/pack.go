@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// ErrPack is wrapped by errors about a netlist whose registers are to be packed.
+// ErrPack is wrapped by errors about the netlist of PackOutputs.
 var ErrPack = errors.New("netlist")
 
-// wires are nets and, below zero, constants: an index from the end of constants.
+// wires is a list of nets. A negative number is a constant: an index from the end of constants.
 type wires []int32
 
 const constants = `zx10`
@@ -51,7 +51,7 @@ func (b wires) MarshalJSON() ([]byte, error) {
 	return append(text, ']'), nil
 }
 
-const zero int32 = -1 // the constant
+const zero int32 = -1 // the constant 0
 
 // packCell is a cell of yosys' JSON.
 type packCell struct {
@@ -64,15 +64,15 @@ type packCell struct {
 	Connections map[string]wires           `json:"connections"`
 }
 
-// output is what one register of a memory stands behind.
+// output is a part of a memory's outputs that shares one optional output register.
 type output struct {
-	data          []string // ports
-	set           []string // parameters that say that it is there
+	data          []string // data ports
+	set           []string // parameters that enable the register
 	enable, clock string
-	on            json.RawMessage // their value then
+	on            json.RawMessage // value of these parameters if the register is enabled
 }
 
-// outputs are those of a memory: a port's, or of a word as wide as both.
+// outputs returns the outputs of a memory: one per port, or one for both ports if a word is as wide as both.
 func (c *packCell) outputs() []output {
 	on := json.RawMessage(`"` + strings.Repeat("0", 31) + `1"`)
 	a := output{[]string{"DOADO", "DOPADOP"}, []string{"DOA_REG"}, "REGCEAREGCE", "CLKARDCLK", on}
@@ -82,7 +82,7 @@ func (c *packCell) outputs() []output {
 	case "RAMB18E1", "RAMB36E1":
 	case "RAMB18E2", "RAMB36E2":
 		a.data, b.data = []string{"DOUTADOUT", "DOUTPADOUTP"}, []string{"DOUTBDOUT", "DOUTPBDOUTP"}
-		width, _ := strconv.ParseInt(strings.Trim(string(c.Parameters["READ_WIDTH_A"]), `"`), 2, 32) // 0: none
+		width, _ := strconv.ParseInt(strings.Trim(string(c.Parameters["READ_WIDTH_A"]), `"`), 2, 32) // 0: no such parameter
 		wide = width == map[string]int64{"RAMB18E2": 36, "RAMB36E2": 72}[c.Type]
 	case "URAM288":
 		on = json.RawMessage(`"TRUE"`)
@@ -100,8 +100,8 @@ func (c *packCell) outputs() []output {
 	return []output{a, b}
 }
 
-// PackOutputs moves registers that stand alone behind the outputs of a block RAM or URAM into its output register, as
-// Vivado does and yosys 0.23 does not. It rewrites module top of yosys' JSON and says how many outputs got one.
+// PackOutputs moves registers that are the only readers of a block RAM or URAM into its output register, like Vivado
+// and unlike yosys 0.23. It rewrites module top of yosys' JSON and returns the number of new output registers.
 func PackOutputs(doc []byte, top string) (out []byte, packed int, err error) {
 	var all struct {
 		Creator string                                `json:"creator"`
@@ -116,7 +116,7 @@ func PackOutputs(doc []byte, top string) (out []byte, packed int, err error) {
 	if err := errors.Join(json.Unmarshal(module["cells"], &cells), json.Unmarshal(module["ports"], &ports)); err != nil {
 		return nil, 0, fmt.Errorf("%w: module %s: %w", ErrPack, top, err)
 	}
-	uses, registers := map[int32]int{}, map[int32]string{} // by net: of pins, of a register's input
+	uses, registers := map[int32]int{}, map[int32]string{} // by net: number of pins; register with the net as input
 	for _, p := range ports {
 		for _, n := range p.Bits {
 			uses[n]++
@@ -148,7 +148,7 @@ func PackOutputs(doc []byte, top string) (out []byte, packed int, err error) {
 	return out, packed, nil
 }
 
-// stays tells whether Vivado would have to leave a register where it is.
+// stays reports whether Vivado must not move a register.
 func (c *packCell) stays() bool {
 	for name, v := range c.Parameters {
 		if strings.HasSuffix(name, "_INVERTED") && strings.Contains(string(v), "1") {
@@ -158,12 +158,12 @@ func (c *packCell) stays() bool {
 	return strings.Contains(string(c.Attributes), `"keep"`) || strings.Contains(strings.ToLower(string(c.Attributes)), `"dont_touch"`)
 }
 
-// pack puts the registers behind an output into it, if they are all that reads it and move together.
+// pack moves the registers after an output into the memory, if only they read it and they share clock and enable.
 func (c *packCell) pack(o output, cells map[string]*packCell, uses map[int32]int, registers map[int32]string) bool {
-	if bytes.Equal(c.Parameters[o.set[0]], o.on) { // it has one
+	if bytes.Equal(c.Parameters[o.set[0]], o.on) { // the output already has a register
 		return false
 	}
-	var behind []string // by bit that is read
+	var behind []string // register names, by used bit of the output
 	var with *packCell
 	for _, port := range o.data {
 		for _, n := range c.Connections[port] {
@@ -187,7 +187,7 @@ func (c *packCell) pack(o output, cells map[string]*packCell, uses map[int32]int
 	if c.Directions == nil {
 		c.Directions = map[string]string{}
 	}
-	c.Directions[o.enable] = "input" // yosys leaves out a port that nothing drives
+	c.Directions[o.enable] = "input" // yosys omits a port without a driver
 	for _, p := range o.set {
 		c.Parameters[p] = o.on
 	}

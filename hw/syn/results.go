@@ -54,8 +54,8 @@ func LoadRun(path string) (Run, error) {
 	return r, nil
 }
 
-// Results reads all results of a folder, sorted by name. An inconsistent or invalid one is an error; an outdated one
-// is not.
+// Results reads all results of a folder, sorted by name. Inconsistent and invalid results are errors, outdated results
+// are not.
 func Results(dir string) ([]Run, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
 	if err != nil {
@@ -87,12 +87,12 @@ func Results(dir string) ([]Run, error) {
 	return runs, errors.Join(errs...)
 }
 
-// variants are the suffixes of overheads.sh's builds of a configuration: without sample groups, without Stackable PEs,
+// variants lists the name suffixes of the builds in overheads.sh: without sample groups, without Stackable PEs, and
 // without both.
 var variants = []string{"-nofluid", "-nostack", "-plain"}
 
 // Current reports whether a result comes from the RTL and the configuration at root. A configuration that does not exist
-// there is a user's own, and counts as current.
+// at root is a user's configuration. It counts as current, so that only the RTL is compared.
 func (r Run) Current(root string) (bool, error) {
 	of := SourcesIn
 	if r.Design.Int8() {
@@ -125,11 +125,11 @@ type Overhead struct {
 	Config       string  `json:"config"`
 	Family       string  `json:"family"`
 	Top          string  `json:"top"`
-	Plain        int     `json:"lut_plain"` // LUTs of the design without both
+	Plain        int     `json:"lut_plain"` // LUTs of the design without fluid and stack
 	Fluid        int     `json:"lut_fluid"`
 	Stack        int     `json:"lut_stack"`
 	Both         int     `json:"lut_both"`
-	FluidLUTs    int     `json:"fluid"` // LUTs saved by leaving sample groups out of the full design
+	FluidLUTs    int     `json:"fluid"` // LUTs that the full design needs for sample groups
 	StackLUTs    int     `json:"stack"`
 	FluidOfPlain float64 `json:"fluid_of_plain"` // fluid and stack as shares of lut_plain
 	StackOfPlain float64 `json:"stack_of_plain"`
@@ -138,7 +138,7 @@ type Overhead struct {
 	Mixed        bool    `json:"mixed_rtl"` // the four runs have different RTL, so the mechanism is not the only difference
 }
 
-// Overheads finds designs synthesised with and without Stackable PEs and sample groups.
+// Overheads returns the costs for all designs that were synthesised with and without Stackable PEs and sample groups.
 func Overheads(runs []Run) []Overhead {
 	type key struct {
 		design      configs.Design

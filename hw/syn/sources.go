@@ -22,9 +22,9 @@ var (
 	svWord     = regexp.MustCompile(`[A-Za-z_][A-Za-z0-9_]*`)
 )
 
-// Sources returns the files that module top consists of (one module or package per file, with the same name) and a hash
-// over them. The hash ignores comments, spacing, and package declarations that no module uses: a new address, or the
-// description's hash, does not change the array.
+// Sources returns the files of module top, and a hash over these files. Each file contains one module or package with
+// the name of the file. The hash ignores comments, spacing, and package declarations that no module uses. A new
+// register address or ABI hash, for example, does not change the hash of the array.
 func Sources(files []string, top string) (used []string, hash string, err error) {
 	return sources(disk{}, files, top)
 }
@@ -79,10 +79,10 @@ func sources(tree fs.FS, files []string, top string) (used []string, hash string
 	return used, hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// SourcesIn is Sources for the RTL of the repository at root.
+// SourcesIn returns the hash of Sources for the RTL of the repository at root.
 func SourcesIn(root, top string) (string, error) { return inTree(os.DirFS(root), top) }
 
-// SourcesInt8 is SourcesIn for int8's RTL, which hw/rtl/int8/files.sh makes.
+// SourcesInt8 is SourcesIn for the int8 RTL, which hw/rtl/int8/files.sh generates.
 func SourcesInt8(root, top string) (string, error) {
 	dir, err := os.MkdirTemp("", "rtl-int8")
 	if err != nil {
@@ -110,10 +110,10 @@ func SourcesInt8(root, top string) (string, error) {
 	return hash, err
 }
 
-// Built is Sources for the RTL that this program was built with.
+// Built returns the hash of Sources for the RTL that is embedded in this program.
 func Built(top string) (string, error) { return inTree(hw.RTL, top) }
 
-// BuiltAlone returns the hash of a module's own file only, from the RTL that this program was built with.
+// BuiltAlone returns the hash of a module's own file only, for the RTL that is embedded in this program.
 func BuiltAlone(module string) (string, error) {
 	_, hash, err := sources(hw.RTL, []string{"hw/rtl/" + module + ".sv"}, module)
 	return hash, err
@@ -128,8 +128,8 @@ func inTree(tree fs.FS, top string) (string, error) {
 	return hash, err
 }
 
-// usedOf removes a package's declarations that no module uses, directly or through another declaration. A package
-// with more than parameters and types is kept whole.
+// usedOf removes a package's declarations that no module uses, directly or through another declaration. It does not
+// change a package that declares anything other than parameters and types.
 func usedOf(pkg, text string, modules map[string]string) string {
 	head, body, found := strings.Cut(text, "package "+pkg+";")
 	body, rest, ended := strings.Cut(body, "endpackage")

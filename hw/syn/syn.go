@@ -1,7 +1,7 @@
 // Package syn reads yosys 0.23's output for a synthesised design, counts resources, and checks the result: no
 // construct that yosys silently misunderstands, no latch, no large memory in LUTs or registers, one DSP for each MAC.
 //
-// Figures are before placement: a tool that packs LUTs into slices needs fewer.
+// The figures are counted before placement. A tool that packs LUTs into slices needs fewer LUTs.
 package syn
 
 import (
@@ -19,7 +19,7 @@ import (
 // MaxLUTWords is the deepest memory allowed in LUTs or registers.
 const MaxLUTWords = 64
 
-// Resources holds the numbers of primitives in a netlist. LUTs are counted in three kinds that share a device's LUTs.
+// Resources contains the numbers of primitives in a netlist. LUTs are counted as logic, memory and shift registers.
 type Resources struct {
 	DSP    int `json:"dsp"`
 	BRAM18 int `json:"bram18"` // primitives of 18 Kibit
@@ -34,10 +34,10 @@ type Resources struct {
 	Latch  int `json:"latch"`
 }
 
-// LUTs returns the total of the three kinds, which a device's LUTs limit.
+// LUTs returns the number of LUTs for all three uses, which must not exceed the device's number of LUTs.
 func (r Resources) LUTs() int { return r.LUT + r.LUTRAM + r.SRL }
 
-// BRAM returns the block RAM in units of 36 Kibit, as in data sheets. The result may include half a unit.
+// BRAM returns the block RAM in units of 36 Kibit, as in data sheets. The result can include half a unit.
 func (r Resources) BRAM() float64 { return float64(r.BRAM36) + float64(r.BRAM18)/2 }
 
 // cells holds the resources of one cell, by type.
@@ -128,8 +128,8 @@ func Parse(text string) (Resources, error) {
 
 var statLC = regexp.MustCompile(`(?m)^ {3}Estimated number of LCs: +(\d+)\s*$`)
 
-// LogicCells returns yosys' own estimate of LUTs after packing small ones in pairs, without memories and shift
-// registers; 0 if the text has no estimate.
+// LogicCells returns yosys' own estimate of the number of LUTs after pairs of small LUTs are packed, without memories
+// and shift registers. It returns 0 if the text has no estimate.
 func LogicCells(text string) int {
 	m := statLC.FindStringSubmatch(text)
 	if m == nil {
@@ -142,7 +142,7 @@ func LogicCells(text string) int {
 	return n
 }
 
-// families matches the cells that only one family has, by the end of their names.
+// families contains a pattern for the cells that only one family has.
 var families = map[string]*regexp.Regexp{
 	"xc7":  regexp.MustCompile(`^(DSP48|RAMB18|RAMB36|FIFO18|FIFO36)E1$`),
 	"xcup": regexp.MustCompile(`^((DSP48|RAMB18|RAMB36|FIFO18|FIFO36)E2|URAM288(_BASE)?)$`),
@@ -174,7 +174,7 @@ const (
 type Memory struct {
 	Name  string `json:"name"`
 	Words int    `json:"words"`
-	Width int    `json:"width"` // 0 if it became registers at once
+	Width int    `json:"width"` // 0 if yosys replaced the memory by registers before mapping
 	In    string `json:"in"`    // InBRAM, InURAM, InLUTRAM or InFF
 }
 
@@ -186,8 +186,8 @@ var (
 	wordWire  = regexp.MustCompile(`^(.*)\[(\d+)\]$`)
 )
 
-// ParseMemories joins the dump of all memory cells before mapping (`dump t:$mem_v2`) with the log, which says how
-// each was mapped; top is the name of the flat module.
+// ParseMemories combines the dump of all memory cells before mapping (`dump t:$mem_v2`) with the log, which reports the
+// mapping of each memory. top is the name of the flat module.
 func ParseMemories(top, dump, log string) ([]Memory, error) {
 	var list []Memory
 	for line := range strings.Lines(dump) {
@@ -246,8 +246,8 @@ func ParseMemories(top, dump, log string) ([]Memory, error) {
 	return list, nil
 }
 
-// MemoriesAsRegisters finds memories that yosys replaced by one register for each word before any mapping ("Replacing memory
-// ... with list of registers"). It uses their wires, whose names end with the word's index. wires is the text of
+// MemoriesAsRegisters finds memories that yosys replaced by one register per word before any mapping ("Replacing memory
+// ... with list of registers"). The name of such a register's wire ends with the word's index. wires is the text of
 // `select -list w:*`.
 func MemoriesAsRegisters(wires string) []Memory {
 	words := map[string]int{}
@@ -272,7 +272,7 @@ func MemoriesAsRegisters(wires string) []Memory {
 	return list
 }
 
-// badText are texts in yosys' log that mean a wrong netlist although yosys continues.
+// badText lists texts in yosys' log that indicate a wrong netlist, although yosys continues.
 var badText = []struct{ text, why string }{
 	{"implicitly declared", "a struct construct that yosys 0.23 reads as an undeclared wire"},
 	{"Latch inferred for signal", "a latch"},
@@ -282,7 +282,7 @@ var badText = []struct{ text, why string }{
 	{"found logic loop", "a combinational loop"},
 }
 
-// BadLines returns the lines of a log that mean a wrong netlist.
+// BadLines returns the lines of a log that indicate a wrong netlist.
 func BadLines(log string) []error {
 	var errs []error
 	seen := map[string]bool{}
@@ -298,9 +298,9 @@ func BadLines(log string) []error {
 	return errs
 }
 
-// Expect holds the numbers of DSPs that a design must use. Known is false for modules without a requirement.
+// Expect contains the numbers of DSPs that a design must use. Known is false for modules without a requirement.
 type Expect struct {
-	Array int // in the array: one per MAC, in int8 one per two MACs
+	Array int // in the array: one per MAC in int16, one per two MACs in int8
 	Other int
 	Known bool
 }
@@ -334,16 +334,16 @@ type Run struct {
 	Tool       string         `json:"tool"`
 	Sources    string         `json:"sources_sha256"`
 	Resources  Resources      `json:"resources"`
-	LC         int            `json:"lc"`         // LogicCells
+	LC         int            `json:"lc"`         // result of LogicCells
 	PackedDSP  int            `json:"packed_dsp"` // DSPs that also contain the register of their sum
 	Registers  []Register     `json:"registers,omitempty"`
 	Memories   []Memory       `json:"memories,omitempty"`
-	CPUSeconds float64        `json:"cpu_seconds,omitempty"` // of yosys
-	PeakMB     float64        `json:"peak_mb,omitempty"`     // of yosys
+	CPUSeconds float64        `json:"cpu_seconds,omitempty"` // CPU time of yosys
+	PeakMB     float64        `json:"peak_mb,omitempty"`     // peak memory of yosys
 }
 
 // URAMs returns the number of URAMs for the run's memories at a fixed width of 72 bits, as other tools count them. yosys
-// packs rows of a narrow memory side by side.
+// counts fewer URAMs, because it stores several rows of a narrow memory side by side.
 func (r Run) URAMs() int {
 	n := 0
 	for _, m := range r.Memories {
@@ -354,7 +354,7 @@ func (r Run) URAMs() int {
 	return n
 }
 
-// Check returns an error for every requirement that the run misses.
+// Check returns an error for every requirement that the run does not meet.
 func (r Run) Check() error {
 	var errs []error
 	if r.Resources.Latch > 0 {
@@ -387,8 +387,8 @@ func (r Run) Check() error {
 	return errors.Join(errs...)
 }
 
-// Register counts the use of one kind of pipeline register in DSPs or memories: Of cells could use it, and Have of them
-// do.
+// Register counts the use of one kind of pipeline register in DSPs or memories. Of is the number of cells that could
+// use the register, and Have is the number of cells that use it.
 type Register struct {
 	Cell     string         `json:"cell"`
 	Register string         `json:"register"` // AREG, BREG, CREG, MREG, PREG; OUT: the output register of a memory's port
@@ -397,16 +397,16 @@ type Register struct {
 	Without  map[string]int `json:"without,omitempty"` // number of cells without the register, by the name of their output; * is any index
 }
 
-// exception is a register that cells lack.
+// exception describes a register that some cells are allowed to lack.
 type exception struct {
 	cell, register, at string
 	most               func(d configs.Design) int
 }
 
-// without lists the registers that int16's designs may lack. An empty cell or register means any. most limits the
-// number of cells without the register; nil: no limit.
+// without lists the registers that int16 designs are allowed to lack. An empty cell or register matches every cell or
+// register. most limits the number of cells without the register; nil: no limit.
 var without = []exception{
-	{"", "CREG", "gen_lane[*].rest", func(d configs.Design) int { return 2 * d.TC }}, // the heads of the chains; a link from P to C has no register
+	{"", "CREG", "gen_lane[*].rest", func(d configs.Design) int { return 2 * d.TC }}, // heads of chains: a connection from P to C has no register
 	{"", "OUT", "u_drain.gen_block[*].gen_lane[*].u_bias.", nil},
 	{"", "OUT", "u_pool.u_table.", nil},
 	{"", "OUT", "u_res.u_beats.", nil},
@@ -414,8 +414,8 @@ var without = []exception{
 	{"DSP48E2", "", `u_pool.$mul$`, configs.Design.PoolDSPs}, // yosys 0.23 infers only the multiplier and leaves its registers outside
 }
 
-// CheckRegisters returns an error for each register that a DSP or memory lacks, except those in without. It does not
-// check int8's designs, nor single modules other than the array.
+// CheckRegisters returns an error for each register that a DSP or memory lacks, except the registers in without. It
+// does not check int8 designs, nor single modules other than the array.
 func (r Run) CheckRegisters() error {
 	if r.Design.Int8() || !ExpectFor(r.Design, r.Top).Known {
 		return nil

@@ -23,7 +23,7 @@ const Magic = "SLVEC001"
 // MaxFile is the largest file, in bytes.
 const MaxFile = 1 << 32
 
-// Errors of a reader. Every error wraps one of them and has the position in the file.
+// Errors of a reader. Every returned error wraps one of these errors and contains the position in the file.
 var (
 	ErrMagic     = errors.New("not a file of test vectors")
 	ErrTruncated = errors.New("the file ends without an END record")
@@ -55,7 +55,7 @@ type Record interface {
 	payload() ([]byte, error)
 }
 
-// MemWrite writes memory, at the NPU's address.
+// MemWrite writes memory at an address of the NPU.
 type MemWrite struct {
 	Addr uint64
 	Data []byte // at least one byte
@@ -142,7 +142,7 @@ func (r Meta) payload() ([]byte, error) {
 	return r.JSON, nil
 }
 
-// Writer writes a file. Readers reject a file without Close.
+// Writer writes a file. Readers reject the file if Close was not called.
 type Writer struct {
 	w    *bufio.Writer
 	crc  hash.Hash32
@@ -242,7 +242,7 @@ func ReadFile(path string) ([]Record, error) {
 	return records, nil
 }
 
-// Read reads and checks a whole file, so that nothing is played from a file that is broken at its end.
+// Read reads and checks a whole file, so that no record is played from a file with a damaged end.
 func Read(r io.Reader) ([]Record, error) {
 	x := &reader{r: bufio.NewReader(r), crc: crc32.NewIEEE()}
 	magic, err := x.take(8)
@@ -278,7 +278,7 @@ type reader struct {
 	at  int64
 }
 
-// take reads n bytes. It allocates as they arrive, since the length may be wrong.
+// take reads n bytes. It allocates memory as the bytes arrive, because n can be wrong.
 func (x *reader) take(n int64) ([]byte, error) {
 	if x.at+n > MaxFile {
 		return nil, ErrTooLarge

@@ -1,4 +1,4 @@
-// A campaign of faults: after any fault the NPU must report it and serve the next start.
+// A campaign of faults: the NPU must report each fault and serve the next start.
 
 package verify
 
@@ -14,13 +14,13 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// Campaign is a number of faults on one configuration.
+// Campaign applies a number of faults to one configuration.
 type Campaign struct {
 	N        int // number of faults, at least one of each kind with a known ending
 	Seed     uint64
-	Only     string // only kinds whose name contains this
+	Only     string // only kinds of fault with this text in their names
 	Coverage *Coverage
-	Tally    Tally // receives counts; may be nil
+	Tally    Tally // receives the counts; can be nil
 
 	Done, Networks, Starts, HardResets int
 	Violations                         []string
@@ -28,12 +28,12 @@ type Campaign struct {
 	rig    *Rig
 	rng    *rand.Rand
 	sure   bool      // the fault must take effect
-	lost   [4][2]int // number of responses that never come, by port and direction, since the last hard reset
-	target int       // layer of the descriptor fault being drawn
-	addr   span      // range of ERROR_ADDR in its plan
+	lost   [4][2]int // number of missing responses since the last hard reset, by port and direction
+	target int       // layer of the descriptor fault while it is planned
+	addr   span      // range of ERROR_ADDR for this fault
 }
 
-// Tally counts endings by kind of fault and name.
+// Tally counts endings, by kind of fault and by name of the ending.
 type Tally map[string]map[string]int
 
 // Add adds another tally.
@@ -48,10 +48,10 @@ func (t Tally) Add(o Tally) {
 	}
 }
 
-// KindCount holds the number of faults of one kind, by ending.
+// KindCount contains the number of faults of one kind, by ending.
 type KindCount struct {
 	Name     string         `json:"name"`
-	Directed bool           `json:"directed"` // its ending is known
+	Directed bool           `json:"directed"` // the kind has a known ending
 	N        int            `json:"n"`
 	Endings  map[string]int `json:"endings"`
 }
@@ -73,13 +73,13 @@ func (t Tally) Kinds() []KindCount {
 	return out
 }
 
-// ErrKind says that no kind of fault has the requested name.
+// ErrKind reports that no kind of fault has the requested name.
 var ErrKind = errors.New("no such kind of fault")
 
-// faultsPerNet is the number of faults for a network.
+// faultsPerNet is the number of faults per network.
 const faultsPerNet = 4
 
-// MaxViolations ends a campaign early.
+// MaxViolations is the number of violations that stops a campaign.
 const MaxViolations = 10
 
 // DirectedKinds returns the number of kinds with a known ending.
@@ -93,11 +93,11 @@ func DirectedKinds() int {
 	return n
 }
 
-// faultsInBlock is the number of faults of a block.
+// faultsInBlock is the number of faults per block.
 const faultsInBlock = 4 * faultsPerNet
 
-// drawn returns the kinds of a campaign: each directed kind once in random order, and all kinds to draw from. It raises
-// N to the number of directed kinds.
+// drawn returns the kinds of a campaign. The list order contains each directed kind once, in random order. The list all
+// contains the kinds for random draws. drawn increases N to at least the number of directed kinds.
 func (c *Campaign) drawn() (order, all []*kind, err error) {
 	for i := range kinds {
 		k := &kinds[i]
@@ -105,7 +105,7 @@ func (c *Campaign) drawn() (order, all []*kind, err error) {
 			continue
 		}
 		all = append(all, k)
-		if k.wild { // drawn more often, as it has more effects
+		if k.wild { // drawn more often, because such kinds have more effects
 			all = append(all, k, k, k)
 		} else {
 			order = append(order, k)
@@ -124,7 +124,7 @@ func (c *Campaign) drawn() (order, all []*kind, err error) {
 	return order, all, nil
 }
 
-// Blocks returns the number of blocks of a campaign. The error is ErrKind.
+// Blocks returns the number of blocks of a campaign. The only possible error is ErrKind.
 func (c *Campaign) Blocks() (int, error) {
 	_, _, err := c.drawn()
 	return (c.N + faultsInBlock - 1) / faultsInBlock, err
@@ -139,8 +139,8 @@ func (c *Campaign) Run(ctx context.Context, r *Rig) error {
 	return err
 }
 
-// Block runs a block on a rig. On a newly opened rig its result depends only on the block's number. Violations lists
-// wrong behaviour of the hardware. An error is the bus's, the context's, or ErrKind.
+// Block runs a block on a rig. On a newly opened rig, the result depends only on the block's number. Block adds wrong
+// behaviour of the hardware to Violations. An error comes from the bus or the context, or is ErrKind.
 func (c *Campaign) Block(ctx context.Context, r *Rig, block int) error {
 	order, all, err := c.drawn()
 	if err != nil {
@@ -182,7 +182,7 @@ func (c *Campaign) Block(ctx context.Context, r *Rig, block int) error {
 	return nil
 }
 
-// errNoPlace says that no drawn network has room for the kind of fault.
+// errNoPlace reports that the kind of fault was not possible in any drawn network.
 var errNoPlace = errors.New("no place for the fault")
 
 // reset resets the hardware to power-on.
@@ -202,7 +202,7 @@ func (c *Campaign) reset(ctx context.Context) error {
 	return c.rig.load(ctx)
 }
 
-// one applies one fault and runs the good start after it.
+// one applies one fault, and then runs the start without a fault.
 func (c *Campaign) one(ctx context.Context, k *kind, fresh bool) error {
 	r := c.rig
 	var p *plan
@@ -250,14 +250,14 @@ func (c *Campaign) one(ctx context.Context, k *kind, fresh bool) error {
 	case !ofBus(e.code) && e.port != 0:
 		return fail("%v names port %d, expected none", e.code, e.port)
 	}
-	// the HLS kernel splits tensors into other runs, so another run may leave its slot first
+	// The HLS kernel splits tensors into other runs than the RTL, so another run can be the first that leaves its slot.
 	exact := e.code != abi.ErrDescAddress || r.bus.Info().Kind == npu.CosimRTL
 	if want, known := p.addresses(k, e.code); known && exact && (e.addr < want[0] || e.addr > want[1]) {
 		return fail("%v names address %#x, expected %#x..%#x", e.code, e.addr, want[0], want[1])
 	}
 	c.Coverage.hit(covErrors, e.code.String(), 1)
 
-	// The next start, without any reset.
+	// The next start follows without a reset.
 	next, err := r.run(ctx, r.good(), r.trial.cycles+2*rigWatchdog)
 	if err != nil {
 		return err
@@ -275,7 +275,8 @@ func (c *Campaign) one(ctx context.Context, k *kind, fresh bool) error {
 	return nil
 }
 
-// addresses returns the range that ERROR_ADDR may have with a code: 0 for a code without an address.
+// addresses returns the allowed range of ERROR_ADDR for an error code: 0 for a code without an address. If known is
+// false, every address is allowed.
 func (p *plan) addresses(k *kind, code abi.ErrCode) (at span, known bool) {
 	if ofBus(code) || code == abi.ErrDescAddress {
 		return p.addr, !k.wild
@@ -292,7 +293,8 @@ func ofBus(code abi.ErrCode) bool {
 	return false
 }
 
-// runFault runs the start with the fault and restores everything. what describes a violation.
+// runFault runs the start with the fault, and then removes the fault. Its result what is the description of a
+// violation.
 func (c *Campaign) runFault(ctx context.Context, k *kind, p *plan) (e ending, what string, err error) {
 	r := c.rig
 	r.restore()

@@ -1,4 +1,4 @@
-// The expected counters of a start: bytes from the memory's own count, MACs from the layers' sizes.
+// The expected counters of a start are bytes from the memory's own count, and MACs from the layers' sizes.
 
 package verify
 
@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// work holds the multiply-accumulates of the array and of the depthwise unit; MAC_CYCLES counts only the array.
+// work contains the numbers of MACs of the array and of the depthwise unit. MAC_CYCLES counts only the array.
 type work struct{ array, unit uint64 }
 
 // add adds a layer for n samples. Counter MACS excludes MACs in the padding, except in a depthwise layer.
@@ -36,7 +36,7 @@ func macs(d *abi.Desc) uint64 {
 	return rows * cols * uint64(d.InC) * uint64(d.OutC)
 }
 
-// counts holds the counters of an NPU and of the memory's ports, absolute or as a difference.
+// counts contains the counters of an NPU and of the memory's ports, as absolute values or as differences.
 type counts struct {
 	npu   [abi.CntCount]uint64
 	ports []npu.PortStats
@@ -77,8 +77,8 @@ func (c counts) since(b counts) counts {
 	return d
 }
 
-// wrong describes a counter that is wrong after some work on a kind of simulator, or returns "". If late is set, the
-// ports may also have read for an earlier start.
+// wrong describes a wrong counter after the work w on a kind of simulator, or returns "". If late is set, the ports'
+// counts can include reads for an earlier start.
 func (c *counts) wrong(of npu.CosimKind, beat int, w work, late bool) string {
 	switch of {
 	case npu.CosimHLS:

@@ -1,6 +1,6 @@
-// The coverage table of a run of checks. Bins come from their definitions: operators, flags and error codes from
-// hw/abi, <k, s> from dse/mapping, ports from the designs under test. Only the important shapes of layers are listed
-// here.
+// This file defines the coverage table of a run of checks. Bins come from the definitions in other packages: operators,
+// flags and error codes from hw/abi, <k, s> from dse/mapping, ports from the designs under test. Only the important
+// shapes of layers have bins.
 
 package verify
 
@@ -33,9 +33,9 @@ const (
 	covCross   = "cross"       // operator, <k, s>, loop order and number of ports
 	covBehind  = "behind"      // step after the shift, operator and <k, s>
 	covStalls  = "stall"       // counters of the NPU
-	covClients = "arbitration" // of the read ports: served client > waiting client
+	covClients = "arbitration" // at the read ports: served client > waiting client
 	covPorts   = "port_stall"  // channels that wait for each port
-	covDrain   = "drain"       // its queue
+	covDrain   = "drain"       // queue of the drain
 )
 
 // stalls are the counters of stall cycles.
@@ -51,7 +51,7 @@ var stalls = []struct {
 	{"write", abi.CntStallWrite},
 }
 
-// clients of the read ports, and channels of a port that may wait, as sim/checkers names them.
+// Names in sim/checkers: the clients of the read ports, and the channels of a port that can wait.
 var (
 	clients  = []string{"descriptors", "activations", "weights", "residual"}
 	channels = []string{"ar", "r", "aw", "w"}
@@ -64,7 +64,7 @@ type Coverage struct {
 	hits   Hits
 }
 
-// NewCoverage lists the bins for designs under test.
+// NewCoverage creates the bins for the designs under test.
 func NewCoverage(designs []configs.Design) *Coverage {
 	c := &Coverage{bins: map[string][]string{}, hits: map[string]map[string]uint64{}}
 	for _, op := range abi.Ops() {
@@ -96,7 +96,7 @@ func NewCoverage(designs []configs.Design) *Coverage {
 		c.bin(covOrders, orderName(o))
 	}
 	for _, s := range shapes {
-		// in int8 a residual has a factor instead of a shift
+		// in int8, a residual has a factor instead of a shift
 		if s.name != "residual_rs" || slices.ContainsFunc(designs, func(d configs.Design) bool { return !d.Int8() }) {
 			c.bin(covShapes, s.name)
 		}
@@ -140,8 +140,8 @@ func NewCoverage(designs []configs.Design) *Coverage {
 // runs reports whether a design has the operator.
 func runs(d configs.Design, op abi.Op) bool { return op != abi.OpDepthwise || d.Depthwise }
 
-// behind adds the bins of a design's steps after the shift. If a design has the depthwise unit, the compiler makes
-// products depthwise layers.
+// behind adds the bins of a design's steps after the shift. If a design has the depthwise unit, the compiler converts
+// products to depthwise layers.
 func (c *Coverage) behind(d configs.Design) {
 	if !d.Post {
 		return
@@ -188,8 +188,8 @@ func (c *Coverage) Checked(d configs.Design) {
 	}
 }
 
-// passing returns the bin for a client that is served while another waits. Descriptors have priority: a client is served
-// before them only if it requested earlier. That is rare, so all clients share one bin.
+// passing returns the bin for a client that is served while another client waits. Descriptors have priority: another
+// client is served before them only if it requested earlier. This is rare, so all clients share one bin.
 func passing(pair string) string {
 	if strings.HasSuffix(pair, ">"+clients[0]) {
 		return "any>" + clients[0]
@@ -226,7 +226,7 @@ func (c *Coverage) AddCheckerCounts(d configs.Design, said string) error {
 	return nil
 }
 
-// crossName returns the bin of a kind of layer with a number of ports; pools have neither <k, s> nor an order.
+// crossName returns the bin of a kind of layer with a number of ports. Only a GEMM has <k, s> and an order.
 func crossName(d configs.Design, op abi.Op, p mapping.Point, order bool) string {
 	if op != abi.OpGEMM {
 		return fmt.Sprintf("%v:%dp", op, d.NAXI)
@@ -234,7 +234,7 @@ func crossName(d configs.Design, op abi.Op, p mapping.Point, order bool) string 
 	return fmt.Sprintf("%v:%s:%s:%dp", op, pointName(p), orderName(order), d.NAXI)
 }
 
-// LayersOnly removes the groups for error codes, ports and stalls. It is for a device without these.
+// LayersOnly removes the groups for error codes, ports and stalls. It is for a device that does not report them.
 func (c *Coverage) LayersOnly() {
 	for _, g := range []string{covErrors, covReads, covWrites, covStalls} {
 		delete(c.bins, g)
@@ -379,7 +379,7 @@ var shapes = []shape{
 	}},
 }
 
-// depthwiseShapes have bins if a design has the depthwise unit.
+// depthwiseShapes lists the shapes that have bins only if a design has the depthwise unit.
 var depthwiseShapes = []shape{
 	depthwise("depthwise_by_columns", func(d configs.Design, l *abi.Desc, _ abi.FBCB) bool {
 		return cost.GeomOf(l).ByColumns(d) && l.SW == 1 && int(l.InC) <= d.NB()
@@ -497,7 +497,7 @@ func (c *Coverage) Empty() *Coverage {
 	return out
 }
 
-// Hits holds the number of hits, by group and bin.
+// Hits contains the number of hits, by group and bin.
 type Hits map[string]map[string]uint64
 
 // Hits returns the hits of all bins.
@@ -515,7 +515,7 @@ func (c *Coverage) Add(h Hits) {
 // MarshalJSON writes {group: {bin: hits}}.
 func (c *Coverage) MarshalJSON() ([]byte, error) { return json.Marshal(c.hits) }
 
-// Print writes the table, a line per group, then the bins without a hit.
+// Print writes the table with one paragraph per group, and then the bins without a hit.
 func (c *Coverage) Print(w io.Writer) error {
 	var s strings.Builder
 	hit, all := c.share()

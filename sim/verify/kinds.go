@@ -17,10 +17,10 @@ type plan struct {
 	layer int           // layer in ERROR; -1: any
 	port  int
 	addr  span // range of ERROR_ADDR after a bus error or a tensor that leaves its slot
-	moved bool // outputs may be elsewhere in their slots
+	moved bool // outputs can be at other places in their slots
 
 	before func(*regs) (violation string, err error) // changes registers and memory before the start
-	at     uint64                                    // cycle of the start at which during runs
+	at     uint64                                    // cycle of the start in which the function during runs
 	during func() (violation string, err error)
 	after  func() error // restores state that is neither in memory nor written by a start
 }
@@ -31,7 +31,7 @@ type span [2]uint32
 // kind is a kind of fault.
 type kind struct {
 	name string
-	wild bool // any ending is allowed, and any write to the batch's slots
+	wild bool // every ending is allowed, and every write to the batch's slots
 	plan func(*Campaign) *plan
 }
 
@@ -67,7 +67,7 @@ var kinds = []kind{
 	{"layer range", false, func(c *Campaign) *plan {
 		first := 1 + c.rng.IntN(abi.LMax-1)
 		last := c.rng.IntN(first)
-		if c.rng.IntN(2) == 0 { // the nearest miss
+		if c.rng.IntN(2) == 0 { // last is too small by only one
 			last = first - 1
 		}
 		return start(fmt.Sprintf("layers %d..%d", first, last), abi.ErrLayerRange, func(g *regs) {

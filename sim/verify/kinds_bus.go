@@ -42,10 +42,10 @@ func busFault(dir npu.FaultDir, fault npu.FaultKind, code abi.ErrCode) func(*Cam
 			p.port = -1
 		}
 		switch {
-		case fault == npu.FaultDelay: // if other ports make progress, the watchdog may not expire
+		case fault == npu.FaultDelay: // the watchdog does not expire if other ports make progress
 			f.Delay = rigWatchdog + uint32(c.rng.IntN(rigWatchdog/2))
 			p.codes = append(p.codes, abi.ErrNone)
-		case dir == npu.FaultRead && !c.sure && c.rng.IntN(3) == 0: // the burst may be shorter
+		case dir == npu.FaultRead && !c.sure && c.rng.IntN(3) == 0: // no effect if the burst is shorter
 			f.Beat = uint8(1 + c.rng.IntN(min(c.rig.design.MaxBurst, 255)))
 			p.codes = append(p.codes, abi.ErrNone)
 		}

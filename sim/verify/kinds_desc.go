@@ -12,15 +12,15 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// descriptor plans a fault in one descriptor. change applies it to the bytes or the decoded fields and describes it; ""
-// means that it is not possible here.
+// descriptor plans a fault in one descriptor. The function change applies the fault to the bytes or the decoded fields,
+// and returns a description. If the description is empty, the fault is not possible in this descriptor.
 func descriptor(code abi.ErrCode, change func(c *Campaign, raw []byte, d *abi.Desc) string) func(*Campaign) *plan {
 	return func(c *Campaign) *plan {
 		return c.spoil(c.layer(), code, change)
 	}
 }
 
-// spoil plans such a fault for the descriptor of layer l.
+// spoil plans a fault in the descriptor of layer l. The function change is as in descriptor.
 func (c *Campaign) spoil(l int, code abi.ErrCode, change func(c *Campaign, raw []byte, d *abi.Desc) string) *plan {
 	c.target, c.addr = l, span{}
 	before := slices.Clone(c.rig.image[l*abi.DescBytes:][:abi.DescBytes])
@@ -46,7 +46,7 @@ func (c *Campaign) spoil(l int, code abi.ErrCode, change func(c *Campaign, raw [
 	}
 }
 
-// moved marks a fault after which outputs may be elsewhere in their slots.
+// moved marks a fault that can move outputs to other places in their slots.
 func moved(f func(*Campaign) *plan) func(*Campaign) *plan {
 	return func(c *Campaign) *plan {
 		p := f(c)
@@ -121,7 +121,7 @@ func badSize(c *Campaign, _ []byte, d *abi.Desc) string {
 		{"S_H 16", func() { d.SH = 16 }},
 		{"S_W 255", func() { d.SW = 255 }},
 		{"IN_PIX below IN_C", func() { d.InPix = d.InC - 1 }},
-		{"OUT_PIX below OUT_C", func() { // adjust the row's bytes too, so that nothing else is wrong
+		{"OUT_PIX below OUT_C", func() { // also adjust the row's bytes, so that nothing else is wrong
 			d.OutPix = d.OutC - 1
 			d.OutRowBytes = c.elem() * uint32(d.OutW) * uint32(d.OutPix)
 		}},
@@ -205,12 +205,12 @@ func badProduct(c *Campaign, _ []byte, d *abi.Desc) string {
 	return c.pick(all)
 }
 
-// behind returns the smallest number of windows of which the last begins after the input.
+// behind returns the smallest number of windows for which the last window begins after the input.
 func behind(in uint16, pad, step uint8) uint16 {
 	return uint16((int(in)+int(pad)+int(step)-1)/int(step) + 1)
 }
 
-// tooLarge makes a size exceed its counter, or adds more windows than the input has, with everything else consistent.
+// tooLarge makes a size exceed its counter, or adds windows outside the input. All other fields remain consistent.
 func tooLarge(c *Campaign, _ []byte, d *abi.Desc) string {
 	run := uint32(abi.RunBeatsMax) * uint32(c.rig.design.WideBytes())
 	out := func(w, pix uint32) {
@@ -220,7 +220,7 @@ func tooLarge(c *Campaign, _ []byte, d *abi.Desc) string {
 			d.ResRowBytes = c.elem() * w * uint32(d.ResPix)
 		}
 	}
-	// an input with w columns and a stride of one; its rows are not runs, so that nothing else is too large
+	// wide sets an input with w columns and a stride of one. Its rows are not contiguous, so nothing else is too large.
 	wide := func(w uint32) {
 		d.InW, d.SW, d.SH = uint16(w), 1, 1
 		d.InPix = d.InC + 1
@@ -313,7 +313,7 @@ func leaves(c *Campaign, _ []byte, d *abi.Desc) string {
 			c.addr = c.beyond(d, d.OutOffset, d.OutRowBytes)
 		}
 	}
-	in := func(offset uint32) func() { // a run is at least a pixel, so this is the first run that leaves the slot
+	in := func(offset uint32) func() { // a run has at least a pixel, so the run at offset leaves the slot
 		return func() { d.InOffset, c.addr = offset, span{offset, offset} }
 	}
 	all := []change{
@@ -321,7 +321,7 @@ func leaves(c *Campaign, _ []byte, d *abi.Desc) string {
 		{"OUT_OFFSET, far", out(1<<31 + 2*c.rng.Uint32N(1<<29))},
 		{"OUT_OFFSET, -2", out(^uint32(1))},
 	}
-	if !c.entry(c.target).KeepIn { // otherwise it is not checked
+	if !c.entry(c.target).KeepIn { // with KeepIn, IN_OFFSET is not checked
 		all = append(all,
 			change{"IN_OFFSET", in(stride - c.elem()*uint32(c.rng.IntN(int(d.InC))))},
 			change{"IN_OFFSET, far", in(1<<31 + 2*c.rng.Uint32N(1<<29))})
@@ -338,8 +338,8 @@ func resLeaves(c *Campaign, _ []byte, d *abi.Desc) string {
 	return "RES_OFFSET"
 }
 
-// residualLeaves plans a residual that leaves its slot, after a layer without a residual. The residual loader runs
-// ahead there, and the error must wait for its layer.
+// residualLeaves plans a residual that leaves its slot, in a layer after a layer without a residual. The residual
+// loader runs ahead in this case, but the hardware must not report the error before the faulty layer.
 func residualLeaves(c *Campaign) *plan {
 	var at []int
 	layers := c.rig.net.Bundle.Layers
@@ -354,9 +354,9 @@ func residualLeaves(c *Campaign) *plan {
 	return c.spoil(at[c.rng.IntN(len(at))], abi.ErrDescAddress, resLeaves)
 }
 
-// beyond returns the range in which the first run that leaves the slot starts, for an output or residual that leaves it
-// in its first pixel. That run starts at the offset itself, or later if the pixel has several C tiles and the first C
-// tile still fits in the slot.
+// beyond returns the range for the start of the first run that leaves the slot. It is for an output or residual that
+// leaves the slot in its first pixel. The run starts at the offset itself, or later if the pixel has several C tiles
+// and the first C tile fits in the slot.
 func (c *Campaign) beyond(d *abi.Desc, offset, rowBytes uint32) span {
 	run := int(d.OutC)
 	if e := c.entry(c.target); d.Op == abi.OpGEMM {
@@ -368,8 +368,8 @@ func (c *Campaign) beyond(d *abi.Desc, offset, rowBytes uint32) span {
 	return span{offset + c.elem()*uint32(run), offset + max(uint32(d.OutH)*rowBytes, c.elem()*uint32(d.OutC))}
 }
 
-// weights plans a weight stream that is longer or shorter than the layer's, by whole beats. In a depthwise layer the
-// stream is one tile.
+// weights plans a weight stream that is too long (sign 1) or too short (sign -1) by whole beats. In a depthwise layer,
+// the stream is one tile.
 func weights(sign int) func(*Campaign) *plan {
 	return func(c *Campaign) *plan {
 		l := c.layer()
@@ -392,7 +392,7 @@ func weights(sign int) func(*Campaign) *plan {
 			return nil
 		}
 		codes := []abi.ErrCode{abi.ErrDescShape}
-		if c.entry(l).Order { // the weights may not fit the ring
+		if c.entry(l).Order { // possibly, the weights do not fit in the ring
 			codes = append(codes, abi.ErrFBCBRange)
 		}
 		return &plan{

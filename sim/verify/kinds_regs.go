@@ -1,4 +1,4 @@
-// Faults in registers: in those of a start, and by accesses during a start.
+// Faults in the registers of a start, and accesses to registers during a start.
 
 package verify
 
@@ -27,7 +27,7 @@ func (c *Campaign) cycle(room uint64) uint64 {
 	return c.rng.Uint64N(c.rig.trial.cycles - room)
 }
 
-// refused writes a register that must be refused during a start.
+// refused writes a register, and describes a violation if the hardware does not reject the write.
 func (c *Campaign) refused(off, v uint32) (string, error) {
 	err := c.rig.bus.WriteReg(off, v)
 	var refused *npu.BusError
@@ -40,7 +40,7 @@ func (c *Campaign) refused(off, v uint32) (string, error) {
 	return "", err
 }
 
-// busyOK are the registers that are writable during a start (hw/abi, busy: ok).
+// busyOK lists the registers that are writable during a start (hw/abi, busy: ok).
 var busyOK = []uint32{abi.RegScratch0, abi.RegScratch1, abi.RegCtrl, abi.RegIRQStatus, abi.RegIRQEnable}
 
 func whileBusy(c *Campaign) *plan {
@@ -48,7 +48,7 @@ func whileBusy(c *Campaign) *plan {
 	var offs []uint32
 	for len(offs) < writes {
 		off := uint32(4 * c.rng.IntN(0x400))
-		if c.rng.IntN(4) > 0 { // mostly existing ones
+		if c.rng.IntN(4) > 0 { // mostly existing registers
 			off = abi.RegLayers + 4*uint32(c.rng.IntN(int(abi.RegSlotTable+4*abi.RegSlotTableCount-abi.RegLayers)/4))
 		}
 		if !slices.Contains(busyOK, off) {

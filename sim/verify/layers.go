@@ -1,4 +1,4 @@
-// Random layers with any legal FBCB entry, compared bit for bit.
+// Random layers with any legal FBCB entry are compared bit for bit.
 
 package verify
 
@@ -27,7 +27,7 @@ type Bench struct {
 // LayerSlots is the number of slots that a bench's device needs.
 const LayerSlots = 4 * abi.BMax
 
-// Layers describes what random layers have exercised.
+// Layers describes the random layers that have run.
 type Layers struct {
 	Exercised
 	N        int            `json:"-"` // number of layers
@@ -38,18 +38,18 @@ type Layers struct {
 	Memory   Memories       `json:"memory"`
 }
 
-// LayersConfig sets the number of layers.
+// LayersConfig selects the random layers.
 type LayersConfig struct {
 	N        int
-	Designs  int // number of designs; block i is on design i % Designs
+	Designs  int // number of designs; block i runs on design i % Designs
 	Seed     uint64
 	Coverage *Coverage
 }
 
-// inBlock is the number of layers of a block. As a network has a layer or more, it is also the largest number of networks.
+// inBlock is the number of layers of a block. It also limits the networks of a block, which have one layer or more.
 const inBlock = 16
 
-// directed limits the networks drawn to find missing kinds, as a multiple of N.
+// directed limits the number of networks that MissingLayers draws, as a multiple of N.
 const directed = 8
 
 // Blocks returns the number of blocks of random layers: at least one per design.
@@ -58,14 +58,14 @@ func (c *LayersConfig) Blocks() int { return max((c.N+inBlock-1)/inBlock, c.Desi
 // seed returns the seed of the first network of a block.
 func (c *LayersConfig) seed(block int) uint64 { return c.Seed<<20 + uint64(block)*inBlock }
 
-// draws returns the random numbers of a block.
+// draws returns the random number generator of a block.
 func (c *LayersConfig) draws(block int) *rand.Rand {
 	return rand.New(rand.NewPCG(c.Seed, 0x736c756963650003^uint64(block)<<16))
 }
 
 // RandomLayers runs the random networks of a block, each as a random batch with its own memory timing, and compares all
-// bytes of all slots. On a newly opened bench the result depends only on the block's number. The error identifies the
-// case and wraps ErrMismatch if the hardware is wrong.
+// bytes of all slots. On a newly opened bench, the result depends only on the block's number. The error describes the
+// case, and wraps ErrMismatch if the hardware is wrong.
 func RandomLayers(ctx context.Context, on *Bench, c LayersConfig, block int) (*Layers, error) {
 	total, rng, next := &Layers{Ops: map[string]int{}}, c.draws(block), device.RequestID(0)
 	n := c.N*(block+1)/c.Blocks() - c.N*block/c.Blocks()
@@ -78,8 +78,8 @@ func RandomLayers(ctx context.Context, on *Bench, c LayersConfig, block int) (*L
 	return total, on.count(c.Coverage)
 }
 
-// MissingLayers continues on one bench per design. It runs only networks that have a kind of layer, for some batch size,
-// that the coverage lacks.
+// MissingLayers draws more networks, on one bench per design. It runs a network only if, for some batch size, the
+// network has a kind of layer that the coverage lacks.
 func MissingLayers(ctx context.Context, benches []*Bench, c LayersConfig, progress func(int)) (*Layers, error) {
 	total, rng, next := &Layers{Ops: map[string]int{}}, c.draws(c.Blocks()), device.RequestID(0)
 	for i := 0; i < directed*c.N && c.Coverage.LayersMissing(); i++ {
@@ -97,7 +97,7 @@ func MissingLayers(ctx context.Context, benches []*Bench, c LayersConfig, progre
 	return total, nil
 }
 
-// named runs random and adds the case to its error.
+// named calls random and adds the case to the error.
 func (b *Bench) named(ctx context.Context, seed uint64, rng *rand.Rand, next *device.RequestID, cov *Coverage, news bool, total *Layers) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -108,7 +108,7 @@ func (b *Bench) named(ctx context.Context, seed uint64, rng *rand.Rand, next *de
 	return nil
 }
 
-// Add adds another block.
+// Add adds the results of another block.
 func (x *Layers) Add(o *Layers) {
 	x.exercised(&o.Exercised)
 	x.N += o.N
@@ -126,7 +126,8 @@ func (x *Layers) Add(o *Layers) {
 
 func (x *Layers) exercised(o *Exercised) { x.Exercised.add(o) }
 
-// batch draws the batch size of a network. With news it returns the size that hits most empty bins; 0 if no size does.
+// batch draws the batch size of a network. If news is set, it returns the size that hits most empty bins, or 0 if none
+// does.
 func (b *Bench) batch(net *bundle.Bundle, rng *rand.Rand, cov *Coverage, news bool) int {
 	most := b.Dev.Info().MaxBatch
 	if !news {
@@ -149,11 +150,11 @@ func (b *Bench) batch(net *bundle.Bundle, rng *rand.Rand, cov *Coverage, news bo
 	return at
 }
 
-// random runs one network, with a start for each segment. With news it runs only if something new occurs.
+// random runs one network, with a start for each segment. If news is set, the network must hit an empty bin.
 func (b *Bench) random(ctx context.Context, seed uint64, rng *rand.Rand, next *device.RequestID, cov *Coverage, news bool, total *Layers) error {
 	o := randnet.Built()
-	// Interleaved maps, as Resize, ConvTranspose and DepthToSpace make them. Random int8 maps have different zero points,
-	// which a move cannot change.
+	// Woven networks have interleaved maps, as after Resize, ConvTranspose and DepthToSpace. int8 is excluded: random int8
+	// maps have different zero points, and a move cannot change a zero point.
 	o.Woven = seed%5 == 0 && !b.Design.Int8()
 	net, err := randnet.New(seed, b.Design, o)
 	if err != nil {
@@ -179,7 +180,7 @@ func (b *Bench) random(ctx context.Context, seed uint64, rng *rand.Rand, next *d
 
 // run runs a network with a batch.
 func (b *Bench) run(ctx context.Context, net *randnet.Net, batch int, rng *rand.Rand, next *device.RequestID, cov *Coverage, total *Layers) error {
-	bun := rename(net.Bundle, "random") // always the same name: the device replaces the last one
+	bun := rename(net.Bundle, "random") // with the same name, the device replaces the last network
 	if err := b.Dev.Load(ctx, bun); err != nil {
 		return err
 	}

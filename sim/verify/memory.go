@@ -22,14 +22,14 @@ type Bus interface {
 	ClearFaults() error
 }
 
-// memory is the timing for a network. A stall is a rule that delays some bursts.
+// memory is the memory timing for a network. A stall is a rule that delays some bursts.
 type memory struct {
 	npu.MemoryTiming
 	stalls []npu.Fault
 }
 
 // drawMemory draws the timing from the network's seed. Bandwidth is at most one beat per cycle on each port. Half of the
-// memories accept 16 outstanding bursts, as the boards' controllers do; the others accept fewer.
+// memories accept 16 outstanding bursts, like the boards' controllers. The other memories accept 1 to 16.
 func drawMemory(seed uint64, d configs.Design) memory {
 	rng := rand.New(rand.NewPCG(seed, 0x736c75696365000d))
 	log := func(low, high float64) float64 { return low * math.Pow(high/low, rng.Float64()) }
@@ -75,8 +75,8 @@ func (m *memory) String() string {
 // Memories describes the drawn memories.
 type Memories struct {
 	Networks      int        `json:"networks"`
-	BytesPerCycle [2]float64 `json:"bytes_per_cycle"` // least and most
-	Latency       [2]int     `json:"latency_cycles"`  // of reads and writes
+	BytesPerCycle [2]float64 `json:"bytes_per_cycle"` // minimum and maximum
+	Latency       [2]int     `json:"latency_cycles"`  // minimum and maximum, over reads and writes
 	Stalls        int        `json:"stalls"`          // number of rules
 }
 
@@ -87,7 +87,7 @@ func (x *Memories) add(m *memory) {
 	})
 }
 
-// join adds the description of others.
+// join adds the description of other memories.
 func (x *Memories) join(o *Memories) {
 	if x.Networks == 0 {
 		x.BytesPerCycle, x.Latency = o.BytesPerCycle, o.Latency

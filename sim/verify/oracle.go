@@ -1,4 +1,4 @@
-// The golden executor compared with onnxruntime in float.
+// The golden executor is compared with onnxruntime in float.
 
 package verify
 

@@ -1,4 +1,4 @@
-// The order of actions on two devices with the same arrivals.
+// The order of actions is compared on two devices with the same arrivals.
 
 package verify
 
@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-npu/sluice/host/experiments"
 )
 
-// Orders is how a device's actions and results differ from a reference that follows the table.
+// Orders counts the differences of a device's actions and results from a reference with the table's times.
 type Orders struct {
 	Requests        int `json:"requests"`
 	Actions         int `json:"actions"`
@@ -21,8 +21,8 @@ type Orders struct {
 	MeasuredResults int `json:"measured_results_differ"`
 }
 
-// CompareOrders serves the same arrivals on a reference with table times, and on a device with table times and, if it
-// has a clock, measured times. With measured times actions may differ.
+// CompareOrders serves the same arrivals on a reference and on a device, both with the times of the table. If clock is
+// set, it also serves them on the device with measured times. With measured times, actions are allowed to differ.
 func CompareOrders(ctx context.Context, s *experiments.Setup, dev, ref device.Blocking, pt experiments.Point, clock bool) (Orders, error) {
 	run := func(d device.Blocking, clock engine.Clock) (*engine.Result, error) {
 		q := pt

@@ -22,11 +22,11 @@ import (
 const (
 	rigMemory   = 4 << 20
 	rigGuard    = 64 << 10       // bytes after the slots that must not be written
-	rigBase     = 0x12_3456_0000 // beyond 32 bits
+	rigBase     = 0x12_3456_0000 // an address of more than 32 bits
 	rigWatchdog = 20_000         // cycles; a start of the rig always makes progress much earlier
 )
 
-// Machine is the bus of a rig, as a co-simulation offers it.
+// Machine is the bus of a rig. A co-simulation implements it.
 type Machine interface {
 	npu.Bus
 	npu.HardResetter
@@ -38,8 +38,7 @@ type Machine interface {
 	Stats(port int) (npu.PortStats, error)
 }
 
-// Rig loads and starts networks as a driver does, but without handling faults. The checks of faults and of the stub use
-// it.
+// Rig loads and starts networks like a driver, but does not handle faults. Checks of faults and of the stub use it.
 type Rig struct {
 	design configs.Design
 	bus    Machine
@@ -48,10 +47,10 @@ type Rig struct {
 	net     *randnet.Net
 	records []vectors.Record // writes that load the network
 	slots   int              // offset of slot 0 in mem
-	used    int              // bytes of mem that are checked
+	used    int              // number of checked bytes of mem
 	image   []byte           // mem[:used] after loading
 	trial   trial
-	late    uint64 // cycle until which responses to an aborted start may come
+	late    uint64 // last cycle in which responses to an aborted start can arrive
 }
 
 // trial is a start without a fault, and its result.
@@ -60,21 +59,21 @@ type trial struct {
 	table       []int
 	before      []byte // content of all slots before the start
 	after       []byte
-	written     []bool // bytes of a slot that the layers may write
+	written     []bool // by byte of a slot: whether the layers write it
 	cycles      uint64
-	reads       []uint64 // bursts by port
+	reads       []uint64 // number of bursts, by port
 	writes      []uint64
 	work        work
 	counters    [abi.CntCount]uint64
 }
 
-// regs are the register values of a start.
+// regs contains the register values of a start.
 type regs struct {
 	layers, batch uint32
 	table         [abi.RegSlotTableCount]uint32
 }
 
-// ending is the end of a start.
+// ending describes the end of a start.
 type ending struct {
 	hangs  bool
 	cycles uint64
@@ -82,7 +81,7 @@ type ending struct {
 	layer  int
 	port   int
 	addr   uint32
-	late   bool // responses to an earlier start may be counted
+	late   bool // counts can include responses to an earlier start
 	counts
 }
 
@@ -116,7 +115,7 @@ func small(d configs.Design) randnet.Options {
 	return o
 }
 
-// attempts limits how often a network is redrawn because it does not fit.
+// attempts limits the number of networks that are drawn until one fits.
 const attempts = 200
 
 // draw loads a random network that fits the memory and draws a start of some of its layers.
@@ -156,8 +155,8 @@ func (r *Rig) load(ctx context.Context) error {
 // stride returns the stride of the slots, in bytes.
 func (r *Rig) stride() int { return int(r.net.Bundle.Slot.Stride) }
 
-// drawTrial draws layers, batch, slots and their content, computes the result with golden, and runs the start once:
-// faults need its bursts and cycles.
+// drawTrial draws layers, batch, slots and the slots' content, and computes the result with golden. It runs the start
+// once, because the plan of a fault needs the numbers of bursts and cycles.
 func (r *Rig) drawTrial(ctx context.Context, rng *rand.Rand) error {
 	b := r.net.Bundle
 	prog, err := golden.New(b)
@@ -167,7 +166,7 @@ func (r *Rig) drawTrial(ctx context.Context, rng *rand.Rand) error {
 	t := trial{table: rng.Perm(testvec.Slots)[:1+rng.IntN(abi.BMax)]}
 	t.first = rng.IntN(len(b.Layers))
 	t.last = t.first + rng.IntN(len(b.Layers)-t.first)
-	// the start ends with a layer that keeps nothing on chip
+	// The start begins with a layer without KeepIn, and ends with a layer without KeepOut.
 	batch := len(t.table) - 1
 	for b.FBCB[t.first][batch].KeepIn {
 		t.first--
@@ -214,7 +213,7 @@ func (r *Rig) drawTrial(ctx context.Context, rng *rand.Rand) error {
 	return nil
 }
 
-// errCheck says that the hardware differs from golden.
+// errCheck reports that the hardware differs from golden.
 var errCheck = errors.New("the hardware differs from its reference")
 
 // where describes the trial, so that it can be repeated.
@@ -236,7 +235,7 @@ func (r *Rig) good() regs {
 	return g
 }
 
-// restore restores the memory as it was before the trial.
+// restore restores the memory's content from before the trial.
 func (r *Rig) restore() {
 	copy(r.mem, r.image)
 	copy(r.mem[r.slots:], r.trial.before)
@@ -252,7 +251,7 @@ func (r *Rig) run(ctx context.Context, g regs, limit uint64) (ending, error) {
 	return r.finish(ctx, began, limit)
 }
 
-// begun holds the cycle and the counters before a start.
+// begun contains the cycle and the counters before a start.
 type begun struct {
 	cycle uint64
 	counts
@@ -315,7 +314,7 @@ func (r *Rig) finish(ctx context.Context, began begun, limit uint64) (ending, er
 	return e, r.bus.WriteReg(abi.RegIRQStatus, abi.RegIRQStatusMask)
 }
 
-// wrong describes what is wrong after a start that should succeed, including memory and counters, or returns "".
+// wrong describes the first error after a start that must succeed, or returns "". It also checks memory and counters.
 func (r *Rig) wrong(e ending) string {
 	if e.hangs || e.code != abi.ErrNone {
 		return fmt.Sprintf("%v in layer %d, port %d after %d cycles", e, e.layer, e.port, e.cycles)
@@ -325,22 +324,22 @@ func (r *Rig) wrong(e ending) string {
 	if i := differ(r.mem[:r.used], want); i >= 0 {
 		return r.explain(i, want)
 	}
-	// all except the cycle that begins or ends it
+	// CYCLES_BUSY counts all cycles of the start, except possibly the first or the last cycle
 	if got := e.npu[abi.CntCyclesBusy]; got > e.cycles || r.bus.Info().Kind != npu.CosimHLS && got+1 < e.cycles {
 		return fmt.Sprintf("%s counts %d in %d cycles", abi.CounterNames[abi.CntCyclesBusy], got, e.cycles)
 	}
 	if what := e.wrong(r.bus.Info().Kind, r.design.AXIBytes, r.trial.work, e.late); what != "" {
 		return what
 	}
-	// the amount read does not depend on timing
+	// the number of bytes read does not depend on timing
 	if got, want := e.npu[abi.CntBytesRead], r.trial.counters[abi.CntBytesRead]; r.trial.cycles > 0 && got != want {
 		return fmt.Sprintf("%s counts %d, at first %d", abi.CounterNames[abi.CntBytesRead], got, want)
 	}
 	return ""
 }
 
-// strayWrites describes a write of a failed start outside of its area, or returns "". The area is the slots of the batch;
-// with outputs set, only the bytes in them that its layers write.
+// strayWrites describes a write of a failed start outside the allowed area, or returns "". The area consists of the
+// slots of the batch. If outputs is set, it consists only of the bytes in these slots that the layers write.
 func (r *Rig) strayWrites(begin []byte, outputs bool) string {
 	now := slices.Clone(r.mem[:r.used])
 	for _, s := range r.trial.table {

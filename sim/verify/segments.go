@@ -1,4 +1,4 @@
-// Whole segments of a network, compared bit for bit.
+// Whole segments of a network are compared bit for bit.
 
 package verify
 

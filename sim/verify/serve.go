@@ -1,4 +1,4 @@
-// Serving on a device and its reference under a random schedule.
+// A device and its reference serve under a random schedule.
 
 package verify
 
@@ -71,7 +71,7 @@ func (r *random) Decide(_ sched.Time, s *sched.State, _ *sched.Event, buf []sche
 	return buf
 }
 
-// strict ends a run at its first failure: a comparison must not retry.
+// strict stops a run at the first failure, because a comparison must not retry.
 type strict struct {
 	device.Blocking
 	fail context.CancelCauseFunc
@@ -94,7 +94,7 @@ func (s *strict) Admit(ctx context.Context, network string, id device.RequestID,
 }
 
 // Serve serves every image of a setup on a device under a random schedule: batches of 1..B_max, halting, filling,
-// merging, and a random threshold for every request. A Shadow compares while it runs.
+// merging, and a random threshold for every request. A Shadow as the device compares during the run.
 func Serve(ctx context.Context, s *experiments.Setup, dev device.Blocking, seed uint64, progress func(int)) (*engine.Result, error) {
 	run, fail := context.WithCancelCause(ctx)
 	defer fail(nil)

@@ -1,4 +1,4 @@
-// A device and its reference, compared byte for byte.
+// A device and its reference are compared byte for byte.
 
 package verify
 
@@ -18,9 +18,9 @@ type Slotted interface {
 	Slot(device.RequestID) []byte
 }
 
-// Shadow runs everything on two devices and fails if they differ: results, logits, and after every launch all bytes
-// of the slots of all samples in the device, including halted ones. The reference's slots start as copies of the
-// device's, so that unwritten bytes are compared too.
+// Shadow runs everything on two devices and fails if their results or logits differ. After every launch, it also
+// compares all bytes in the slots of all admitted samples, including halted samples. The reference's slots start as
+// copies of the device's slots, so that unwritten bytes are also compared.
 type Shadow struct {
 	Slotted           // the device; its times and counters are reported
 	Reference Slotted // the reference, with its own slots
@@ -33,9 +33,9 @@ type Shadow struct {
 
 // Exercised counts the launches and their events.
 type Exercised struct {
-	Launches int    `json:"launches"` // started segments
-	Batches  []int  `json:"batches"`  // starts, by B_act - 1
-	Exits    []int  `json:"exits"`    // requests by exit
+	Launches int    `json:"launches"` // number of launches
+	Batches  []int  `json:"batches"`  // number of launches, by B_act - 1
+	Exits    []int  `json:"exits"`    // number of requests, by exit
 	Bytes    uint64 `json:"bytes_compared"`
 	Logits   int    `json:"logits_compared"`
 	Halted   int    `json:"halted"` // samples compared while they were not in the launch
@@ -69,7 +69,7 @@ func (s *Shadow) Admit(ctx context.Context, network string, id device.RequestID,
 		s.Slotted.Release(id)
 		return err
 	}
-	// Both have written the input; copy the rest of the slot to the reference.
+	// Both devices have written the input. Copy the rest of the slot to the reference.
 	ref := slices.Clone(s.Reference.Slot(id))
 	copy(s.Reference.Slot(id), s.Slotted.Slot(id))
 	n := &s.b.Network
@@ -144,8 +144,8 @@ func (s *Shadow) result(got, want *device.Result) error {
 	return nil
 }
 
-// Explain names the first element, in order of execution, at which two slots differ, with its layer and descriptor.
-// first and last are the segments that ran.
+// Explain describes the first different element of two slots in order of execution, with its layer and descriptor. The
+// segments from first to last have run.
 func Explain(b *bundle.Bundle, first, last int, got, want []byte) string {
 	if len(got) != len(want) {
 		return fmt.Sprintf("a slot of %d bytes, expected %d", len(got), len(want))

@@ -1,4 +1,4 @@
-// The build without MACs (ARRAY_STUB) must have the same counters as the full one.
+// The build without MACs (ARRAY_STUB) must have the same counters as the full build.
 
 package verify
 

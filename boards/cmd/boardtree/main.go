@@ -1,5 +1,5 @@
-// Command boardtree prints a board's device-tree overlay, its recipe for bootgen, or the values
-// that scripts need, as shell assignments.
+// Command boardtree prints one of three texts for a board: the device-tree overlay, the recipe for
+// bootgen, or the values for scripts as shell assignments.
 //
 //	boardtree overlay zc706
 //	boardtree overlay-cached zc706

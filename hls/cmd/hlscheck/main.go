@@ -1,6 +1,6 @@
 // Command hlscheck checks that an HLS tool can turn the HLS kernel of configurations into hardware.
 //
-// Exit codes: 0 ok, 1 the kernel is rejected, 2 usage, 3 bad input, 5 a tool is missing.
+// Exit codes: 0 ok, 1 the kernel is rejected, 2 wrong usage, 3 bad input, 5 a tool is missing.
 package main
 
 import (
@@ -126,8 +126,8 @@ func above() (string, error) {
 	}
 }
 
-// resources prints the resources that a configuration's kernel needs, and reports whether the board has them. An empty
-// board means the configuration's.
+// resources prints the resources that a configuration's kernel needs, and reports whether the board has them. If board
+// is empty, the configuration's board is used.
 func resources(w io.Writer, name, board string) (fits bool, err error) {
 	d, err := configs.Load(name)
 	if err != nil {
@@ -164,7 +164,7 @@ func one(root, src, name string, deps bool) (*check.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	// as the builder does (hwconfig -cpp)
+	// the same check as in the build (hwconfig -cpp)
 	if err := d.ForHLS(); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}

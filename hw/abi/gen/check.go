@@ -16,7 +16,7 @@ const (
 
 var nameRE = regexp.MustCompile(`^[A-Z][A-Z0-9]*(_[A-Z0-9]+)*$`)
 
-// reserved words of SystemVerilog and C++ cannot be lower-case field names.
+// reserved lists the words of SystemVerilog and C++ that cannot be field names in lower case.
 var reserved = strings.Fields(`
 alias always and assert assign assume auto begin bind bit bool break buf byte case cell char class
 clocking config const constraint context continue cover cross deassign default define defparam
@@ -31,7 +31,7 @@ struct super supply0 supply1 switch table tagged task template this throughout t
 timeunit tran tri type typedef typename union unique unsigned until untyped use var vectored virtual
 void wait wand weak while wildcard wire with within wor xnor xor`)
 
-// names rejects bad and duplicate names. The field what is the kind of name, for errors.
+// names rejects malformed and duplicate names. Its field what describes the kind of name in errors.
 type names struct {
 	p    *parser
 	what string
@@ -50,7 +50,7 @@ func (n *names) add(name string, line int) {
 	n.seen[name] = line
 }
 
-// check rejects descriptions from which contradicting files would be generated.
+// check rejects descriptions that would result in contradictory files.
 func (p *parser) check(s *spec) {
 	if s.schema != "sluice-abi/1" {
 		p.fail(1, "schema: expected sluice-abi/1, found %q", s.schema)
@@ -210,8 +210,8 @@ func (p *parser) checkDescriptor(s *spec) {
 	}
 }
 
-// checkIdentifiers rejects two generated identifiers with the same name: a register FBCB with a field ADDR_LSB and a
-// register FBCB_ADDR, or names that differ in underscores only.
+// checkIdentifiers rejects generated identifiers that occur twice. Examples are a register FBCB with a field ADDR_LSB
+// beside a register FBCB_ADDR, and names that differ in underscores only.
 func (p *parser) checkIdentifiers(s *spec) {
 	for what, ids := range map[string][]ident{"SystemVerilog": svIdents(s), "Go": goIdents(s)} {
 		seen := map[string]bool{}
@@ -224,14 +224,14 @@ func (p *parser) checkIdentifiers(s *spec) {
 	}
 }
 
-// ident is a generated identifier and the line that it comes from.
+// ident is a generated identifier with its line in the description.
 type ident struct {
 	name string
 	line int
 }
 
-// canonical returns the description without docs, limits, comments and order: one fact per line, sorted. It changes
-// exactly if the meaning changes.
+// canonical returns the description as sorted lines of one fact each, without docs, limits and comments. The result
+// changes exactly if the meaning changes.
 func canonical(s *spec) string {
 	var l []string
 	add := func(format string, args ...any) { l = append(l, fmt.Sprintf(format, args...)) }

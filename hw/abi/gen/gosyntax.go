@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// words have a fixed spelling in Go names; all other words are capitalised.
+// words maps some words to their spelling in Go names. All other words are capitalised.
 var words = map[string]string{
 	"ABI": "ABI", "AXI": "AXI", "FBCB": "FBCB", "GEMM": "GEMM", "ID": "ID", "IRQ": "IRQ",
 	"TR": "TR", "TP": "TP", "TC": "TC", "MAC": "MAC", "MACS": "MACs", "ABUF": "ABuf",
@@ -262,7 +262,7 @@ func unpackField(f field, word string) string {
 	}
 }
 
-// reservedWords returns a mask for each word with ones outside all fields.
+// reservedWords returns one mask per word. The bits outside all fields are 1.
 func reservedWords(fields []field, n int64) []uint32 {
 	out := make([]uint32, n)
 	for i := range out {
@@ -274,7 +274,7 @@ func reservedWords(fields []field, n int64) []uint32 {
 	return out
 }
 
-// number formats small numbers in decimal, others in hexadecimal.
+// number formats small numbers in decimal and other numbers in hexadecimal.
 func number(v int64) string {
 	if v <= 1024 && v != 0xD5 {
 		return fmt.Sprint(v)

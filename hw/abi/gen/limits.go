@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// emitLimits is separate from emitCPP: all files that include the latter's output are rebuilt when the RTL's interface
-// changes.
+// emitLimits is separate from emitCPP, because all files that include emitCPP's output are rebuilt when the RTL's
+// interface changes.
 func emitLimits(s *spec) ([]byte, error) {
 	var b bytes.Buffer
 	w := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }

@@ -47,8 +47,8 @@ type register struct {
 	offset    int64
 	access    string // ro, rw, w1c, wo
 	busyOK    bool
-	count     int64 // consecutive registers of this name
-	bits      int64 // significant bits, if there are no fields
+	count     int64 // number of consecutive registers with this name
+	bits      int64 // number of significant bits, for a register without fields
 	fields    []field
 	line      int
 }
@@ -56,10 +56,10 @@ type register struct {
 // field is a range of bits of a register, a descriptor word or an FBCB entry.
 type field struct {
 	name, doc string
-	word      int64 // descriptor only
+	word      int64 // only for fields of the descriptor
 	lsb, bits int64
 	signed    bool
-	planned   bool // only int8 hardware has it
+	planned   bool // only int8 hardware has the field
 	line      int
 }
 
@@ -113,8 +113,8 @@ func fieldMask(lsb, bits int64) uint32 {
 	return uint32((uint64(1)<<bits - 1) << lsb)
 }
 
-// parser walks the YAML tree itself: every key is either read or rejected, and every error has its line. It keeps the
-// first hundred errors.
+// parser walks the YAML tree, so that every key is either read or rejected and every error has a line number. It
+// collects the first hundred errors.
 type parser struct {
 	file string
 	errs []error
@@ -148,7 +148,7 @@ func parse(file string, text []byte) (*spec, error) {
 	return s, nil
 }
 
-// object is a YAML mapping whose keys are read one by one.
+// object is a YAML mapping. Its keys are read one by one.
 type object struct {
 	p    *parser
 	line int
@@ -172,7 +172,7 @@ func (p *parser) object(n *yaml.Node, what string) *object {
 	return o
 }
 
-// take removes a key. A missing key gives nil, and is an error if required.
+// take removes a key and returns its node. For a missing key, it returns nil, and reports an error if required is set.
 func (o *object) take(key string, required bool) *yaml.Node {
 	n, ok := o.keys[key]
 	if !ok {

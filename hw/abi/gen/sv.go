@@ -38,7 +38,7 @@ func svIdents(s *spec) []ident {
 // emitSV returns the package of int16 designs.
 func emitSV(s *spec) ([]byte, error) { return emitSVInt8(s.built()) }
 
-// emitSVInt8 returns the package of int8 designs: with the planned fields.
+// emitSVInt8 returns the package of int8 designs, including the planned fields.
 func emitSVInt8(s *spec) ([]byte, error) {
 	var b bytes.Buffer
 	w := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
@@ -148,7 +148,7 @@ func access(r register) string {
 	return r.access
 }
 
-// svStruct writes a packed struct from the highest bit down, with gaps as fields rsvd_<word>_<lsb>.
+// svStruct writes a packed struct, highest bit first. Gaps become fields rsvd_<word>_<lsb>.
 func svStruct(w func(string, ...any), name string, fields []field, words int64) {
 	var lines []string
 	gap := func(word, from, to int64) {

@@ -1,6 +1,6 @@
-// Command hwprefix copies the NPU's RTL with a prefix to the names of its modules and packages.
+// Command hwprefix copies the NPU's RTL and adds a prefix to the names of its modules and packages.
 //
-// Exit codes: 0 ok, 1 it could not be written, 2 usage, 3 a file was rejected.
+// Exit codes: 0 ok, 1 the copy could not be written, 2 wrong usage, 3 a file was rejected.
 package main
 
 import (
@@ -69,7 +69,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	})
 }
 
-// free rejects a folder with a file that would be overwritten and is not in an earlier call's list.
+// free rejects a folder if the call would overwrite a file that is not in the list of an earlier call.
 func free(dir string, files map[string][]byte, given []string) error {
 	list := filepath.Join(dir, prefix.List)
 	written := map[string]bool{}
@@ -100,7 +100,7 @@ func free(dir string, files map[string][]byte, given []string) error {
 	return nil
 }
 
-// write writes the list last: if it exists, so do all files in it.
+// write writes the list last, so that an existing list proves that all its files exist.
 func write(dir string, files map[string][]byte) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

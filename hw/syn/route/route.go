@@ -1,6 +1,5 @@
-// Package route reads reports of an open place-and-route tool for another vendor's part, and compares a module with a
-// core whose clock on Xilinx parts is published. Its nets and fan-out are a router's, unlike the tables of
-// hw/syn/timing.
+// Package route reads the reports of an open place-and-route tool for a part of another vendor. It compares a module
+// with a core that has a published clock on Xilinx parts. Unlike in hw/syn/timing, the nets are routed.
 package route
 
 import (
@@ -19,24 +18,24 @@ import (
 // ErrRoute is wrapped by errors about reports, netlists and stored results.
 var ErrRoute = errors.New("route")
 
-// Label is the label of these figures.
+// Label is the label of stored results.
 const Label = "routed on ECP5, an estimate for Xilinx parts"
 
-// Device is the part in hw/syn/route.sh, out of context.
+// Device is the part for out-of-context routing in hw/syn/route.sh.
 const Device = "LFE5U-85F-8 CABGA756"
 
 // Run is the longest register-to-register path of one placement.
 type Run struct {
 	Seed      int     `json:"seed"`
 	NS        float64 `json:"ns"`
-	LogicNS   float64 `json:"logic_ns"` // its cells, with clock to output and setup
+	LogicNS   float64 `json:"logic_ns"` // delay of the cells, including clock to output and setup
 	RoutingNS float64 `json:"routing_ns"`
 	Fanout    int     `json:"fanout"` // largest fan-out of a net in the path
 	From      string  `json:"from"`
 	To        string  `json:"to"`
 }
 
-// Result is the runs of a module.
+// Result contains the runs of a module.
 type Result struct {
 	Schema  int    `json:"schema"`
 	Label   string `json:"label"`
@@ -45,13 +44,13 @@ type Result struct {
 	Device  string `json:"device"`
 	Yosys   string `json:"yosys"`
 	Nextpnr string `json:"nextpnr"`
-	Sources string `json:"sources"` // hash of its RTL, as in hw/syn
+	Sources string `json:"sources"` // hash of the module's RTL, as in hw/syn
 	LUTs    int    `json:"luts"`    // LUT4s, including carry chains and LUT RAMs
 	FFs     int    `json:"ffs"`
-	Runs    []Run  `json:"runs"` // by seed
+	Runs    []Run  `json:"runs"` // one per seed
 }
 
-// NS returns the median of the runs in ns; the lower of two.
+// NS returns the median of the runs in ns. If two runs are in the middle, it returns the smaller value.
 func (r *Result) NS() float64 { return r.Typical().NS }
 
 // Typical returns the median run.
@@ -66,13 +65,13 @@ func (r *Result) Spread() (least, most float64) {
 	return slices.MinFunc(r.Runs, by).NS, slices.MaxFunc(r.Runs, by).NS
 }
 
-// Ratio returns a module's longest path divided by the core's.
+// Ratio returns a module's longest path divided by the core's longest path.
 func Ratio(r, core *Result) float64 { return r.NS() / core.NS() }
 
-// Slack is the allowed growth of a ratio: about the difference between two placements.
+// Slack is the allowed relative growth of a ratio. Two placements differ by about this share.
 const Slack = 0.15
 
-// Gate returns an error if a result's ratio to the core is larger than the stored one.
+// Gate returns an error if a result's ratio to the core exceeds the stored ratio by more than Slack.
 func Gate(stored, storedCore, now, nowCore *Result) error {
 	was, is := Ratio(stored, storedCore), Ratio(now, nowCore)
 	if is > was*(1+Slack) {
@@ -128,7 +127,7 @@ func loads(text []byte, module string) (map[string]int, error) {
 	return byName, nil
 }
 
-// Read reads nextpnr's report of a module's placement, with the netlist that was placed.
+// Read reads nextpnr's report on the placement of a module, and the placed netlist.
 func Read(report, netlist []byte, module string) (run Run, luts, ffs int, err error) {
 	var doc struct {
 		Paths []struct {

@@ -7,7 +7,7 @@ import (
 // A kind describes a type of cell.
 type kind struct {
 	class  class
-	family string // parts of this family have it; empty: all parts
+	family string // family that has the cell; empty: all families
 }
 
 type class int
@@ -91,7 +91,7 @@ func (n *Netlist) arcs(list []arc, c *cell, out *pin, t *Table) []arc {
 	switch c.k.class {
 	case lut:
 		a.from(t.LUT, anyPin)
-	case inverter, buffer: // fit has turned the inverters that no other cell absorbs into LUTs
+	case inverter, buffer: // fit has already converted the necessary inverters to LUTs
 		a.from(0, anyPin)
 	case mux:
 		a.from(t.Mux, anyPin)
@@ -124,7 +124,7 @@ type arcList struct {
 
 func (a *arcList) clock(delay float64) { a.list = append(a.list, arc{-1, delay}) }
 
-// from adds an arc from each input pin that ok accepts, except constants and clocks.
+// from adds an arc for each input pin that the function ok accepts, except constants and clocks.
 func (a *arcList) from(delay float64, ok func(p *pin) bool) {
 	for _, i := range a.c.pins {
 		if p := &a.n.pins[i]; !p.out && p.net >= 0 && !a.c.k.clock(p.port) && ok(p) {
@@ -138,7 +138,7 @@ func anyPin(*pin) bool { return true }
 // carry adds the arcs to an output of a carry cell: O is a sum, CO a carry.
 func (a *arcList) carry(out *pin, t *Table) {
 	n, sum := a.n, out.port == "O"
-	// A chain gets its carry from the cell below, or from the fabric where it begins.
+	// The carry of a cell comes from the cell below, or from the fabric at the start of a chain.
 	chained := func(p *pin) bool {
 		s := n.source(p.net)
 		return p.port == "CI" && s != nil && s.k.class == carry
@@ -157,8 +157,8 @@ func (a *arcList) carry(out *pin, t *Table) {
 	a.from(t.CarryIn, func(p *pin) bool { return operand(p) && p.index <= out.index })
 }
 
-// dsp adds the arcs to an output of a DSP. Without PREG they begin at the registers before the output, or at the
-// inputs that have none.
+// dsp adds the arcs to an output of a DSP. Without PREG, the arcs begin at earlier registers, or at inputs without a
+// register.
 func (a *arcList) dsp(out string, t *Table) {
 	has := func(register string) bool { return a.c.params[register] != 0 }
 	is := func(port string) func(*pin) bool { return func(p *pin) bool { return p.port == port } }
@@ -210,7 +210,7 @@ func (c *cell) registered(out string) bool {
 
 // readAddress reports whether a port is the read address of a LUT RAM's output.
 func readAddress(kind, out, in string) bool {
-	if strings.HasPrefix(out, "DO") && len(out) == 3 { // RAM32M: DOA by ADDRA
+	if strings.HasPrefix(out, "DO") && len(out) == 3 { // RAM32M: ADDRA is the address of DOA
 		return in == "ADDR"+out[2:]
 	}
 	switch out {
@@ -250,7 +250,7 @@ func (t *Table) setup(c *cell, p *pin) (ns float64, ok bool) {
 	return 0, false
 }
 
-// lutramEnds reports whether a path ends at an input of a LUT RAM: at what a write needs.
+// lutramEnds reports whether a path ends at an input of a LUT RAM. Paths end at all inputs of a write.
 func lutramEnds(kind, port string) bool {
 	switch {
 	case port == "WE" || strings.HasPrefix(port, "D") && !strings.HasPrefix(port, "DPRA"):

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 )
 
-// CoreModule is the core with which the tables are calibrated.
+// CoreModule is the name of the core that calibrates the tables.
 const CoreModule = "picorv32_axi"
 
 // Published returns the core's clock period in Vivado (TWO_CYCLE_ALU), in ns, from picorv32's README.
@@ -25,7 +25,7 @@ func Core(text []byte) ([]byte, error) {
 	return bytes.ReplaceAll(text, []byte(off), []byte(on)), nil
 }
 
-// WriteCore writes the core that Core returns below a root. It returns the path relative to the root.
+// WriteCore writes the result of Core to a file below root. It returns the path relative to root.
 func WriteCore(root, from string) (rtl string, err error) {
 	text, err := os.ReadFile(from)
 	if err != nil {

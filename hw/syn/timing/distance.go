@@ -8,10 +8,10 @@ import (
 	"github.com/sluice-npu/sluice/boards"
 )
 
-// Distance adds to a net the delay of its length on a die. Nothing is placed. In the best placement, a net stays in the
-// smallest area that holds the DSPs, block RAMs and URAMs near which its loads must be, and its driver is in the middle
-// of that area. Real placements are worse, so the estimate is a lower bound for a full part. This file is not in Model,
-// since no stored figure depends on it.
+// Distance adds to a net the delay of its length on a die. Nothing is placed: the estimate assumes the best placement.
+// In this placement, the net stays in the smallest area with all DSPs, block RAMs and URAMs that must be close to its
+// loads, and the driver is in the middle. Real placements are worse, so the estimate is a lower bound for a full part.
+// This file is not in Model, since no stored figure depends on it.
 type Distance struct {
 	DSP, BRAM36, URAM float64 // number of each in the part
 	CLBs              float64 // number of CLBs in the part: its area
@@ -19,11 +19,11 @@ type Distance struct {
 	Step              float64 // ns from the middle of an area of one CLB to its edge: sqrt(ns per column x ns per row)
 }
 
-// tiles is the delay of a net per column and per row of CLBs, in ns. It is such that one in seven long nets of routed
-// designs is faster (columns and rows sum to 20 or more; testdata/longnets.txt, TestLongNets).
+// tiles contains the delay of a net per column and per row of CLBs, in ns. In routed designs, one in seven long nets is
+// faster (testdata/longnets.txt, TestLongNets). A net is long if it crosses at least 20 columns and rows in total.
 var tiles = map[string][2]float64{"k7-2": {0.039, 0.018}, "usp-2": {0.022, 0.010}}
 
-// clbLUTs is the number of LUTs of a CLB, in both families.
+// clbLUTs is the number of LUTs per CLB in both families.
 const clbLUTs = 8
 
 // DistanceOn returns the distances of a board's part, with their delays at the table's grade.
@@ -35,8 +35,8 @@ func DistanceOn(b boards.Board, t *Table) (*Distance, error) {
 	return &Distance{DSP: float64(b.DSP), BRAM36: float64(b.BRAM36), URAM: float64(b.URAM), CLBs: float64(b.LUT) / clbLUTs, Step: math.Sqrt(ns[0] * ns[1])}, nil
 }
 
-// block is a chain of DSPs, a block RAM or a URAM: its number of each kind. DSPs in a chain are connected by the cascade,
-// or from P to C, as yosys 0.23 does it.
+// block contains the numbers of primitives in a block: a chain of DSPs, a block RAM or a URAM. yosys 0.23 connects the
+// DSPs of a chain by the cascade, or from P to C.
 type block struct{ dsp, bram, uram float64 }
 
 // set is a set of blocks.
@@ -56,14 +56,14 @@ type spread struct {
 	of      []int32 // by cell: index of its block; -1: in no block
 	ahead   []set   // by net: the blocks that it reaches through logic; nil: not computed
 	behind  []set   // by net: the blocks that reach it through logic; nil: not computed
-	reaches []set   // by net: the blocks near which its loads are; nil: not computed
+	reaches []set   // by net: the blocks that must be close to its loads; nil: not computed
 }
 
 func logic(c class) bool { return c == lut || c == mux || c == carry || c == inverter || c == buffer }
 
 func (n *Netlist) spread(d *Distance) *spread {
 	s := &spread{Distance: d, n: n, of: make([]int32, len(n.cells)), ahead: make([]set, len(n.driver)), behind: make([]set, len(n.driver)), reaches: make([]set, len(n.driver))}
-	next := make([]int32, len(n.cells)) // by cell: the cell before it in its chain; the first cell has itself
+	next := make([]int32, len(n.cells)) // by cell: the previous cell in its chain; for the first cell: the cell itself
 	for i := range n.cells {
 		next[i] = int32(i)
 		for _, at := range n.cells[i].pins {
@@ -118,8 +118,9 @@ func (n *Netlist) spread(d *Distance) *spread {
 
 func (s *spread) new() set { return make(set, (len(s.blocks)+63)/64) }
 
-// add adds the blocks near which a pin's cell must be: its own block, or with out the blocks that its outputs reach, or
-// without out the blocks that reach its inputs. The search ends at registers, but may begin at one (first).
+// add adds the blocks that must be close to a pin's cell. If the cell is in a block, add adds this block. Otherwise, it
+// adds the blocks that the outputs reach if out is set, or else the blocks that reach the inputs. The search ends at
+// registers. If first is set, it can start at a register.
 func (s *spread) add(to set, at int32, out, first bool) {
 	p := &s.n.pins[at]
 	if p.cell == portCell {
@@ -140,7 +141,7 @@ func (s *spread) add(to set, at int32, out, first bool) {
 	}
 }
 
-// walk returns the blocks that a net reaches through logic (out), or the blocks that reach it.
+// walk returns the blocks that a net reaches through logic if out is set, or else the blocks that reach the net.
 func (s *spread) walk(net int32, out bool) set {
 	memo := s.behind
 	if out {
@@ -150,7 +151,7 @@ func (s *spread) walk(net int32, out bool) set {
 		return memo[net]
 	}
 	v := s.new()
-	memo[net] = v // ends the search in a loop, which Analyse rejects
+	memo[net] = v // terminates the search in a loop; Analyse rejects loops
 	if out {
 		for _, l := range s.n.loads[net] {
 			s.add(v, l, true, false)
@@ -161,7 +162,7 @@ func (s *spread) walk(net int32, out bool) set {
 	return v
 }
 
-// radius returns the delay in ns from the middle of the smallest area that holds the blocks to its edge.
+// radius returns the delay in ns from the middle to the edge of the smallest area that contains the blocks.
 func (s *spread) radius(v set) float64 {
 	var all block
 	for i, w := range v {
@@ -198,7 +199,7 @@ func (s *spread) way(at int32) (ns float64) {
 	if r := s.radius(here); r > 0 {
 		ns = max(ns, s.radius(all)-r)
 	}
-	// The best place of a cell that combines several sources is in their middle.
+	// The best place for a cell with several sources is in the middle between the sources.
 	if r := s.radius(s.walk(to.net, false)); r > 0 && logic(s.n.cells[to.cell].k.class) {
 		for _, i := range s.n.cells[to.cell].pins {
 			if q := &s.n.pins[i]; q.out && q.net >= 0 {
@@ -209,8 +210,9 @@ func (s *spread) way(at int32) (ns float64) {
 	return ns
 }
 
-// AnalyseOn is Analyse with distances. Its MaxLevels is the depth of the slowest path, and Deep and Deepest are not set.
-// The delay of a net with more than 64 loads is the larger of its distance's delay and the table's delay for its loads.
+// AnalyseOn is Analyse with distances. MaxLevels is the depth of the slowest path, and Deep and Deepest are not set.
+// The delay of a net with more than 64 loads is the maximum of the table's delay for all loads, and the table's delay
+// for 64 loads plus the distance's delay.
 func (n *Netlist) AnalyseOn(t *Table, d *Distance, keep int, ports bool) (*Analysis, error) {
 	n, err := n.fitFor(t)
 	if err != nil {

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// fit returns a copy of the netlist with cells and nets that the fabric has. An inverter of yosys becomes a LUT, unless
-// an adjacent cell can invert in its place, which depends on the family. The data inputs of a wide multiplexer are
-// connected to adjacent LUTs.
+// fit returns a copy of the netlist that contains only cells and nets of the fabric. An inverter becomes a LUT, unless
+// an adjacent cell can invert the signal instead, which depends on the family. The data inputs of a wide multiplexer
+// are connected to adjacent LUTs.
 func (n *Netlist) fit(family string) *Netlist {
 	f := *n
 	f.cells, f.pins, f.driver = slices.Clone(n.cells), slices.Clone(n.pins), slices.Clone(n.driver)
@@ -21,13 +21,13 @@ func (n *Netlist) fit(family string) *Netlist {
 			f.invert(int32(i), family)
 		}
 	}
-	takers := make([]int32, len(f.driver)) // by net: number of multiplexers with it as data
+	takers := make([]int32, len(f.driver)) // by net: number of multiplexers with the net as data input
 	for i := range f.pins {
 		if p := &f.pins[i]; p.net >= 0 && f.muxData(p) {
 			takers[p.net]++
 		}
 	}
-	for i := range n.pins { // not the pins that feed adds
+	for i := range n.pins { // excludes the pins that feed adds
 		if p := &f.pins[i]; p.net >= 0 && f.muxData(p) {
 			f.feed(int32(i), takers[p.net] > 1)
 		}
@@ -94,10 +94,10 @@ func (n *Netlist) invert(i int32, family string) {
 	}
 }
 
-// inverts reports whether a cell can invert an input port. A LUT can, by its table. A register can invert its clock, and
-// on UltraScale+ its set and reset, but not D and enable (UG474, UG574; project X-Ray finds the bit CLKINV on series 7,
-// project U-Ray also RST_ABCDINV and RST_EFGHINV on UltraScale+). Block RAM, URAM and DSP can invert the ports for which
-// the primitive has a parameter IS_..._INVERTED (UG473, UG573, UG479, UG579; `invertible_pin` in yosys' cells_sim.v).
+// inverts reports whether a cell can invert an input port. A LUT can invert through its table. A register can invert
+// its clock, and on UltraScale+ its set and reset, but not D and enable (UG474, UG574; project X-Ray has the bit CLKINV
+// for series 7, project U-Ray also RST_ABCDINV and RST_EFGHINV). Block RAM, URAM and DSP can invert the ports with a
+// parameter IS_..._INVERTED (UG473, UG573, UG479, UG579; `invertible_pin` in yosys' cells_sim.v).
 func (c *cell) inverts(port, family string) bool {
 	if c.k.clock(port) {
 		return true
@@ -123,9 +123,9 @@ func (n *Netlist) muxData(p *pin) bool {
 	return !p.out && p.cell != portCell && n.cells[p.cell].k.class == mux && p.port != "S"
 }
 
-// feed makes sure that the adjacent cell drives a data input of a wide multiplexer: a LUT for MUXF7, a MUXF7 for MUXF8,
-// a MUXF8 for MUXF9. It inserts the cells that are missing. It inserts all of them if the driver feeds several
-// multiplexers (shared): the placer chooses which multiplexer is adjacent to it, so the worst case is assumed for each.
+// feed ensures that an adjacent cell drives a data input of a wide multiplexer: a LUT for MUXF7, a MUXF7 for MUXF8, a
+// MUXF8 for MUXF9. It inserts the missing cells. If several multiplexers share the driver, feed inserts all cells. The
+// placer chooses the multiplexer next to the driver, so feed assumes the worst case for each multiplexer.
 func (n *Netlist) feed(at int32, shared bool) {
 	before := func(c *cell) int { return int(c.kind[4] - '6') } // number of multiplexers from a LUT up to and including c
 	p := &n.pins[at]
@@ -146,7 +146,7 @@ func (n *Netlist) feed(at int32, shared bool) {
 	}
 }
 
-// pass inserts a cell before an input pin; the cell passes its input on.
+// pass inserts a cell before an input pin. The cell forwards its input.
 func (n *Netlist) pass(at int32, kind string) {
 	net, c := int32(len(n.driver)), int32(len(n.cells))
 	from := n.pins[at].net

@@ -12,11 +12,11 @@ import (
 	"slices"
 )
 
-// MostLevels is the deepest allowed path, in LUTs and wide multiplexers.
+// MostLevels is the largest allowed number of LUTs and wide multiplexers in a path.
 const MostLevels = 12
 
-// Slack is the share by which a path may be longer than stored: a different mapping changes a path by about as much, even
-// if its RTL is the same.
+// Slack is the allowed relative growth of a path over its stored length. A different mapping of the same RTL changes a
+// path by about this share.
 const Slack = 0.03
 
 // Row is the result of `make timing` for one module.
@@ -25,17 +25,17 @@ type Row struct {
 	Family  string  `json:"family"`
 	Grade   string  `json:"grade"`
 	Module  string  `json:"module"`
-	Levels  int     `json:"levels"`            // deepest path
-	NS      float64 `json:"ns"`                // longest path
-	LimitNS float64 `json:"limit_ns"`          // the period
-	GateNS  float64 `json:"gate_ns,omitempty"` // Most, in out/timing/summary.json only
+	Levels  int     `json:"levels"`            // levels of the deepest path
+	NS      float64 `json:"ns"`                // delay of the slowest path
+	LimitNS float64 `json:"limit_ns"`          // clock period
+	GateNS  float64 `json:"gate_ns,omitempty"` // result of Most; only in out/timing/summary.json
 	Slow    int     `json:"slow"`              // number of ends later than GateNS
 	Deep    int     `json:"deep"`              // number of ends with more than MostLevels
 	Ends    int     `json:"ends"`              // number of pins where paths end
 	From    string  `json:"from"`
 	To      string  `json:"to"`
 	RTL     string  `json:"rtl"`     // lines of the path's start and end
-	Sources string  `json:"sources"` // hash of its RTL, as in hw/syn
+	Sources string  `json:"sources"` // hash of the module's RTL, as in hw/syn
 	Flow    string  `json:"flow"`    // hash of parameters and flow, including yosys' version
 	Model   string  `json:"model"`   // Model at the time of the analysis
 }
@@ -46,7 +46,7 @@ func (r *Row) Key() string { return r.Config + " " + r.Grade + " " + r.Module }
 // Uncertainty is an estimate of the clock's jitter and skew, in ns.
 const Uncertainty = 0.2
 
-// Most returns the longest allowed path in ns: the period less Uncertainty.
+// Most returns the longest allowed path in ns: the period minus Uncertainty.
 func (r *Row) Most() float64 { return round(r.LimitNS - Uncertainty) }
 
 // late reports whether a path is too long.
@@ -77,7 +77,7 @@ type Summary struct {
 	Rows   []Row  `json:"rows"`
 }
 
-// Label says that the figures come from a table, without placement.
+// Label indicates that the figures come from a table, without placement.
 const Label = "estimated"
 
 // Load reads a summary. It rejects unknown keys, duplicate rows and impossible figures.
@@ -176,8 +176,8 @@ func (s *Summary) Report(path string) error {
 	return gated.Write(path)
 }
 
-// Gate returns an error if a path of a row is too long or too deep. It also compares the row with the stored one, unless
-// that is nil: the path must not be longer, and at least nine tenths of the ends must be left.
+// Gate returns an error if a path of a row is too long or too deep. If stored is not nil, Gate also compares the two
+// rows. The path must not be longer by more than Slack, and at least nine tenths of the ends must remain.
 func Gate(stored *Row, now Row) error {
 	var errs []error
 	bad := func(format string, a ...any) {

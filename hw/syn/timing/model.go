@@ -13,14 +13,14 @@ import (
 //go:embed table.go cells.go fit.go sta.go netlist.go
 var sources embed.FS
 
-// Model returns a hash of the source that determines a figure: the tables and the analysis, without comments. Figures
-// with different models are not comparable.
+// Model returns a hash of the source code that determines the figures: the tables and the analysis, without comments.
+// Figures with different models are not comparable.
 var Model = sync.OnceValue(func() string {
 	h := sha256.New()
 	for _, name := range []string{"table.go", "cells.go", "fit.go", "sta.go", "netlist.go"} {
 		text, err := sources.ReadFile(name)
 		if err != nil {
-			panic(err) // it is embedded
+			panic(err) // the file is embedded
 		}
 		fmt.Fprintln(h, name)
 		var s scanner.Scanner

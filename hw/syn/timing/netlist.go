@@ -1,6 +1,6 @@
-// Package timing estimates the length of every register-to-register path of a flat netlist that yosys mapped to Xilinx
-// cells: in LUT levels, and in nanoseconds by a table (table.go). Nothing is placed: net delays are estimated from
-// fan-out. The table is calibrated with a core whose delay is published.
+// Package timing estimates the length of every register-to-register path in a flat netlist that yosys mapped to Xilinx
+// cells. The length is in LUT levels, and in nanoseconds with the delays of a table (table.go). Nothing is placed: net
+// delays are estimated from fan-out. The table is calibrated with a core that has a published delay.
 package timing
 
 import (
@@ -33,7 +33,7 @@ const portCell = -1
 type cell struct {
 	name, kind string
 	params     map[string]int
-	pins       []int32 // into Netlist.pins
+	pins       []int32 // indices into Netlist.pins
 	k          *kind
 }
 
@@ -147,7 +147,7 @@ func build(top string, m *jsonModule) (*Netlist, error) {
 			return nil, fmt.Errorf("%w: %s: port %s is %q", ErrNetlist, top, name, p.Direction)
 		}
 		for i, b := range p.Bits {
-			// an input drives its net
+			// an input port drives its net
 			if err := n.add(pin{cell: portCell, net: b, port: name, index: int32(i), out: p.Direction == "input"}); err != nil {
 				return nil, err
 			}
@@ -221,7 +221,7 @@ func sortedKeys[V any](m map[string]V) []string {
 	return keys
 }
 
-// params returns the numeric parameters, which yosys writes in binary, with TRUE as 1.
+// params returns the numeric parameters, which yosys writes in binary. TRUE becomes 1.
 func params(all map[string]json.RawMessage) map[string]int {
 	var p map[string]int
 	for k, raw := range all {
@@ -246,7 +246,7 @@ func params(all map[string]json.RawMessage) map[string]int {
 
 var registerName = regexp.MustCompile(`(_q|_o)\b`)
 
-// name sets the name of every net. Of the names in the RTL, it prefers a register's, then a short one.
+// name sets the name of every net. Among a net's names in the RTL, it prefers names of registers, and then short names.
 func (n *Netlist) name(m *jsonModule) {
 	n.names = make([]string, len(n.driver))
 	n.src = make([]string, len(n.driver))
@@ -283,8 +283,8 @@ func (n *Netlist) name(m *jsonModule) {
 var srcLine = regexp.MustCompile(`([^/|]+\.(?:sv|v)):(\d+)\.(\d+)-(\d+)\.(\d+)$`)
 
 // line converts an attribute `dir/run_gen.sv:24.3-24.9` to `run_gen.sv:24`. After flattening, an attribute lists the
-// source ranges of the declaration and of the instances around it; the declaration's is the shortest. Ranges in yosys'
-// own files are ignored.
+// source ranges of the declaration and of the instances around it. line selects the shortest range, which is the
+// declaration's. Ranges in yosys' own files are ignored.
 func line(src string) string {
 	at, least := "", math.MaxInt
 	for part := range strings.SplitSeq(src, "|") {

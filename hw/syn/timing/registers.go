@@ -10,7 +10,7 @@ import (
 type Registers struct {
 	Kind     string   // DSP48E1, RAMB36E1...
 	Register string   // AREG, BREG, CREG, MREG, PREG; OUT: the output register of a memory's port
-	Have, Of int      // number of cells (OUT: ports) with the register; number that could use it
+	Have, Of int      // number of cells with the register, number of cells that could use it; OUT: number of ports
 	Without  []string // names of the output signals of the cells without the register
 }
 
@@ -36,8 +36,8 @@ func (n *Netlist) Registers() []Registers {
 	}
 	for i := range n.cells {
 		c := &n.cells[i]
-		fed := map[string]bool{}  // by input port: it is not constant
-		read := map[string]bool{} // by memory port A or B with loads: it has the output register
+		fed := map[string]bool{}  // by input port: whether it is not constant
+		read := map[string]bool{} // by memory port A or B with loads: whether it has the output register
 		for _, p := range c.pins {
 			switch q := &n.pins[p]; {
 			case q.net < 0:

@@ -13,7 +13,7 @@ type Stage struct {
 	Net    string  `json:"net"`
 	Cell   string  `json:"cell"`
 	Fanout int     `json:"fanout"`
-	NS     float64 `json:"ns"` // since the clock edge, at the driver's output
+	NS     float64 `json:"ns"` // time from the clock edge to the driver's output
 	RTL    string  `json:"rtl,omitempty"`
 }
 
@@ -60,15 +60,15 @@ func (a *Analysis) Count(ns float64, levels int) (slow, deep int) {
 	return slow, deep
 }
 
-// arrival holds the longest path to each net.
+// arrival describes the longest path to each net.
 type arrival struct {
 	at   []float64 // by net: length of the path; -never: no path
-	pred []int32   // by net: input pin through which the path comes; -1: the clock
+	pred []int32   // by net: previous input pin of the path; -1: the clock
 }
 
 const never = math.MaxFloat64
 
-// propagate finds the longest path to every net; weigh returns the length of an arc of a cell. A static net has no path.
+// propagate finds the longest path to every net. weigh returns the length of a cell's arc. A static net has no path.
 func (n *Netlist) propagate(t *Table, ports bool, weigh func(c *cell, a arc) float64) (*arrival, error) {
 	r := &arrival{at: make([]float64, len(n.driver)), pred: make([]int32, len(n.driver))}
 	state := make([]int8, len(n.driver)) // 0 new, 1 in progress, 2 done
@@ -138,8 +138,8 @@ func (n *Netlist) label(net int32) string {
 	return fmt.Sprintf("net %d", net)
 }
 
-// Analyse finds the longest paths by a table. It returns the slowest path to each of keep registers, with its stages.
-// With ports, the module's ports count as registers outside.
+// Analyse finds the longest paths with a table. It returns the slowest path to each of keep registers, with its stages.
+// If ports is set, the module's ports count as external registers.
 func (n *Netlist) Analyse(t *Table, keep int, ports bool) (*Analysis, error) {
 	n, err := n.fitFor(t)
 	if err != nil {
@@ -171,7 +171,7 @@ func (n *Netlist) Analyse(t *Table, keep int, ports bool) (*Analysis, error) {
 	return r, nil
 }
 
-// fitFor is fit with a check that the part of a table has the netlist's cells.
+// fitFor checks that the table's family has all cells of the netlist, and then calls fit.
 func (n *Netlist) fitFor(t *Table) (*Netlist, error) {
 	for i := range n.cells {
 		if c := &n.cells[i]; c.k.family != "" && c.k.family != t.Family {
@@ -181,8 +181,8 @@ func (n *Netlist) fitFor(t *Table) (*Netlist, error) {
 	return n.fit(t.Family), nil
 }
 
-// ends computes the latest times, and the ends of paths, slowest first. wire returns the delay in ns of a net up to an
-// input pin.
+// ends computes the latest arrival times, and the ends of paths, slowest first. wire returns the delay in ns of a net
+// up to an input pin.
 func (n *Netlist) ends(t *Table, ports bool, wire func(at int32) float64) (*Analysis, *arrival, error) {
 	times, err := n.propagate(t, ports, func(_ *cell, a arc) float64 {
 		if a.from < 0 {
@@ -220,7 +220,7 @@ func largest(by func(e end) float64) func(a, b end) int {
 	return func(a, b end) int { return cmp.Or(cmp.Compare(by(b), by(a)), cmp.Compare(a.pin, b.pin)) }
 }
 
-// paths returns at most keep paths. It takes the ends in order, and only one path to each register.
+// paths returns at most keep paths, in the order of the ends, and at most one path per register.
 func (n *Netlist) paths(by, times *arrival, ends []end, keep int) (list []Path) {
 	seen := map[string]bool{}
 	for _, e := range ends {
@@ -261,7 +261,7 @@ func (n *Netlist) target(at int32) string {
 	return fmt.Sprintf("%s(%s).%s", c.kind, name, p.port)
 }
 
-// path follows the longest path to an end by one measure, such as levels. The times of its stages are from times.
+// path follows the longest path to an end by one measure, such as levels. times supplies the stages' times.
 func (n *Netlist) path(by, times *arrival, e end) Path {
 	p := Path{NS: e.ns, To: n.target(e.pin), ToRTL: n.rtlOf(e.pin)}
 	var nets []int32

@@ -2,26 +2,26 @@ package timing
 
 import "math"
 
-// Table holds the delays of a fabric at a speed grade, in ns. The letters after the values below are their sources:
+// Table contains the delays of a fabric at a speed grade, in ns. The letters after the values below are sources:
 //
 //	R  Vivado's reports of routed designs on parts of the grade (hw/syn/REFERENCE.md, "What the tables rest on"): for a
 //	   LUT the mean of its pins, for other cells the larger values
 //	W  RapidWright's model of UltraScale+, made from a -2 part (timing/ultrascaleplus/intrasite_delay_terms.txt), and its
 //	   dump of a DSP
 //	Y  cells_sim.v of yosys 0.23, which quotes project X-Ray's delays of Artix-7 -1 (prjxray-db, artix7/timings)
-//	E  an estimate, since no public figure of the grade was found. NetFar and NetMost are estimates because the core of C
-//	   has no net with more than 64 loads; in reports such nets take 2 to 3 times the table's delay. For a7-1, cells_sim.v
-//	   has other setup times for DSPToM, DSPToP and DSPCToP (1.416, 2.739, 1.244), and DSPAdd, DSPFromM and DSPFromAB are
-//	   its delays to PCOUT. These estimates are pessimistic, or no path here depends on them.
-//	C  calibrated: nets of up to 64 loads are such that picorv32_axi (TWO_CYCLE_ALU) is no faster than its README
-//	   publishes for Vivado (2.4 ns on Kintex-7 -2, 1.4 ns on Kintex UltraScale+ -2). `timing -core` checks both.
+//	E  an estimate, because no public figure of the grade was found. NetFar and NetMost are estimates because the core of
+//	   source C has no net with more than 64 loads; in reports, such nets need 2 to 3 times the table's delay. For a7-1,
+//	   cells_sim.v has other setup times for DSPToM, DSPToP and DSPCToP (1.416, 2.739, 1.244). For a7-1, DSPAdd, DSPFromM
+//	   and DSPFromAB are cells_sim.v's delays to PCOUT. These estimates are pessimistic, or no path here depends on them.
+//	C  calibrated: with the delays of nets of up to 64 loads, picorv32_axi (TWO_CYCLE_ALU) is not faster than Vivado's
+//	   results in its README (2.4 ns on Kintex-7 -2, 1.4 ns on Kintex UltraScale+ -2). `timing -core` checks both.
 //
 // The delay of a net is Net + NetLog2 log2(fan-out up to 64) + NetFar log2(fan-out / 64), at most NetMost.
 type Table struct {
 	Name   string  // grade: k7-2, a7-1, usp-2
 	Family string  // family of parts, as in synth.sh
-	Part   string  // the part whose delays these are
-	Clock  float64 // target in MHz for a configuration without one
+	Part   string  // part that has these delays
+	Clock  float64 // target clock in MHz for a configuration without a target
 
 	FFOut, FFIn, FFEnable, FFReset    float64 // clock to Q; D; enable; set and reset
 	LUT                               float64 // any input to the output
@@ -42,11 +42,11 @@ type Table struct {
 	DSPCToP, DSPPCToP                 float64 // C, PCIN to P
 	DSPEnable                         float64
 	Net, NetLog2, NetFar, NetMost     float64
-	NetIn, NetLocal                   float64 // LUT to the register, to the carry chain beside it
+	NetIn, NetLocal                   float64 // LUT to the adjacent register; LUT to the adjacent carry chain
 }
 
-// Tables are the fabrics of the boards' parts, and of the Z-7020 and similar parts (a7-1). No configuration here targets
-// the latter; their figures help to port one.
+// Tables lists the fabrics of the boards' parts, and of the Z-7020 and similar parts (a7-1). No configuration here
+// targets a7-1. Its figures help to port a configuration.
 var Tables = []*Table{
 	{
 		Name: "k7-2", Family: "xc7", Part: "Zynq-7000 Z-7045 -2 (Kintex-7 fabric)", Clock: 150,
@@ -56,7 +56,7 @@ var Tables = []*Table{
 		ShiftOut: 1.15, ShiftIn: 0.30, // R (one report: 0.98, 0.03); In E
 		LUTRAM: 0.13, LUTRAMOut: 0.85, LUTRAMIn: 0.40, // R; In E
 		RAMOut: 1.80, RAMOutReg: 0.63, RAMAddr: 0.45, RAMEnable: 0.43, RAMData: 0.57, // R
-		URAMOut: 1.80, URAMOutReg: 0.63, URAMAddr: 0.45, URAMEnable: 0.43, URAMData: 0.57, // none on this part
+		URAMOut: 1.80, URAMOutReg: 0.63, URAMAddr: 0.45, URAMEnable: 0.43, URAMData: 0.57, // the part has no URAM
 		DSPOut: 0.40, DSPCascade: 0.50, DSPFromM: 1.45, DSPFromAB: 3.40, DSPAdd: 1.22, // Out E, a -1 has 0.383; FromAB, Add R (3.00, 1.22)
 		DSPIn: 0.27, DSPToM: 2.34, DSPToP: 3.40, DSPCToP: 1.30, DSPPCToP: 1.22, DSPEnable: 0.35, // E; ToP, PCToP R (2.88, 1.08)
 		Net: 0.40 * k7Nets, NetLog2: 0.08 * k7Nets, NetFar: 0.25, NetMost: 2.4, // C; NetFar, NetMost E
@@ -70,10 +70,10 @@ var Tables = []*Table{
 		ShiftOut: 1.472, ShiftIn: 0.173, // Y
 		LUTRAM: 0.20, LUTRAMOut: 1.163, LUTRAMIn: 0.654, // E; Y
 		RAMOut: 2.454, RAMOutReg: 0.882, RAMAddr: 0.57, RAMEnable: 0.44, RAMData: 0.74, // Y
-		URAMOut: 2.454, URAMOutReg: 0.882, URAMAddr: 0.57, URAMEnable: 0.44, URAMData: 0.74, // none on this part
+		URAMOut: 2.454, URAMOutReg: 0.882, URAMAddr: 0.57, URAMEnable: 0.44, URAMData: 0.74, // the part has no URAM
 		DSPOut: 0.329, DSPCascade: 0.435, DSPFromM: 1.819, DSPFromAB: 3.098, DSPAdd: 1.835, // Y; FromM, FromAB, Add E
 		DSPIn: 0.35, DSPToM: 2.8, DSPToP: 4.0, DSPCToP: 1.687, DSPPCToP: 1.5, DSPEnable: 0.45, // E
-		Net: 0.50 * k7Nets, NetLog2: 0.10 * k7Nets, NetFar: 0.30, NetMost: 3.0, // C, as Kintex-7's by the grades' ratio; NetFar, NetMost E
+		Net: 0.50 * k7Nets, NetLog2: 0.10 * k7Nets, NetFar: 0.30, NetMost: 3.0, // C, scaled from k7-2 by the grades' ratio; NetFar, NetMost E
 		NetIn: 0.25 * k7Nets, NetLocal: 0.05,
 	},
 	{
@@ -92,7 +92,7 @@ var Tables = []*Table{
 	},
 }
 
-// Factors of the calibration on the delays of nets, by family.
+// Factors of the calibration for net delays, by family.
 const (
 	k7Nets  = 0.5
 	uspNets = 0.5

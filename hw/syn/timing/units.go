@@ -11,10 +11,10 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// Unit is a module with the parameters that a configuration gives it.
+// Unit is a module with its parameters in a configuration.
 type Unit struct {
 	Module string
-	Set    []string // NAME=VALUE: parameters in addition to those that have the same names in npu_top
+	Set    []string // parameters as NAME=VALUE, without the parameters that npu_top has under the same names
 }
 
 // Flags returns the arguments of hw/syn's scripts for parameters.
@@ -34,7 +34,7 @@ func Flow(script []byte, family, module string, d configs.Design, set []string) 
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// Top returns the parameters that npu_top has on a board in addition to the configuration's, as in hw/vivado/ip.
+// Top returns the parameters that a board adds to the configuration's parameters of npu_top, as in hw/vivado/ip.
 func Top(b boards.Board, d configs.Design) []string {
 	if b.Folds(d.ABufWords) {
 		return []string{"FOLD=1"}

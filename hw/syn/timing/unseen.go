@@ -9,8 +9,8 @@ import (
 
 // This file is not in Model, since no figure depends on it.
 
-// Flat returns an error if a module of yosys' json is missing or contains other modules of the file. Read would reject
-// it too, but its error would not mention the hierarchy.
+// Flat returns an error if a module of yosys' json is missing or contains other modules of the file. Read also rejects
+// such a module, but its error does not mention the hierarchy.
 func Flat(text []byte, top string) error {
 	type module struct {
 		Attributes map[string]json.RawMessage `json:"attributes"`
@@ -28,7 +28,7 @@ func Flat(text []byte, top string) error {
 	for _, name := range sortedKeys(doc.Modules) {
 		_, black := doc.Modules[name].Attributes["blackbox"]
 		_, white := doc.Modules[name].Attributes["whitebox"]
-		if !black && !white { // the others are the vendor's cells
+		if !black && !white { // the other modules are the vendor's cells
 			names = append(names, name)
 		}
 	}
@@ -44,10 +44,10 @@ func Flat(text []byte, top string) error {
 	return nil
 }
 
-// Unseen describes the clocks for which the estimate is wrong: it assumes that every path is between rising edges of the
-// same clock.
+// Unseen describes the clocks for which the estimate is wrong. The estimate assumes that every path is between rising
+// edges of the same clock.
 func (n *Netlist) Unseen() []string {
-	var up, down string // a cell of each edge
+	var up, down string // a cell for each edge
 	clocks := map[int32]bool{}
 	for i := range n.cells {
 		c := &n.cells[i]

@@ -1,6 +1,7 @@
-// Package block writes the Tcl that builds a design's bitstream for a board: a block design around the IP of
-// hw/vivado/ip (processing system, MMCM, reset, registers, memory ports, interrupt), then synthesis to bitstream. All
-// values come from board.yaml. It has never run in Vivado; its tests compare every call with the list in hw/vivado.
+// Package block writes the Tcl that builds a design's bitstream for a board. The Tcl creates a block design around the
+// IP of hw/vivado/ip: processing system, MMCM, reset, registers, memory ports and interrupt. Then it runs all steps up
+// to the bitstream. All values come from board.yaml. The Tcl has never run in Vivado; tests compare every call with the
+// list in hw/vivado.
 package block
 
 import (
@@ -20,7 +21,7 @@ var text string
 
 var tmpl = template.Must(template.New("build.tcl").Parse(text))
 
-// TclFile is the file name of Generate's text.
+// TclFile is the file name for the output of Generate.
 const TclFile = "build.tcl"
 
 type memory struct{ Master, Port, Clock string }
@@ -41,7 +42,7 @@ type values struct {
 	Memory            []memory
 }
 
-// masters are the pins of UltraScale+'s ports into the fabric.
+// masters maps the ports of UltraScale+ into the fabric to their pins.
 var masters = map[string]string{"HPM0": "HPM0_FPD", "HPM1": "HPM1_FPD", "HPM0_LPD": "HPM0_LPD"}
 
 // Generate writes the Tcl for a design that hw/vivado/ip accepts on the board.
@@ -67,7 +68,7 @@ func Generate(b boards.Board, d configs.Design) ([]byte, error) {
 	if b.Family == boards.UltraScalePlus {
 		v.PS = "zynq_ultra_ps_e"
 		v.PSConfig = fmt.Sprintf(`apply_board_preset "%s"`, preset)
-		// pl_ps_irq0 has lines 0 to 7; a board file may name no other line.
+		// pl_ps_irq0 has lines 0 to 7, and a board file must not name another line.
 		v.PLClock, v.PLReset, v.Interrupt = "pl_clk0", "pl_resetn0", "pl_ps_irq0"
 		v.RegBus = "M_AXI_" + masters[b.Registers.Port]
 		v.RegClock = strings.ToLower("maxi" + masters[b.Registers.Port] + "_aclk")

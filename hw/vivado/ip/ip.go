@@ -1,6 +1,6 @@
 // Package ip writes the files of a packaged IP for a board and a design: a plain-Verilog top with one named AXI
-// interface for each port, the Tcl that packages it, and its out-of-context constraints. It has never run in Vivado;
-// the Tcl may use only calls in vivado/allowed.txt, which cites Xilinx' guides.
+// interface for each port, the Tcl that packages the top, and the out-of-context constraints. The Tcl has never run in
+// Vivado. It must use only calls in vivado/allowed.txt, which cites Xilinx' guides.
 package ip
 
 import (
@@ -16,10 +16,10 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// ErrFit says that a design does not fit a board's processing system.
+// ErrFit indicates that a design does not fit a board's processing system.
 var ErrFit = errors.New("no block design's module")
 
-// Files are the contents by file name.
+// Files maps a file name to the file's content.
 type Files map[string][]byte
 
 // Module returns the name of a design's top module on a board.
@@ -41,8 +41,8 @@ const (
 
 func identifier(s string) string { return strings.ReplaceAll(s, "-", "_") }
 
-// Check checks that the board's processing system can connect the design's masters directly: each to its own port of
-// the same width, with bursts that are legal there.
+// Check checks that the board's processing system can connect the design's masters directly. Each master needs its own
+// port, which supports the master's width and bursts.
 func Check(b boards.Board, d configs.Design) error {
 	var errs []error
 	want := func(ok bool, format string, args ...any) {
@@ -76,7 +76,7 @@ var templates = map[string]*template.Template{
 	"xdc": template.Must(template.New("xdc").Parse(xdcText)),
 }
 
-// port is a master for the templates.
+// port describes a master for the templates.
 type port struct {
 	Bus string // M00_AXI
 	To  string // port of the processing system
@@ -98,8 +98,7 @@ type view struct {
 	Taxonomy, Families                  string
 }
 
-// Generate writes the files. RTL paths are relative to the repository's root, which the Tcl takes as its first
-// argument.
+// Generate returns the files. RTL paths are relative to the repository's root, which is the first argument of the Tcl.
 func Generate(b boards.Board, d configs.Design) (Files, error) {
 	if keys := b.Lacking(); keys != nil { // such a board cannot be checked further
 		return nil, fmt.Errorf("%w: the file of %s lacks the keys %s", ErrFit, b.Name, strings.Join(keys, ", "))

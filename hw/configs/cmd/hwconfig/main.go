@@ -1,6 +1,6 @@
 // Command hwconfig prints a configuration of the NPU.
 //
-// Exit codes: 0 ok, 2 usage, 3 the configuration is refused.
+// Exit codes: 0 ok, 2 wrong usage, 3 the configuration is rejected.
 package main
 
 import (
@@ -93,7 +93,7 @@ func (o *options) print(path string) ([]byte, error) {
 	if strings.ContainsRune(path, '/') && !strings.HasSuffix(path, ".yaml") {
 		return nil, fmt.Errorf("%s: expected a file that ends in .yaml", path)
 	}
-	// builds use the file's name, vectors and bundles the design's, so they must be equal
+	// Builds use the name of the file, but vectors and bundles use the name of the design. Both names must be equal.
 	if file := strings.TrimSuffix(filepath.Base(path), ".yaml"); file != d.Name {
 		return nil, fmt.Errorf("%s: name: expected %q, as the file is called, found %q", path, file, d.Name)
 	}
@@ -128,7 +128,7 @@ func (o *options) print(path string) ([]byte, error) {
 	return text.Bytes(), err
 }
 
-// folded checks the banks that the design's board folds. An unknown board is accepted.
+// folded checks the design's banks if its board folds them. Unknown boards are accepted.
 func folded(d configs.Design) error {
 	if !slices.Contains(boards.Names(), d.Board) {
 		return nil

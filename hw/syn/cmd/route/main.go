@@ -1,8 +1,8 @@
-// Command route places and routes units on a Lattice ECP5 with open tools, and also a core whose clock on Xilinx parts
-// is published. From the ratio of the two it estimates the units' delays on those parts.
+// Command route places and routes units on a Lattice ECP5 with open tools. It also routes a core with a published clock
+// on Xilinx parts. From the ratio of a unit's path to the core's path, it estimates the unit's delay on these parts.
 //
-// Exit codes: 0 ok, 1 a unit's ratio to the core exceeds its stored figure by too much, 2 usage, 3 a run or a figure
-// fails, 5 a tool is missing.
+// Exit codes: 0 ok, 1 a unit's ratio to the core exceeds the stored ratio by too much, 2 wrong usage, 3 a run or a
+// figure fails, 5 a tool is missing.
 package main
 
 import (
@@ -41,18 +41,18 @@ const usage = `route places and routes units on an ECP5, and prints what that sa
 
 `
 
-// zc706 is the configuration whose units are routed.
+// zc706 is the configuration of the routed units.
 const (
 	zc706      = "zc706"
 	coreConfig = "small" // its parameters do not affect the core
 	stored     = "hw/syn/results/route"
 )
 
-// units are the routed modules of zc706: the slowest of the timing estimate, and earlier ones (run_gen, res_loader,
-// pool_seq). drain is not included, since its placement takes a quarter of an hour.
+// units are the routed modules of zc706: the slowest modules of the timing estimate, and modules of an earlier list
+// (run_gen, res_loader, pool_seq). drain is not included, because its placement takes a quarter of an hour.
 var units = []string{"gemm_seq", "act_loader", "pool", "weight_feed", "write_ports", "run_gen", "res_loader", "pool_seq"}
 
-// seeds is the number of placements per unit; each takes one to two minutes of CPU.
+// seeds is the number of placements per unit. Each placement takes one to two minutes of CPU time.
 const seeds = 3
 
 type options struct {
@@ -164,7 +164,7 @@ func printRow(w io.Writer, root string, r, core *route.Result) error {
 	return err
 }
 
-// core routes the core of the published figures.
+// core routes the core with the published clock.
 func core(ctx context.Context, o options, stderr io.Writer) (*route.Result, error) {
 	rtl, err := timing.WriteCore(o.root, o.core)
 	if err != nil {
@@ -205,7 +205,7 @@ func unit(ctx context.Context, o options, module string, stderr io.Writer) (*rou
 	return r, place(ctx, o, r, nil, timing.Flags(all[i].Set), stderr)
 }
 
-// place fills a result with its runs.
+// place places and routes a result's module with each seed, and adds the runs to the result.
 func place(ctx context.Context, o options, r *route.Result, env, args []string, stderr io.Writer) error {
 	for seed := 1; seed <= seeds; seed++ {
 		dir, err := syn.Script(ctx, o.root, "hw/syn/route.sh", env, stderr, append([]string{r.Config, "--top", r.Module, "--seed", fmt.Sprint(seed)}, args...)...)

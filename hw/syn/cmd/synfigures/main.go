@@ -1,7 +1,7 @@
 // Command synfigures prints the stored results of synthesis (hw/syn/results), whether they come from
 // the present sources, and the cost of Stackable PEs and sample groups.
 //
-// Exit codes: 0 ok, 1 -current was given and a result is stale, 2 usage, 3 a result is refused.
+// Exit codes: 0 ok, 1 a result is stale (-current), 2 wrong usage, 3 a result is rejected.
 package main
 
 import (

@@ -1,13 +1,13 @@
 // Command synreport reads the files of one yosys run (hw/syn/synth.sh), checks them and writes
-// summary.json to their folder; with -store also to a folder of results, without the memories. -hash
-// prints the hash over the files that the top consists of. -pack moves registers at the outputs of
-// memories into the memories, in a netlist.
+// summary.json to their folder. With -store, it also writes the summary to a folder of results,
+// without the list of memories. -hash prints the hash of the top module's source files. -pack
+// changes a netlist: it moves registers at the outputs of memories into the memories.
 //
 //	synreport -config small -family xc7 -top npu_top -tool "$(yosys -V)" -sources HASH -dir build/syn/small-xc7
 //	synreport -hash -top pe_array hw/rtl/*.sv hw/xilinx/*.sv
 //	synreport -pack build/syn/small-xc7/netlist.json -top npu_top
 //
-// Exit codes: 0 ok, 1 the netlist is refused, 2 usage, 3 a file is missing or not understood.
+// Exit codes: 0 ok, 1 the netlist is rejected, 2 wrong usage, 3 a file is missing or malformed.
 package main
 
 import (
@@ -62,7 +62,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	})
 }
 
-// packed packs the output registers of a netlist in place.
+// packed moves registers into the memories of a netlist file (syn.PackOutputs).
 func packed(path, top string, stdout io.Writer) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -90,7 +90,7 @@ func report(r syn.Run, dir, store string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("read the run: %w", err)
 	}
-	// a netlist that is refused anyway may have cells that the timer does not know
+	// A netlist with other errors can contain cells that package timing does not support; this error is ignored then.
 	if r.Registers, err = registers(netlist, r.Top); err != nil && len(bad) == 0 {
 		return fmt.Errorf("read the run: %w", err)
 	}
@@ -117,7 +117,7 @@ func report(r syn.Run, dir, store string, stdout, stderr io.Writer) error {
 	return err
 }
 
-// index matches the part of a name in which equal places differ: an index, or yosys' number of a cell.
+// index matches the part of a name that differs between copies of a cell: an index, or yosys' number of the cell.
 var index = regexp.MustCompile(`\[\d+\]|\$\d+$`)
 
 // registers counts the pipeline registers of a netlist's DSPs and memories.
@@ -140,7 +140,7 @@ func registers(netlist []byte, top string) ([]syn.Register, error) {
 	return all, nil
 }
 
-// read fills the run from the files in dir. It also returns the signs of a wrong netlist in yosys' texts.
+// read fills the run from the files in dir. It also returns an error for each sign of a wrong netlist in these files.
 func read(dir string, r *syn.Run) ([]error, error) {
 	d, err := configs.Load(r.Config)
 	if err != nil {

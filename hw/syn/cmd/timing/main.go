@@ -1,10 +1,10 @@
-// Command timing estimates the clock that the RTL reaches (package hw/syn/timing). It synthesises units and whole NPUs
-// with hw/syn/synth.sh, finds their longest paths by the table of the part, and writes out/timing/summary.json. It fails
-// if a path exceeds its limits, or is longer than stored in hw/syn/results/timing/figures.json. A stored figure of the
-// same RTL, parameters, flow and model is used without a new synthesis.
+// Command timing estimates the clock of the RTL (package hw/syn/timing). It synthesises units and whole NPUs with
+// hw/syn/synth.sh, finds their longest paths with the part's table, and writes out/timing/summary.json. It fails if a
+// path exceeds its limits, or is longer than stored in hw/syn/results/timing/figures.json. A stored figure of the same
+// RTL, parameters, flow and model is used without a new synthesis.
 //
-// Exit codes: 0 ok, 1 a path is too long or a figure too low, 2 usage, 3 a file is missing or not
-// understood, or -only names nothing, 5 a tool is missing.
+// Exit codes: 0 ok, 1 a path is too long or a figure too low, 2 wrong usage, 3 a file is missing or
+// malformed, or -only matches nothing, 5 a tool is missing.
 package main
 
 import (
@@ -50,7 +50,7 @@ const usage = `timing estimates the clock that the RTL reaches: the longest path
 
 `
 
-// synth is the script that makes a netlist.
+// synth is the path of the script that synthesises a netlist.
 const synth = "hw/syn/synth.sh"
 
 type options struct {
@@ -110,11 +110,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	})
 }
 
-// exclusive rejects flags that must not be given together.
+// exclusive rejects combinations of flags that exclude each other.
 func (o *options) exclusive(fs *flag.FlagSet) (wrong error) {
 	fs.Visit(func(f *flag.Flag) {
 		switch {
-		case f.Name == "core" && o.core == "": // for example a shell's search for the file that found nothing
+		case f.Name == "core" && o.core == "": // for example if a search in the shell found no file
 			wrong = cli.Errorf(cli.Input, "-core is empty: expected the path of picorv32.v (make setup)")
 		case f.Name == "only" && o.only == "":
 			wrong = errors.New("-only is empty")
@@ -217,7 +217,7 @@ func one(o options, w, stderr io.Writer) error {
 	return nil
 }
 
-// analyse finds the paths of a netlist, with the delays of nets that the flags ask for.
+// analyse finds the paths of a netlist, with the net delays that the flags select.
 func (o *options) analyse(n *timing.Netlist, t *timing.Table, keep int, ports bool) (*timing.Analysis, error) {
 	t, keep = t.Longer(o.nets*o.every, o.far*o.every), max(o.paths, keep)
 	if o.distance == "" {
@@ -260,24 +260,24 @@ func (o *options) read(file, top string, t *timing.Table, ports bool) (*timing.A
 type job struct {
 	config, family, module string
 	set                    []string
-	limit                  float64 // ns; 0: the table's clock
+	limit                  float64 // clock period in ns
 	sources, flow          string
-	always                 bool   // synthesised even if stored: other checks need its netlist
-	own                    string // for a user's configuration: its name in -only. Its figures are neither stored nor checked.
+	always                 bool   // synthesise even if figures are stored, because other checks need the netlist
+	own                    string // user's configuration in -only, or empty; its figures are neither stored nor checked
 	design                 configs.Design
 	tables                 []*timing.Table
 }
 
 func (j *job) name() string { return j.config + "/" + j.module }
 
-// pick returns the jobs that -only names. A name without a job is an error, which mentions -tops if the job needs it.
+// pick returns the jobs that -only selects. A name without a job is an error, which mentions -tops for a whole NPU.
 func (o *options) pick(list []*job, stderr io.Writer) ([]*job, error) {
 	if o.only == "" {
 		return list, nil
 	}
 	wanted := map[*job]bool{}
 	said := map[string]bool{}
-	warn := func(format string, a ...any) { // prints each warning once for a configuration
+	warn := func(format string, a ...any) { // prints each warning only once
 		if s := fmt.Sprintf(format, a...); !said[s] {
 			said[s] = true
 			fmt.Fprintln(stderr, "timing:", s)
@@ -306,7 +306,7 @@ func (o *options) pick(list []*job, stderr io.Writer) ([]*job, error) {
 	return append(slices.DeleteFunc(list, func(j *job) bool { return !wanted[j] }), own...), nil
 }
 
-// ofOwn returns the jobs of a user's configuration, which -only names by name or file, optionally with a module.
+// ofOwn returns the jobs of a user's configuration. s comes from -only: a name or file, optionally with a module.
 func (o *options) ofOwn(s string, warn func(format string, a ...any)) ([]*job, error) {
 	config, module := s, ""
 	if i := strings.LastIndexByte(s, '/'); i >= 0 && !strings.HasSuffix(s, ".yaml") {
@@ -317,7 +317,7 @@ func (o *options) ofOwn(s string, warn func(format string, a ...any)) ([]*job, e
 	}
 	d, err := configs.Load(config)
 	if err == nil {
-		err = errors.Join(d.Elaborates(), d.Built(), d.OwnName()) // its build folder has its name
+		err = errors.Join(d.Elaborates(), d.Built(), d.OwnName()) // the name is also the name of the build folder
 	}
 	if err != nil {
 		return nil, fmt.Errorf("-only %s: %w", s, err)
@@ -370,7 +370,7 @@ func (o *options) ofOwn(s string, warn func(format string, a ...any)) ([]*job, e
 	return list, nil
 }
 
-// references are the configurations whose figures are stored and checked; nightly: only in the nightly run.
+// references lists the configurations with stored and checked figures. nightly: only the nightly run includes them.
 var references = []struct {
 	config, family string
 	nightly        bool
@@ -421,7 +421,7 @@ func jobs(o *options, stderr io.Writer) ([]*job, error) {
 	return list, nil
 }
 
-// all runs every job whose figures are not stored or not current; bad lists the figures that fail.
+// all runs every job without current stored figures. bad lists the figures that fail.
 func all(ctx context.Context, o options, stdout, stderr io.Writer) (bad, err error) {
 	list, err := jobs(&o, stderr)
 	if err != nil {
@@ -484,7 +484,7 @@ func all(ctx context.Context, o options, stdout, stderr io.Writer) (bad, err err
 	return errors.Join(errs...), nil
 }
 
-// run synthesises a job and analyses it by each of its tables; gates lists the figures that fail.
+// run synthesises a job and analyses it with each of its tables. gates lists the figures that fail.
 func (o *options) run(ctx context.Context, j *job, stored *timing.Summary, path string, stdout, stderr io.Writer) (rows []timing.Row, gates, err error) {
 	dir, err := syn.Script(ctx, o.root, synth, nil, stderr, append([]string{cmp.Or(j.own, j.config), "--family", j.family, "--top", j.module}, timing.Flags(j.set)...)...)
 	if err != nil {
@@ -492,7 +492,7 @@ func (o *options) run(ctx context.Context, j *job, stored *timing.Summary, path 
 	}
 	for _, t := range j.tables {
 		if _, unknown := o.die(t); o.distance != "" && unknown != nil && len(j.tables) > 1 {
-			continue // a smaller part of the family
+			continue // the table is for a smaller part of the family
 		}
 		a, err := o.read(filepath.Join(dir, "netlist.json"), j.module, t, true)
 		if err != nil {
@@ -500,19 +500,19 @@ func (o *options) run(ctx context.Context, j *job, stored *timing.Summary, path 
 		}
 		limit := j.limit
 		if j.own == "" && t != timing.ByFamily(j.family)[0] {
-			limit = 1000 / t.Clock // a smaller part of the family, at its own clock
+			limit = 1000 / t.Clock // a smaller part of the family has its own clock
 		}
 		r := timing.RowOf(j.config, j.module, a, limit)
 		r.Sources, r.Flow = j.sources, j.flow
 		if j.own == "" && !o.whatIf() {
 			before := stored.Find(r.Key())
-			if o.store { // a stored figure may get worse, but not late or too deep
+			if o.store { // -store accepts figures that are worse than stored, but no late or too deep path
 				before = nil
 			}
 			gates = errors.Join(gates, timing.Gate(before, r))
 		}
 		rows = append(rows, r)
-		if o.store { // now, since the other jobs may take hours
+		if o.store { // store each result now, because the other jobs can take hours
 			if err := timing.Store(path, r); err != nil {
 				return nil, nil, err
 			}
@@ -525,7 +525,7 @@ func (o *options) run(ctx context.Context, j *job, stored *timing.Summary, path 
 	return rows, gates, nil
 }
 
-// stale returns the keys of the stored figures whose RTL or model has changed and that this run did not compute anew.
+// stale returns the keys of outdated stored figures: their RTL or model changed, and this run did not compute them.
 func stale(root, path string, now timing.Summary) ([]string, error) {
 	stored, err := timing.LoadFile(path)
 	if err != nil {
@@ -560,7 +560,7 @@ func (j *job) stored(s *timing.Summary) []*timing.Row {
 	return rows
 }
 
-// core compares the tables with the core's published clock: no table may be faster than Vivado.
+// core compares the tables with the core's published clock. A table that is faster than Vivado is an error.
 func core(ctx context.Context, o options, stdout, stderr io.Writer) error {
 	rtl, err := timing.WriteCore(o.root, o.core)
 	if err != nil {

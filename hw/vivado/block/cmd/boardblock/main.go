@@ -5,7 +5,7 @@
 //	boardblock tcl BOARD CONFIG > build.tcl
 //	boardblock manifest BOARD CONFIG OUT > npu.yaml      OUT is the output folder of build.tcl
 //
-// Exit codes: 0 ok, 2 usage, 3 bad input.
+// Exit codes: 0 ok, 2 wrong usage, 3 bad input.
 package main
 
 import (
@@ -55,7 +55,7 @@ func run(args []string, stderr io.Writer) ([]byte, error) {
 		return nil, fmt.Errorf("%s: %w", args[2], err)
 	}
 	if args[0] != "manifest" {
-		// do not spend hours of Vivado on what cannot fit
+		// reject a design that cannot fit before Vivado spends hours on it
 		e := resource.Of(b, d)
 		if err := e.Least().Check(b); err != nil {
 			return nil, fmt.Errorf("%s on %s: %w (estimated)", d.Name, b.Name, e.Check(b))
@@ -128,15 +128,15 @@ func manifest(b boards.Board, d configs.Design, out string) ([]byte, error) {
 
 var endpointsRE = regexp.MustCompile(`T[NHP]\w+ (Failing|Total) Endpoints`)
 
-// pulses rejects a design with clocks that are too fast for the cells that they drive. The build script cannot see that
-// in the slack of a path. It is in the summary of report_timing_summary, as WPWS(ns).
+// pulses rejects a design with clocks that are too fast for the cells that they drive. The slack of paths does not show
+// this error to the build script, but the summary of report_timing_summary does, as WPWS(ns).
 func pulses(report string) error {
 	lines := strings.Split(report, "\n")
 	for i, head := range lines {
 		if !strings.Contains(head, "WNS(ns)") || !strings.Contains(head, "WPWS(ns)") || i+2 >= len(lines) {
 			continue
 		}
-		values := strings.Fields(lines[i+2]) // a line of dashes follows; an endpoint column has a heading of three words
+		values := strings.Fields(lines[i+2]) // lines[i+1] has dashes; the heading of an endpoint column has three words
 		at := len(strings.Fields(endpointsRE.ReplaceAllString(head[:strings.Index(head, "WPWS(ns)")], "n")))
 		if at >= len(values) {
 			break

@@ -1,6 +1,6 @@
 // Command boardip writes the files of hw/vivado/ip for a design on a board: the packaged IP that a block design uses.
 //
-// Exit codes: 0 ok, 1 -check was given and a file differs, 2 usage, 3 bad input.
+// Exit codes: 0 ok, 1 a file differs (-check), 2 wrong usage, 3 bad input.
 package main
 
 import (
@@ -76,7 +76,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	})
 }
 
-// compare names each file that differs from what would be written.
+// compare returns an error that names each file in dir with another content than in files.
 func compare(files ip.Files, dir string) error {
 	var stale []string
 	for _, name := range slices.Sorted(maps.Keys(files)) {

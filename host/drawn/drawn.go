@@ -43,8 +43,8 @@ func CheckRates(rates []float64, exits int) error {
 }
 
 // New returns a device with random exits. rates contains the share of requests that leave at each exit; the sum must be
-// 1 (sched.ErrRates). B_max is the table's value, or bMax if bMax is positive and smaller. A request's exit depends only
-// on seed and the request's ID, so the exit is the same under every policy. A threshold above 1 disables its exit,
+// 1 (sched.ErrRates). B_max is the table's value, or bMax if bMax is positive and smaller. A request's exit depends
+// only on seed and the request's ID, so the exit is the same under every policy. A threshold above 1 disables its exit,
 // except the last exit. Other thresholds have no effect.
 func New(table *sched.Table, rates []float64, seed uint64, bMax int) (*Dev, error) {
 	if err := CheckRates(rates, table.Segments()); err != nil {

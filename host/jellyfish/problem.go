@@ -19,8 +19,9 @@ type Client struct {
 // Budget returns the part of a client's SLO that is available for a network on the server (L_ij of equation 5).
 type Budget func(c *Client, zoo Zoo, net int) Time
 
-// Aligned is the budget O_i - s/W_i if the client's frames have the network's size. If the client's link cannot transfer
-// frames of this size without a queue, the frames have the largest size that the link can sustain (section III-A).
+// Aligned is the budget O_i - s/W_i if the client's frames have the network's size. If the client's link cannot
+// transfer frames of this size without a queue, the frames have the largest size that the link can sustain (section
+// III-A).
 func Aligned(c *Client, zoo Zoo, net int) Time { return Planned(Headroom)(c, zoo, net) }
 
 // Planned returns a budget like Aligned, but with headroom instead of the constant Headroom.
@@ -48,8 +49,8 @@ func (c *Client) carry(bytes int64) Time {
 	return Time(min(float64(c.SLO), float64(bytes)*8e9/c.Bandwidth))
 }
 
-// Headroom is the share of the link that a client plans to use (assumed). If it were 1, a queue from a slow phase of the
-// link would never drain.
+// Headroom is the share of the link that a client plans to use (assumed). If it were 1, a queue from a slow phase of
+// the link would never drain.
 const Headroom = 0.9
 
 // sustained returns the size of the largest frame that the link can transfer before the next frame, in bytes.
@@ -234,9 +235,9 @@ func (m *Mapper) Map(kinds []Kind, tie Tie, out *Mapping) {
 	}
 }
 
-// take is FindOptimalClients of algorithm 1. Over all batch sizes, it finds the set of free clients with the largest sum
-// of rates that a network can serve in time. In this knapsack problem weights equal values, so a row of the matrix is a
-// set of sums: one bit per sum.
+// take is FindOptimalClients of algorithm 1. Over all batch sizes, it finds the set of free clients with the largest
+// sum of rates that a network can serve in time. In this knapsack problem weights equal values, so a row of the matrix
+// is a set of sums: one bit per sum.
 func (m *Mapper) take(kind Kind, tie Tie, at int, out *Mapping) (load, batch int) {
 	p, w := m.p, m.words
 	most, room, least := p.most[kind.Net], p.room[kind.Net], uint8(max(1, kind.Least))

@@ -70,8 +70,8 @@ func (s Search) Select(p *Problem, previous []int, seed uint64) Choice {
 }
 
 // try maps clients to the kinds in next. It stores the result in best if the result is better than best. Of equal sets,
-// the first set remains in best. The search begins with the previous choice, so the previous choice remains if no set is
-// better.
+// the first set remains in best. The search begins with the previous choice, so the previous choice remains if no set
+// is better.
 func (w *walk) try(tie Tie, last bool) bool {
 	w.best.Tried++
 	slices.SortFunc(w.next, func(a, b Kind) int {

@@ -127,7 +127,7 @@ func Synthetic(slower float64) Zoo {
 		}
 		for b := 1; b <= SyntheticBatch; b++ {
 			ms := slower * (fixedMs + float64(b)*(perFrame+perPixels*math.Pow(s/128, exponent)))
-			n.P99 = append(n.P99, Time(math.Round(ms*1e3))*1000) // rounded to us, so that the latency is the same on every machine
+			n.P99 = append(n.P99, Time(math.Round(ms*1e3))*1000) // rounded to us, so it is the same on every machine
 		}
 		nets = append(nets, n)
 	}

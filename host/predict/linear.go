@@ -20,8 +20,8 @@ type Sample struct {
 // the batch itself).
 const linearSize = 1 + 2*Resources
 
-// Linear is a model in which the slowdown is linear in the resource use of the other batches and of the batch itself. It
-// is fitted once (gpulets, section 4).
+// Linear is a model in which the slowdown is linear in the resource use of the other batches and of the batch itself.
+// It is fitted once (gpulets, section 4).
 type Linear struct{ W [linearSize]float64 }
 
 func (s *Sample) row(out []float64) {

@@ -27,8 +27,8 @@ const (
 	Resources
 )
 
-// Use is the busy share of each resource, 0..1. A sum over batches can exceed 1. The share is zero if the device does not
-// have the resource, or if the share was not measured.
+// Use is the busy share of each resource, 0..1. A sum over batches can exceed 1. The share is zero if the device does
+// not have the resource, or if the share was not measured.
 type Use [Resources]float64
 
 // Plus returns the sum of u and o.

@@ -52,8 +52,8 @@ type Config struct {
 	Least int64 // number of bytes that must remain after the skipped bytes; 0: four full packets
 }
 
-// largest is the size of a full packet on Ethernet, in bytes. An interface can merge packets into larger packets. So the
-// full packet of a connection is its largest packet, limited to this size. For the same reason, Config.Skip and
+// largest is the size of a full packet on Ethernet, in bytes. An interface can merge packets into larger packets. So
+// the full packet of a connection is its largest packet, limited to this size. For the same reason, Config.Skip and
 // Config.Least are numbers of bytes, not of packets.
 const largest = 1514
 
@@ -65,7 +65,8 @@ type Transfer struct {
 	Bytes      int64   // bytes on the link, headers included
 	Rate       float64 // bits a second, after the skipped packets; 0: too few bytes remain
 	// Short: only two packets were skipped, because the request is short. If the link's burst is longer, the rate is
-	// too high: a token bucket of 10 kB sends a frame of 10 kB at once. The capture does not contain the burst's length.
+	// too high: a token bucket of 10 kB sends a frame of 10 kB at once. The capture does not contain the burst's
+	// length.
 	Short bool
 }
 

@@ -1,6 +1,6 @@
-// Package exact solves problem P1 of Jellyfish (section IV-A) exactly, by branch and bound. If branch and bound needs too
-// many nodes, the result is a proven upper bound by Lagrangian relaxation. The package is the reference for selections.
-// It is too slow for scheduling.
+// Package exact solves problem P1 of Jellyfish (section IV-A) exactly, by branch and bound. If branch and bound needs
+// too many nodes, the result is a proven upper bound by Lagrangian relaxation. The package is the reference for
+// selections. It is too slow for scheduling.
 package exact
 
 import (
@@ -261,9 +261,10 @@ func zeroed(v []uint64, n int) []uint64 {
 	return v
 }
 
-// bound returns an upper bound of the sum of accuracy times weight (Lagrangian relaxation). Each client has a price. For
-// every worker, the kind and the clients with the largest value minus prices are selected. The bound is the sum of these
-// differences and of all prices. It is valid for any prices. Subgradient steps change the prices to reduce the bound.
+// bound returns an upper bound of the sum of accuracy times weight (Lagrangian relaxation). Each client has a price.
+// For every worker, the kind and the clients with the largest value minus prices are selected. The bound is the sum of
+// these differences and of all prices. It is valid for any prices. Subgradient steps change the prices to reduce the
+// bound.
 func (s *solver) bound(target float64, steps int) float64 {
 	n := len(s.p.Clients)
 	price, slope := make([]float64, n), make([]float64, n)

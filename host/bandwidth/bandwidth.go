@@ -1,6 +1,5 @@
-// Package bandwidth estimates the throughput of a client's link. The estimate is the harmonic mean of the transfer
-// rates in the last second (Jellyfish, section V). A runtime measures the transfers, or package capture finds them in
-// captured packets.
+// Package bandwidth estimates the throughput of a client's link: the harmonic mean of its transfer rates in the last
+// second (Jellyfish, section V). A runtime measures the transfers, or package capture finds them in captured packets.
 package bandwidth
 
 import "slices"
@@ -26,8 +25,8 @@ type Estimator struct {
 }
 
 // Add records a transfer that ended at the time at, with its rate in bits a second. Transfers may arrive out of order.
-// Add ignores a rate that is not positive or above 1e15. It ignores a transfer that ended at least a Window before the
-// newest transfer.
+// Add ignores a rate that is not positive or above 1e15, and a transfer at least a Window older than the newest
+// transfer.
 func (e *Estimator) Add(at Time, rate float64) {
 	n := len(e.samples)
 	if !(rate > 0) || rate > 1e15 || n > 0 && at <= e.samples[n-1].at-Window {

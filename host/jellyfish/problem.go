@@ -1,5 +1,4 @@
-// The input of one decision: the clients, the workers, and the largest batch of each network that is fast enough for
-// each client.
+// The input of one decision: clients, workers, and the largest fast-enough batch of each network for each client.
 
 package jellyfish
 
@@ -19,9 +18,8 @@ type Client struct {
 // Budget returns the part of a client's SLO that is available for a network on the server (L_ij of equation 5).
 type Budget func(c *Client, zoo Zoo, net int) Time
 
-// Aligned is the budget O_i - s/W_i if the client's frames have the network's size. If the client's link cannot
-// transfer frames of this size without a queue, the frames have the largest size that the link can sustain (section
-// III-A).
+// Aligned is the budget O_i - s/W_i for frames of the network's size. If the client's link cannot transfer such frames
+// without a queue, the frames have the largest size that the link can sustain (section III-A).
 func Aligned(c *Client, zoo Zoo, net int) Time { return Planned(Headroom)(c, zoo, net) }
 
 // Planned returns a budget like Aligned, but with headroom instead of the constant Headroom.
@@ -140,8 +138,7 @@ func (p *Problem) Weight(client int) int { return p.weight[client] }
 // Most returns the largest batch of a network within a client's budget, or 0 if no batch is within the budget.
 func (p *Problem) Most(net, client int) int { return int(p.most[net][client]) }
 
-// Room returns the rate, in units, that a network can serve in batches up to a size. It is limited to the sum of the
-// clients' rates.
+// Room returns the rate, in units, that a network can serve in batches up to a size, at most the sum of all rates.
 func (p *Problem) Room(net, batch int) int { return p.room[net][batch-1] }
 
 func gcd(a, b int) int {

@@ -4,9 +4,8 @@ package jellyfish
 
 import "slices"
 
-// Match assigns a new set of networks to the workers, so that the size of each worker's network changes little. nets is
-// in descending order. Match sorts the workers by their networks in old, and assigns element by element. at[i] is the
-// worker of nets[i].
+// Match assigns nets, in descending order, to the workers, so that the size of each worker's network changes little. It
+// sorts the workers by their networks in old. at[i] is the worker of nets[i].
 func Match(old, nets []int) (at []int) {
 	for w := range nets {
 		at = append(at, w)

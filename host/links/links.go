@@ -1,6 +1,5 @@
-// Package links models the links of clients. It represents a link's rate over time, from a formula or a file, and
-// computes when a transfer ends. Times in ns and rates in bits a second are integers, so a run is the same on every
-// machine.
+// Package links models the links of clients: a rate over time, from a formula or a file, and the end of a transfer.
+// Times in ns and rates in bits a second are integers, so a run is the same on every machine.
 package links
 
 import (
@@ -46,7 +45,7 @@ type Trace struct {
 	Bits []int64 // by second: rate in bits a second
 }
 
-// Rate returns the link's rate at a time, which must not be negative.
+// Rate returns the link's rate at a time. A negative time counts as 0.
 func (t *Trace) Rate(at Time) int64 {
 	return t.Bits[max(0, at)/second%int64(len(t.Bits))]
 }
@@ -120,8 +119,7 @@ func (s Stats) Draw(name string, seconds int, seed uint64, memory float64) *Trac
 		least, most = min(least, v[i]), max(most, v[i])
 		z = memory*z + math.Sqrt(1-memory*memory)*rng.NormFloat64()
 	}
-	// bent returns the mean after each value, scaled to 0..1, is raised to a power. The search below finds the power
-	// that results in the mean of s.
+	// bent returns the mean after the values in 0..1 are raised to a power. The search below finds the mean of s.
 	bent := func(power float64) (mean float64) {
 		for _, x := range v {
 			mean += math.Pow((x-least)/(most-least), power) / float64(len(v))

@@ -16,8 +16,7 @@ type Sample struct {
 	Actual      float64
 }
 
-// linearSize is the number of weights of Linear: a constant, and two weights per resource (use by other batches, and by
-// the batch itself).
+// linearSize is the number of Linear's weights: a constant, and two weights per resource (use by others, own use).
 const linearSize = 1 + 2*Resources
 
 // Linear is a model in which the slowdown is linear in the resource use of the other batches and of the batch itself.

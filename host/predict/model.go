@@ -36,8 +36,7 @@ const (
 	tiny  = 1e-8
 )
 
-// maxExponent limits the exponent, because the slowdown could overflow while the parameters are still wrong. e^6 is
-// about 400.
+// maxExponent prevents an overflow of the slowdown while the parameters are still wrong. e^6 is about 400.
 const maxExponent = 6
 
 // Model computes Strait's equations 4 and 5. It is trained with Adam. The same updates result in the same model.
@@ -47,8 +46,8 @@ type Model struct {
 	steps int64
 }
 
-// NewModel returns an untrained model. Its first predictions are rather too large than too small, because a wrong
-// rejection costs less than a batch that delays other batches beyond their deadlines.
+// NewModel returns an untrained model. Its first predictions tend to be too large, because a wrong rejection costs less
+// than a batch that delays other batches beyond their deadlines.
 func NewModel() *Model {
 	m := &Model{}
 	m.P[pK], m.P[pLogB], m.P[pC] = 1, 1, -1
@@ -123,8 +122,7 @@ func Huber(e float64) (loss, slope float64) {
 	return e * e / 2, e
 }
 
-// Update trains the model with the actual slowdown of a batch, by one step of Adam on the Huber loss. It ignores values
-// that are not finite.
+// Update trains the model with a batch's slowdown: one step of Adam on the Huber loss. It ignores infinities and NaN.
 func (m *Model) Update(others, own Use, priority int, actual float64) {
 	intf, g := m.Gradient(others, own, priority)
 	_, slope := Huber(intf - actual)

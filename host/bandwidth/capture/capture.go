@@ -52,9 +52,8 @@ type Config struct {
 	Least int64 // number of bytes that must remain after the skipped bytes; 0: four full packets
 }
 
-// largest is the size of a full packet on Ethernet, in bytes. An interface can merge packets into larger packets. So
-// the full packet of a connection is its largest packet, limited to this size. For the same reason, Config.Skip and
-// Config.Least are numbers of bytes, not of packets.
+// largest is the size of a full packet on Ethernet, in bytes. An interface can merge packets. So a connection's full
+// packet is its largest packet, at most this size, and Config.Skip and Config.Least are bytes, not packets.
 const largest = 1514
 
 // Transfer is the transfer of one request.
@@ -65,8 +64,7 @@ type Transfer struct {
 	Bytes      int64   // bytes on the link, headers included
 	Rate       float64 // bits a second, after the skipped packets; 0: too few bytes remain
 	// Short: only two packets were skipped, because the request is short. If the link's burst is longer, the rate is
-	// too high: a token bucket of 10 kB sends a frame of 10 kB at once. The capture does not contain the burst's
-	// length.
+	// too high: a token bucket of 10 kB sends a frame of 10 kB at once. The capture does not show the burst's length.
 	Short bool
 }
 
@@ -213,8 +211,7 @@ const (
 	linkSLL2  = 276 // the IP packet follows a header of 20 bytes
 )
 
-// NewAssembler returns an Assembler for packets of a link type. The Assembler calls the function each at the end of
-// every request.
+// NewAssembler returns an Assembler for packets of a link type. It calls the function each at the end of a request.
 func NewAssembler(cfg Config, link uint32, each func(Transfer)) (*Assembler, error) {
 	if cfg.Port == 0 {
 		return nil, fmt.Errorf("%w: no port of the server is given", ErrCapture)
@@ -339,8 +336,7 @@ func addr(ip []byte) netip.Addr {
 	return a
 }
 
-// sweep ends the requests that have paused for Config.Gap. It does nothing until a quarter of this gap has passed since
-// the last sweep.
+// sweep ends the requests that have paused for Config.Gap. It searches for them once per quarter of this gap.
 func (a *Assembler) sweep() {
 	if a.last.Sub(a.swept) < a.cfg.Gap/4 {
 		return

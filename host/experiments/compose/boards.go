@@ -22,9 +22,8 @@ const parts = 4
 func leaving() []float64 { return []float64{0.05, 0.17, 0.09, 0.69} }
 func staying() []float64 { return []float64{0, 0, 0, 1} }
 
-// npu is a board that runs one batch at a time, and can be preempted at exits. Its times are the times in the zoo,
-// divided equally among the four segments of a network. Loads take no time, because all networks are in the board's
-// memory.
+// npu is a board that runs one batch at a time, and can be preempted at exits. The times in the zoo are divided equally
+// among the four segments of a network. Loads take no time, because all networks are in the board's memory.
 type npu struct {
 	nets    []*drawn.Dev
 	names   []string

@@ -7,8 +7,7 @@
 //
 // The simulated GPU has run the same stand-ins under the same workloads. Its predictions (foretold.csv) are printed
 // beside the measurements. They use costs (launch, link, kill) that were measured on an H100. Some rows were predicted
-// again later. The rows of reef and reef-dkp for A to C were predicted again after an H200 had been measured. The rows
-// for D and E were predicted again after D had been measured.
+// again later: reef and reef-dkp for A to C after measurements on an H200, and D and E after measurements of D.
 package disb
 
 import (

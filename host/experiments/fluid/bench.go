@@ -263,8 +263,7 @@ func Only(benches []Bench, policies []string) ([]Bench, error) {
 	return out, nil
 }
 
-// TraceBench returns a bench that replays traces at the rates of two medium and two stringent settings. The names are
-// keys of SuiteConfig.Traces.
+// TraceBench replays the named traces (SuiteConfig.Traces) at the rates of two medium and two stringent settings.
 func TraceBench(names []string) Bench {
 	var traces []string
 	for _, n := range names {

@@ -83,8 +83,7 @@ func (l *lab) ofPeak(mapping string, batch int, gbs float64) (float64, error) {
 	return m.gops(batch) / (2 * m.PeakMACs / 1e9), nil
 }
 
-// double returns the time in ms of a batch of twice the hardware's maximum on the ZCU104, or NaN if the time is
-// unknown.
+// double returns the time in ms of a batch of twice the hardware's maximum on the ZCU104; NaN: unknown.
 func (l *lab) double(gbs float64) (float64, error) {
 	m, err := l.model("zcu104", MappingFluid, gbs, false)
 	if err != nil {

@@ -36,8 +36,7 @@ const own = "-own"
 type Array struct{ TR, TP, TC, ABufWords, Drain, CMax int }
 
 // designs contains the best arrays without Fluid Batching (k = 1, s = 1) at B = 8, by network and board, with the
-// board's serving bandwidth (14.667 and 26 bytes per cycle). They were found by the following command, for each network
-// and board:
+// board's serving bandwidth (14.667 and 26 bytes per cycle). The command for the first array is:
 //
 //	dse sweep --network resnet50 --board zc706 --mapping basic --weights 0,0,0,0,0,0,0,1 --bytes-per-cycle 14.667
 //

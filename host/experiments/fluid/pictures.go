@@ -32,8 +32,7 @@ var units = map[string]struct {
 	"goodput":        {"results in time per second", 1, false},
 }
 
-// inPictures contains the policies that have named and coloured curves, the most important policies first. Other curves
-// are grey.
+// inPictures contains the policies with named and coloured curves, most important first. Other curves are grey.
 var inPictures = []struct {
 	policy string
 	hue    int

@@ -11,11 +11,10 @@ import (
 // someLate is the lowest violation rate for which a relative change is meaningful.
 const someLate = 0.005
 
-// plus compares a policy with fluid, separately for the settings on which the policy was developed and for held-out
-// settings. Two rows contain the relative changes of the averages and of p99, as geometric means. One row contains the
-// mean relative change of the violation rate, over settings at which fluid has at least someLate violations. One row
-// contains the number of settings at which one of these metrics is worse. A metric is worse if the 95 % interval of the
-// paired differences is above zero.
+// plus compares a policy with fluid, separately for held-out settings and other settings. It returns the relative
+// changes of the averages and of p99 (geometric means). It returns the mean relative change of the violation rate, over
+// settings with at least someLate violations under fluid. It also counts the settings at which a metric is worse: at
+// which the 95 % interval of the paired differences is above zero.
 func (s *Suite) plus(policy string) (rows []frame.Row) {
 	fluid, ours := Variant{Policy: "fluid"}, Variant{Policy: policy}
 	metrics := []func(*Metrics) float64{

@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-npu/sluice/host/experiments/frame"
 )
 
-// table2 returns the published values of the claims, by ID. Table II is among them.
+// table2 returns the published values of all claims, by ID.
 var table2 = sync.OnceValue(func() map[string]float64 {
 	out := map[string]float64{}
 	claims, _ := frame.Book(book) // no error: the file is embedded, and every test reads it
@@ -22,8 +22,7 @@ var table2 = sync.OnceValue(func() map[string]float64 {
 	return out
 })
 
-// Published returns the published value of a row, or nil if the setting is not a published setting. The bandwidth of
-// the setting is ignored.
+// Published returns the published value of a row, or nil if there is none. It ignores the setting's bandwidth.
 func Published(setting Setting, policy, metric string) *float64 {
 	setting.Bandwidth = 0
 	of, is := map[string]struct {

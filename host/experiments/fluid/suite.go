@@ -69,8 +69,7 @@ func applies(v Variant, s Setting) bool {
 }
 
 // RunSuite runs every case without a result in the store. The suite does not depend on the number of workers or on
-// interruptions. If a case fails, RunSuite returns its error. If this process executes only some shards, the suite is
-// nil.
+// interruptions. The suite is nil if this process executes only some shards.
 func RunSuite(ctx context.Context, c SuiteConfig) (*Suite, error) {
 	if len(c.Seeds) == 0 || c.N < 1 || c.N > maxRequests || c.Models == nil {
 		return nil, fmt.Errorf("%w: %d seeds, %d requests a run (1..%d)", experiments.ErrSetup, len(c.Seeds), c.N, maxRequests)
@@ -90,8 +89,7 @@ func RunSuite(ctx context.Context, c SuiteConfig) (*Suite, error) {
 	return s, s.rows(ctx)
 }
 
-// all returns the results of cases. If this process executes only some shards, all returns only the results of these
-// shards.
+// all returns the results of cases. If this process executes only some shards, it returns only their results.
 func (c *SuiteConfig) all(ctx context.Context, cases []Case) (results []*Metrics, err error) {
 	if c.Shards != nil {
 		for r, err := range shard.Units(c.Shards, "runs", len(cases), func(i int) (*Metrics, error) { return c.one(ctx, &cases[i]) }) {

@@ -98,7 +98,7 @@ func fig10(t *tabler) error {
 	return nil
 }
 
-// table1 compares our design points with the published ones.
+// table1 compares our design points with the published design points.
 func table1(t *tabler) error {
 	for _, p := range table1Published {
 		m, err := t.models.Model(t.ctx, ModelKey{Network: p.network, Board: p.board, Mapping: MappingFluid, Bandwidth: ServingBandwidth(p.board)})

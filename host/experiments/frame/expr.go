@@ -13,8 +13,7 @@ import (
 //
 // Claim.Ours is an expression of numbers, measures and formulas. The formulas are over(A, B), minus(A, B), times(A, B),
 // above(A, B: 1 if A is above B), ratio(A, B), and sum, mean, geomean, lowest, highest with any number of arguments. In
-// lowest(latency([system], pai)), the name of a set in brackets represents one argument of lowest per member of the
-// set.
+// lowest(latency([system], pai)), the set name in brackets represents one argument of lowest per member of the set.
 type Measures[L any] map[string]func(l L, of Args) (float64, error)
 
 // Args are the arguments of a measure.
@@ -85,8 +84,7 @@ func plus(a, b float64) float64 { return a + b }
 // takes is the number of arguments of each formula; 0: any number.
 var takes = map[string]int{"over": 2, "minus": 2, "times": 2, "above": 2, "ratio": 2, "sum": 0, "mean": 0, "geomean": 0, "lowest": 0, "highest": 0}
 
-// combine applies a formula to samples. It returns nil if an argument is a Lowest or Highest, unless the formula is
-// ratio.
+// combine applies a formula to samples. Only ratio accepts a Lowest or Highest; other formulas then return nil.
 func combine[L any](name string, all []Sampler[L]) Sampler[L] {
 	if name == "ratio" {
 		return Ratio(all[0], all[1])

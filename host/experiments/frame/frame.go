@@ -1,7 +1,6 @@
 // Package frame judges the claims of publications. It reads the claims from a data file, runs a simulation for each
 // seed, and compares our values with the claims. A claim holds if the 95 % interval of our values is within its bounds.
-// The claim fails if the whole interval is outside the bounds. Otherwise the claim is undecided. Exact values are
-// judged without an interval.
+// It fails if the whole interval is outside. Otherwise it is undecided. Exact values are judged without an interval.
 //
 // There are three special cases. A sample without an interval is decided by a sign test (bySign). A claim about every
 // baseline or setting is judged by the sample with the extreme mean (Lowest, Highest). Its interval depends on all
@@ -9,9 +8,8 @@
 // both limits (Given). Every verdict comes from Claim.judge.
 //
 // Each publication has a package. Its claims.yaml contains the claims, their bounds, and the expressions of our
-// numbers. measures.go contains the measures in these expressions, and further result rows (Number). study.go contains
-// the lab, which executes the runs of one seed, and the parameters that can be changed (Knobs). Study checks the
-// claims.
+// numbers. measures.go contains the measures in these expressions, and further rows (Number). study.go contains the
+// lab, which executes the runs of one seed, and the parameters that can be changed (Knobs).
 package frame
 
 import (
@@ -52,8 +50,8 @@ type Row struct {
 	HeldOut   bool     `json:"held_out"`  // no parameter was tuned on this setting; false: tuned, or unknown
 }
 
-// Interval is the mean and the half width of its 95 % confidence interval by Student's t; nil for fewer than two
-// values. Values that differ only by rounding count as equal: the half width is zero.
+// Interval returns the mean, and the half width of its 95 % confidence interval by Student's t (nil for fewer than two
+// values). If the values differ only by rounding, the half width is zero.
 func Interval(v []float64) (float64, *float64) { return interval(v, tail) }
 
 // tail is the probability outside a 95 % interval, on one side.
@@ -374,8 +372,7 @@ func Count(all []Statement) string {
 // the error, and is used if another seed had an event. If no seed had an event, all values become NaN.
 var ErrQuiet = errors.New("nothing happened")
 
-// Sampler computes a claim's sample from the labs of all seeds. A Probe is a Sampler. Lowest, Highest, Ratio and Given
-// return other Samplers.
+// Sampler computes a claim's sample from the labs of all seeds: a Probe, or a result of Lowest, Highest, Ratio, Given.
 type Sampler[L any] interface {
 	sample(labs []L, workers int) (family, error)
 }
@@ -388,8 +385,8 @@ type family struct {
 	most []float64 // upper limits if all contains only lower limits of some values; nil: all values are known
 }
 
-// extreme returns the sample with the extreme mean over all seeds. The extremes of single seeds would be biased.
-// Shorter runs would increase this bias.
+// extreme returns the sample with the extreme mean over all seeds. The extremes of each seed would be a biased sample,
+// and short runs would increase the bias.
 func (f family) extreme() (low []float64) {
 	least := math.Inf(1)
 	for _, v := range f.all {

@@ -32,8 +32,7 @@ type Claim struct {
 	Published *float64 `yaml:"-"`
 	// PublishedTo is the end of a published range; nil: no range. Each end of the range determines one bound.
 	PublishedTo *float64 `yaml:"published_to"`
-	// Rule names a rule in rules, which computes the bounds from the published number. Without a rule, the bounds are
-	// Least and Most.
+	// Rule is a key of rules. It computes the bounds from the published number. "": the bounds are Least and Most.
 	Rule   string   `yaml:"-"`
 	Least  *float64 `yaml:"least"`
 	Most   *float64 `yaml:"most"`
@@ -72,8 +71,7 @@ func (t *Tried) String() string {
 	return fmt.Sprintf("with %s %s in place of %s", t.Key, t.Ours, t.Without)
 }
 
-// TriedOf parses a stored list. The columns of a line are the fields of Tried. A line with # in the first column is a
-// comment.
+// TriedOf parses a stored list. A line contains the fields of Tried. A line with # as its first field is a comment.
 func TriedOf(text []byte) (out []Tried, err error) {
 	for line := range strings.Lines(string(text)) {
 		f := strings.Fields(line)

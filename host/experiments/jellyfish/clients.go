@@ -18,12 +18,11 @@ const family = "zoo"
 
 // Sizing describes how a client chooses the size of a frame.
 type Sizing struct {
-	// Advised: a frame has at most the size of the recommended network. Otherwise it has at most the size of network
-	// Most.
+	// Advised: a frame has at most the size of the recommended network. Otherwise the size of network Most is the
+	// limit.
 	Advised bool
 	Most    int
-	// Fixed: a frame has exactly this largest size. Otherwise the link can require a smaller frame: the frame has the
-	// largest size that the link transfers without a queue.
+	// Fixed: a frame has exactly that size. Otherwise a frame is smaller if that size would cause a queue at the link.
 	Fixed bool
 	// Network, if positive, is the largest transfer time of a frame, as a share of the SLO.
 	Network float64

@@ -83,7 +83,7 @@ type live struct {
 	seen
 	gate  *ingest.Gate
 	mu    sync.Mutex
-	class map[uint64]int // by task: class of its result, if it has one
+	class map[uint64]int // by task: class of its result, if there is a result
 }
 
 // remember records the frame of a task.

@@ -12,8 +12,7 @@ import (
 	"github.com/sluice-npu/sluice/host/experiments/frame"
 )
 
-// over returns the mean of a number over points. Points with NaN do not count. If all points have NaN, the result is
-// NaN.
+// over returns the mean of a number over the points without NaN. If all points have NaN, the result is NaN.
 func over(points []Point, of func(Point) (float64, error)) (float64, error) {
 	sum, n := 0.0, 0.0
 	for _, p := range points {

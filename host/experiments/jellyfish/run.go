@@ -46,8 +46,7 @@ type Setting struct {
 
 // Assumed are the parameters that the publication does not state.
 type Assumed struct {
-	// share of the accuracy difference between two sizes that is lost if a frame has the smaller size, and its network
-	// the larger size
+	// if a frame is smaller than its network: lost share of the accuracy difference between the two sizes
 	Upscale float64 `json:"upscale"`
 	Jitter  float64 `json:"jitter"`     // standard deviation of the logarithm of frames' bytes
 	Spread  float64 `json:"spread"`     // standard deviation of the logarithm of a batch's time; its p99 is the value in the zoo
@@ -121,8 +120,7 @@ type System struct {
 	Inside func() sched.Policy
 }
 
-// middle returns the index of the network in the middle of a zoo. In the synthetic zoo, this network has 352 pixels.
-// Systems without adaptation use this network.
+// middle returns the index of a zoo's middle network (352 pixels in the synthetic zoo), for systems without adaptation.
 func middle(networks int) int { return (networks - 1) / 2 }
 
 // Systems returns the compared systems for the synthetic zoo.

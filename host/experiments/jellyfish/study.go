@@ -1,5 +1,4 @@
-// The study runs the publication's settings under every system. It compares the publication's selections of networks
-// with optimal selections.
+// Runs of the publication's settings under every system, and a comparison of its network selections with the optimum.
 
 package jellyfish
 

@@ -1,7 +1,6 @@
 // Package jellyfish runs Jellyfish's evaluation (Nigade et al., RTSS 2022, section VI). Clients send frames over
-// changing links to workers. The workers run the networks of a zoo. The compared systems are Jellyfish, its baselines,
-// and systems that adapt the frames in other ways. Run simulates all parts on the engine, in virtual time. Serve runs
-// in real time.
+// changing links to workers, and the workers run the networks of a zoo. The compared systems are Jellyfish, its
+// baselines, and systems that adapt frames in other ways. Run simulates in virtual time, Serve in real time.
 package jellyfish
 
 import (

@@ -11,7 +11,7 @@ import (
 type listener struct {
 	device *gpu.Device
 	pads   bool       // the mode pads, so kernels have profiles
-	window sched.Time // end of the workload; 0: it is already over
+	window sched.Time // end of the workload; 0: the workload has ended
 
 	progress map[class]float64 // by class: sum of the finished shares of launches in flight at the window's end
 	usage    float64           // mean share of multiprocessors that run a block, until the window's end

@@ -153,8 +153,7 @@ func stopped(o *Outcome, what float64) float64 {
 	return what
 }
 
-// measures returns the measures of the claims and rows. The arguments of a run's measure are style, system and
-// workload.
+// measures returns the measures of the claims and rows. The arguments for a run are style, system and workload.
 func measures() frame.Measures[*lab] {
 	out := frame.Measures[*lab]{
 		"uniform SYSTEM kernels us":  func(l *lab, of frame.Args) (float64, error) { return l.uniform(of[0], of.Int(1), of.Float(2)) },

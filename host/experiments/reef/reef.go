@@ -1,6 +1,5 @@
-// Package reef runs REEF's benchmark DISB on simulated GPUs, under the launching modes of package gpu. The simulation
-// runs in virtual time. It uses the files of package params and the synthetic programs of package catalogue. The same
-// workloads can also run on a real GPU (Real).
+// Package reef runs REEF's benchmark DISB on GPUs, under the launching modes of package gpu. A simulated GPU runs in
+// virtual time, from the files of package params and the synthetic programs of package catalogue.
 package reef
 
 import (
@@ -27,7 +26,7 @@ import (
 type Client struct {
 	Network string
 	// Share is the rate of a real-time client, as a share of the network's throughput alone. 0, without Times and
-	// Every: the client is a closed loop, and best effort. It sends a request when the previous request has ended.
+	// Every: the client is a closed loop: it sends a request when the previous request has ended.
 	Share   float64
 	Poisson bool // random (Poisson) arrivals; otherwise at equal intervals
 
@@ -117,7 +116,7 @@ type Outcome struct {
 	Below9us                 float64 `json:"below_9us"`  // share of real-time kernels less than 9 us slower than alone
 	Clients                  []ClientOutcome
 	Served                   []Client  // clients in the order of Clients
-	Seen                     []float64 // latencies of real-time requests as multiples of alone, ascending
+	Seen                     []float64 // latencies of real-time requests as multiples of the time alone, ascending
 	Gone                     []float64 // by preemption: its time in us
 	Pauses                   []int64   // pauses of a real GPU's launcher (Report.Pauses)
 }

@@ -200,8 +200,7 @@ func (e *Edge) network(name string) (*edgeNet, error) {
 	return n, nil
 }
 
-// uniform returns a pseudorandom number in [0, 1): a hash of a sample's ID and of place, the number's index in the
-// sample.
+// uniform returns a pseudorandom number in [0, 1) from a sample's ID and the number's index (place).
 func uniform(id, place uint64) float64 {
 	h := (id + 0x9e3779b97f4a7c15*(place+1)) * 0xbf58476d1ce4e5b9
 	h = (h ^ h>>27) * 0x94d049bb133111eb
@@ -292,8 +291,7 @@ func (e *Edge) alone(network string, images int) int64 {
 	return Whole(images, edgeBatch, func(batch int) int64 { return e.nets[network].alone[batch-1] })
 }
 
-// Whole returns the time in ns of a number of images. They run in batches of powers of two up to most. of returns the
-// time of a batch.
+// Whole returns the time in ns of images that run in batches of powers of two up to most. of returns a batch's time.
 func Whole(images, most int, of func(batch int) int64) (ns int64) {
 	for b := most; images > 0; images -= b {
 		for b > images {

@@ -157,8 +157,8 @@ func (b *Bed) config(slow func(device.RequestID) float64) gpu.Config {
 	}
 }
 
-// Table returns a model's profile. It contains the times alone on the GPU of all ranges of segments at all batches,
-// transfer times, and resource use. p95 and p99 are computed from the bed's spread.
+// Table returns a model's profile. It contains the times of all ranges of segments at all batches, alone on the GPU. It
+// also contains transfer times and resource use. p95 and p99 are computed from the bed's spread.
 func (b *Bed) Table(m *Model) (*sched.Table, error) {
 	key := fmt.Sprint(m.Network, " ", m.Exits, " ", m.Input)
 	if t := b.tables[key]; t != nil {
@@ -210,16 +210,14 @@ func (b *Bed) Table(m *Model) (*sched.Table, error) {
 	return t, nil
 }
 
-// alone runs one batch alone and returns the times in ns of its input transfer and of its segments. slow is a factor on
-// its time.
+// alone runs a batch alone, with its time multiplied by slow. It returns the times of its input transfer and segments.
 func (b *Bed) alone(m *Model, batch int, slow float64) (copied int64, segments []int64, err error) {
 	cfg := b.config(func(device.RequestID) float64 { return slow })
 	return gpu.Alone(context.Background(), cfg, b.network(m), device.Units{}, batch)
 }
 
-// Bandwidths of an SM in bytes per clock. l1Bytes is the bandwidth of its L1 (CUDA programming guide: 32 banks of four
-// bytes). l2Bytes is its share of the L2 bandwidth. This share is assumed: Jia et al. 2018 measure 2,155 GB/s on a
-// V100, or 19.5 bytes per clock for each of 80 SMs at 1.38 GHz.
+// l1Bytes is the L1 bandwidth of an SM in bytes per clock (CUDA programming guide: 32 banks of four bytes). l2Bytes is
+// its share of the L2 bandwidth (assumed: Jia et al. 2018 measure 19.5 on a V100, 2,155 GB/s for 80 SMs at 1.38 GHz).
 const l1Bytes, l2Bytes = 128, 16
 
 // use returns the resource use of each segment's kernels during the segment's time alone: L1, L2 and DRAM bandwidth,

@@ -162,7 +162,7 @@ func Systems() []string {
 	return []string{"temporal", "static", "reactive", "strait", "strait-null", "one-low", "no-cap", "xsched", "xsched-4", "strait-now", "no-priority", "no-stream", "no-meet", "no-violate", "pairs", "strait-deep"}
 }
 
-// Run makes the run.
+// Run executes the run.
 func (b *Bed) Run(ctx context.Context, r Run) (*Outcome, error) {
 	if len(r.Models) == 0 || r.Ns < 1 || !(r.Load.Work > 0) {
 		return nil, errors.New("a run needs models, a length and a load")

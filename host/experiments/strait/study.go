@@ -223,7 +223,7 @@ func (l *lab) moved(where string) (*Outcome, error) {
 	return l.run("moved "+where, gpu, r)
 }
 
-// ordered returns one number per batch, computed by of, in ascending order.
+// ordered applies of to each batch and returns the results in ascending order.
 func ordered(f []sched.Finished, of func(*sched.Finished) float64) (out []float64) {
 	for i := range f {
 		out = append(out, of(&f[i]))
@@ -232,8 +232,8 @@ func ordered(f []sched.Finished, of func(*sched.Finished) float64) (out []float6
 	return out
 }
 
-// relativeErrors returns the relative errors of predicted slowdowns, in per cent. The function of returns the
-// prediction for a batch: the recorded prediction, or the prediction of another model.
+// relativeErrors returns the relative errors of predicted slowdowns, in per cent. of returns a batch's prediction: the
+// recorded prediction, or the prediction of another model.
 func relativeErrors(f []sched.Finished, of func(*sched.Finished) float64) []float64 {
 	return ordered(f, func(f *sched.Finished) float64 { return 100 * math.Abs(of(f)-f.Actual) / f.Actual })
 }

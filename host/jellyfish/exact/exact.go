@@ -1,6 +1,6 @@
-// Package exact solves problem P1 of Jellyfish (section IV-A) exactly, by branch and bound. If branch and bound needs
-// too many nodes, the result is a proven upper bound by Lagrangian relaxation. The package is the reference for
-// selections. It is too slow for scheduling.
+// Package exact solves problem P1 of Jellyfish (section IV-A) exactly, by branch and bound. If too many nodes are
+// necessary, the result is a proven upper bound by Lagrangian relaxation. The package is the reference for selections.
+// It is too slow for scheduling.
 package exact
 
 import (
@@ -107,7 +107,7 @@ func newSolver(p *jellyfish.Problem) *solver {
 			if len(k.who) == 0 || len(s.kinds) > from && len(s.kinds[len(s.kinds)-1].who) == len(k.who) {
 				continue
 			}
-			if n := len(s.kinds); n > from && s.kinds[n-1].room <= k.room { // a smaller batch suits all clients of a larger one
+			if n := len(s.kinds); n > from && s.kinds[n-1].room <= k.room { // all clients of a larger batch allow a smaller batch
 				s.kinds = s.kinds[:n-1]
 			}
 			s.kinds = append(s.kinds, k)
@@ -124,7 +124,7 @@ func (s *solver) weigh(set uint64) int {
 	return sum
 }
 
-// branch chooses the kinds of the workers at, at+1, .... The indexes of the kinds are from or larger.
+// branch chooses the kinds of the workers with index at or higher. The smallest allowed index of a kind is from.
 func (s *solver) branch(at, from int) {
 	for k := from; k < len(s.kinds) && !s.over; k++ {
 		if s.nodes++; s.nodes > s.limit {
@@ -143,10 +143,9 @@ func (s *solver) branch(at, from int) {
 	}
 }
 
-// above returns an upper bound if the first n workers have the chosen kinds and the other workers have kinds from index
-// from on. Consider the workers in descending order of accuracy. The total load of the first workers, of any number, is
-// at most their total room, and at most the total weight of the clients that they can serve. The result is negative if
-// not all clients can be mapped.
+// above returns an upper bound if the first n workers have the chosen kinds and the other workers have kinds with an
+// index of at least from. In descending order of accuracy, the load of the first workers is at most their total room,
+// and at most the weight of the clients that they can serve. The result is negative if some clients cannot be mapped.
 func (s *solver) above(n, from int) float64 {
 	value, load, room := 0.0, 0, 0
 	var fits uint64
@@ -235,7 +234,7 @@ func (s *solver) assign() {
 	})
 }
 
-// each calls f for all vectors of loads within the rooms, except the implied load.
+// each calls f for all vectors of loads within the rooms. The vectors do not contain the load of the kind implied.
 func (s *solver) each(implied int, stride [4]int, f func(bit, load int, value float64)) {
 	var walk func(at, bit, load int, value float64)
 	walk = func(at, bit, load int, value float64) {
@@ -262,9 +261,8 @@ func zeroed(v []uint64, n int) []uint64 {
 }
 
 // bound returns an upper bound of the sum of accuracy times weight (Lagrangian relaxation). Each client has a price.
-// For every worker, the kind and the clients with the largest value minus prices are selected. The bound is the sum of
-// these differences and of all prices. It is valid for any prices. Subgradient steps change the prices to reduce the
-// bound.
+// The bound is the sum of all prices, plus the largest value of a kind minus the prices of its clients for every
+// worker. It is valid for any prices. Subgradient steps change the prices to reduce the bound.
 func (s *solver) bound(target float64, steps int) float64 {
 	n := len(s.p.Clients)
 	price, slope := make([]float64, n), make([]float64, n)
@@ -339,8 +337,7 @@ func (s *solver) dearest(price []float64) (most float64, best set) {
 	return most, best
 }
 
-// partitions is the largest number of clients for which all partitions are tried. For 16 clients, 3^16/2 pairs of sets
-// are tried.
+// partitions is the largest number of clients for which all partitions are tried: 3^16/2 pairs of sets for 16 clients.
 const partitions = 16
 
 // partition returns the best sum of accuracy times weight over all assignments of clients to four workers. First it

@@ -116,7 +116,7 @@ func (r *run) open(ctx context.Context) (*cuda.Seat, error) {
 	return s, nil
 }
 
-// profile times the networks and fits the models.
+// profile measures the times of the networks and fits the models.
 func (r *run) profile(ctx context.Context) (err error) {
 	s, err := r.open(ctx)
 	if err != nil {

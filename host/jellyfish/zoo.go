@@ -1,7 +1,7 @@
 // Package jellyfish is the scheduler of Nigade et al., "Jellyfish: Timely Inference Serving for Dynamic Edge Networks"
-// (RTSS 2022). It decides which networks the workers run and which worker serves which client, so that the requests of
-// every client meet their deadlines. Zoo and Problem are its inputs, Map is section IV-B, Annealing section IV-C, Match
-// and Neighbours section IV-D. Search is not in the publication. Policy connects them to the engine.
+// (RTSS 2022). It selects the networks of the workers and the worker of each client, so that the requests of every
+// client meet their deadlines. Zoo and Problem are its inputs. Map is from section IV-B, Annealing from section IV-C,
+// Match and Neighbours from section IV-D. Search is not from the publication. Policy connects the parts to the engine.
 //
 // The package is deterministic and reads no clock. Random choices depend on a seed.
 package jellyfish

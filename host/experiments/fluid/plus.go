@@ -13,8 +13,8 @@ const someLate = 0.005
 
 // plus compares a policy with fluid, separately for held-out settings and other settings. It returns the relative
 // changes of the averages and of p99 (geometric means). It returns the mean relative change of the violation rate, over
-// settings with at least someLate violations under fluid. It also counts the settings at which a metric is worse: at
-// which the 95 % interval of the paired differences is above zero.
+// settings with at least someLate violations under fluid. It also counts the settings at which a metric is worse. A
+// metric is worse if the 95 % interval of the paired differences is above zero.
 func (s *Suite) plus(policy string) (rows []frame.Row) {
 	fluid, ours := Variant{Policy: "fluid"}, Variant{Policy: policy}
 	metrics := []func(*Metrics) float64{

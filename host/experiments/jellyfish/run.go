@@ -46,7 +46,7 @@ type Setting struct {
 
 // Assumed are the parameters that the publication does not state.
 type Assumed struct {
-	// if a frame is smaller than its network: lost share of the accuracy difference between the two sizes
+	// if a frame is smaller than its network: share of the accuracy difference between both sizes that is lost
 	Upscale float64 `json:"upscale"`
 	Jitter  float64 `json:"jitter"`     // standard deviation of the logarithm of frames' bytes
 	Spread  float64 `json:"spread"`     // standard deviation of the logarithm of a batch's time; its p99 is the value in the zoo

@@ -1,5 +1,5 @@
 // Package reef runs REEF's benchmark DISB on GPUs, under the launching modes of package gpu. A simulated GPU runs in
-// virtual time, from the files of package params and the synthetic programs of package catalogue.
+// virtual time. It uses files of package params and synthetic programs of package catalogue.
 package reef
 
 import (
@@ -26,7 +26,7 @@ import (
 type Client struct {
 	Network string
 	// Share is the rate of a real-time client, as a share of the network's throughput alone. 0, without Times and
-	// Every: the client is a closed loop: it sends a request when the previous request has ended.
+	// Every: the client is a closed loop, which sends a request when the previous request has ended.
 	Share   float64
 	Poisson bool // random (Poisson) arrivals; otherwise at equal intervals
 

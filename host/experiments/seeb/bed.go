@@ -45,7 +45,7 @@ func DefaultOpen() Open {
 		"steep":      4,    // slope of the confidence as a function of the margin a - d
 		"noise":      0.1,  // standard deviation of the margin
 		"branchynet": 0.58, // BranchyNet's threshold, fitted to its accuracy in table 3
-		"launch_ns":  12e3, // time to launch a kernel under PyTorch, fitted to Batch's latency relative to SEEB's (table 3)
+		"launch_ns":  12e3, // time in ns to launch a kernel under PyTorch, fitted to the latency of Batch relative to SEEB (table 3)
 		"batch":      2,    // batch of the system Batch, "as small as possible": the smallest batch elsewhere in the paper (section 5.5, configuration 3)
 		"lambda1":    10,   // lambda1 per second; lambda2 is 1
 		"slack":      5e6,  // tau in ns

@@ -217,7 +217,8 @@ func (b *Bed) alone(m *Model, batch int, slow float64) (copied int64, segments [
 }
 
 // l1Bytes is the L1 bandwidth of an SM in bytes per clock (CUDA programming guide: 32 banks of four bytes). l2Bytes is
-// its share of the L2 bandwidth (assumed: Jia et al. 2018 measure 19.5 on a V100, 2,155 GB/s for 80 SMs at 1.38 GHz).
+// its share of the L2 bandwidth. It is assumed: Jia et al. 2018 measured 2,155 GB/s on a V100, or 19.5 bytes per clock
+// for each of 80 SMs at 1.38 GHz.
 const l1Bytes, l2Bytes = 128, 16
 
 // use returns the resource use of each segment's kernels during the segment's time alone: L1, L2 and DRAM bandwidth,

@@ -261,8 +261,8 @@ func zeroed(v []uint64, n int) []uint64 {
 }
 
 // bound returns an upper bound of the sum of accuracy times weight (Lagrangian relaxation). Each client has a price.
-// The bound is the sum of all prices, plus the largest value of a kind minus the prices of its clients for every
-// worker. It is valid for any prices. Subgradient steps change the prices to reduce the bound.
+// The bound is the sum of all prices and, for every worker, of the largest value of a kind minus the prices of its
+// clients. It is valid for any prices. Subgradient steps change the prices to reduce the bound.
 func (s *solver) bound(target float64, steps int) float64 {
 	n := len(s.p.Clients)
 	price, slope := make([]float64, n), make([]float64, n)

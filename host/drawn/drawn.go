@@ -68,7 +68,7 @@ type Known struct {
 	// Show returns a request's confidence at the end of a segment, or a negative number if the segment has no exit.
 	Show  func(id device.RequestID, segment int) float32
 	MACs  []int64 // MACs of one sample by segment, for reports; nil if unknown
-	Slots int     // number of samples that the device can hold; 0: 4 B_max
+	Slots int     // number of samples that the device can store; 0: four times B_max
 }
 
 // NewKnown returns a device with known confidences. A request leaves at the first exit at which its confidence reaches

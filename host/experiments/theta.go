@@ -10,7 +10,7 @@ import (
 
 // Tuned is a set of thresholds with the results for some images.
 type Tuned struct {
-	Theta     Theta     `json:"theta"` // by exit; the last threshold has no effect, because all remaining images leave there
+	Theta     Theta     `json:"theta"` // by exit; the last threshold has no effect, because all remaining images leave at the last exit
 	Accuracy  float64   `json:"accuracy"`
 	MACsShare float64   `json:"macs_share"` // MACs as a share of the whole network's MACs
 	ExitRates []float64 `json:"exit_rates"`

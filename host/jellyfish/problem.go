@@ -197,7 +197,7 @@ type Mapper struct {
 	free  []bool
 }
 
-// NewMapper makes a Mapper.
+// NewMapper returns a Mapper for a decision.
 func NewMapper(p *Problem) *Mapper {
 	words := p.widest/64 + 1
 	return &Mapper{

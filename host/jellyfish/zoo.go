@@ -85,7 +85,7 @@ func NewZoo(nets []Net) (Zoo, error) {
 	return z, nil
 }
 
-// quick reports whether no batch takes longer in a than in b.
+// quick reports whether the times of all batches in a are at most the times in b.
 func quick(a, b []Time) bool {
 	for i := range a {
 		if a[i] > b[i] {

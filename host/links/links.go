@@ -72,7 +72,7 @@ func (t *Trace) Arrive(start Time, bytes int64) Time {
 	}
 }
 
-// carried returns the number of bits that a link carries in a part of a second.
+// carried returns the number of bits that a link transfers in a part of a second.
 func carried(rate int64, ns Time) int64 {
 	if rate < math.MaxInt64/second {
 		return rate * ns / second

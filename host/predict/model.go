@@ -184,8 +184,8 @@ func (m *Model) Save(w io.Writer) error {
 // maxCheckpoint is the largest size of a checkpoint in bytes.
 const maxCheckpoint = 1 << 16
 
-// Load reads a saved model. Errors contain from, the name of the source. Updates of the loaded and of the saved model
-// have exactly the same results.
+// Load reads a saved model. from is the name of the source for error messages. Updates of the loaded and of the saved
+// model have exactly the same results.
 func Load(from string, r io.Reader) (*Model, error) {
 	fail := func(format string, a ...any) (*Model, error) {
 		return nil, fmt.Errorf("%w %s: %s", ErrCheckpoint, from, fmt.Sprintf(format, a...))

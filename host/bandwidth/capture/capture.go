@@ -272,7 +272,7 @@ func (p *pppoe) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
 	return nil
 }
 
-// decode finds the layers of a packet, up to the first one that it cannot read.
+// decode finds the layers of a packet, up to the first unreadable layer.
 func (a *Assembler) decode(data []byte) {
 	a.found = a.found[:0]
 	parser := a.parser
@@ -472,8 +472,8 @@ func (a *Assembler) flush(which func(*flow) bool) {
 // fileHeader is the length of a pcap file's header.
 const fileHeader = 24
 
-// Read reads a pcap file. Errors contain name. If the file is truncated, the error contains the number of the cut
-// packet. All transfers before that packet have been reported.
+// Read reads a pcap file. name is used in error messages. If the file is truncated, the error contains the number of
+// the cut packet. All transfers before that packet have been reported.
 func Read(name string, r io.Reader, cfg Config, each func(Transfer)) (Seen, error) {
 	fail := func(err error) error { return fmt.Errorf("%s: %w", name, err) }
 	b := bufio.NewReader(r)

@@ -38,7 +38,7 @@ func Open(iface string, cfg Config) (*Source, error) {
 	return s, nil
 }
 
-// filter makes the kernel capture only the headers of IP packets.
+// filter configures the kernel to capture only the headers of IP packets.
 func (s *Source) filter() error {
 	if err := s.h.SetCaptureLength(headers); err != nil {
 		return err

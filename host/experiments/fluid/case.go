@@ -132,7 +132,7 @@ type Metrics struct {
 	P99         float64 `json:"p99_ns"`
 	Violations  float64 `json:"violation_rate"`
 	Goodput     float64 `json:"goodput"`    // results in time per second
-	Rate        float64 `json:"rate"`       // results per second, including late ones
+	Rate        float64 `json:"rate"`       // results per second, including late results
 	Busy        float64 `json:"busy"`       // share of the time in which the device ran a segment
 	MACUtil     float64 `json:"mac_util"`   // executed MACs, divided by the array's peak MACs in the busy time
 	Throughput  float64 `json:"peak_share"` // executed MACs, divided by the array's peak MACs in the whole time: busy * mac_util

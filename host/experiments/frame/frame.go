@@ -563,7 +563,7 @@ type Metric[O any] struct {
 	Of   func(O) float64
 }
 
-// Fields returns a metric for each float64 field of a run that has a JSON name, in order.
+// Fields returns a metric for each float64 field with a JSON name, in the order of the fields.
 func Fields[O any]() (out []Metric[*O]) {
 	t := reflect.TypeFor[O]()
 	for i := range t.NumField() {

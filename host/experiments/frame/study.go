@@ -20,7 +20,7 @@ var ErrBook = errors.New("claims")
 // ErrOnly is the error if no claim ID begins with Config.Only.
 var ErrOnly = errors.New("no claim")
 
-// ErrWith is the error if a study does not know a change.
+// ErrWith is the error if a study does not support a change.
 var ErrWith = errors.New("no such parameter or switch")
 
 // Claim is one claim of the data file: a statement of the publication, and the bounds of our value.

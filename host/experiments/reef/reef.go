@@ -198,7 +198,7 @@ func (b *Bed) spec(name string) catalogue.Spec {
 	return s
 }
 
-// patient returns a watchdog that never fires, since a simulated GPU cannot hang.
+// patient returns a watchdog that never fires, because a simulated GPU cannot hang.
 func patient() engine.Watchdog { return engine.Watchdog{Fixed: 1 << 50} }
 
 // Alone returns the time of a network alone on the GPU, from launch to result, in ns.

@@ -32,7 +32,7 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// Open are the parameters that SEEB-GPU's publication does not state.
+// Open contains the parameters that SEEB-GPU's publication does not state.
 type Open map[string]float64
 
 // DefaultOpen returns the default values, with their reasons.
@@ -106,7 +106,7 @@ func Thetas() (out []float32) {
 	return out
 }
 
-// NewEdge makes an Edge and profiles its networks.
+// NewEdge returns an Edge with profiled networks.
 func NewEdge(f *params.File, o Open) (*Edge, error) {
 	if _, ok := f.Values["launch_ns"]; ok {
 		f = f.With("launch_ns", o["launch_ns"]/f.Values["launch_ns"].Value)
@@ -145,7 +145,7 @@ func NewEdge(f *params.File, o Open) (*Edge, error) {
 	return e, nil
 }
 
-// network makes a network with exits. Its program begins with the copy of the images.
+// network returns a network with exits. Its program begins with the copy of the images.
 func (e *Edge) network(name string) (*edgeNet, error) {
 	exits, err := e.open.whole("exits")
 	if err != nil {
@@ -383,8 +383,8 @@ type EdgeOutcome struct {
 	Tasks      int
 }
 
-// added is the suffix of a load whose deadlines include the 100 ms in which every system collects requests. The
-// publication's "120 % of the expected time" does not say whether these 100 ms are included.
+// added is the suffix of a load with later deadlines: they include the 100 ms in which every system collects requests.
+// The publication's "120 % of the expected time" does not state whether these 100 ms are included.
 const added = "+window"
 
 // deadline returns a task's deadline in ns after its release.

@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/kernel"
 )
 
-// shorter divides the length of the Poisson runs, since their rate is ten times higher.
+// shorter divides the length of the Poisson runs, because their rate is ten times higher.
 const shorter = 10
 
 // served returns the run of a system on a load.

@@ -75,7 +75,7 @@ type Bed struct {
 	// Spread is the standard deviation of a batch's time alone, relative to its mean; 0: constant.
 	Spread float64
 	seed   uint64 // seed of the random times
-	slow   bool   // RoBERTa takes three times as long
+	slow   bool   // RoBERTa needs three times as long
 
 	style  string
 	own    map[string][]*kernel.Program // a user's kernels, by network and batch; nil: the catalogue's kernels

@@ -179,7 +179,7 @@ type OwnOutcome struct {
 	Model   *predict.Model // Strait's final model; nil for other systems
 }
 
-// Run serves the workload under a system on a number of GPUs. begin is Strait's initial model; nil: a new one.
+// Run serves the workload under a system on a number of GPUs. begin is Strait's initial model; nil: a new model.
 func (o *Own) Run(ctx context.Context, system string, gpus int, begin *predict.Model) (*OwnOutcome, error) {
 	cfg, strait, err := o.bed.engine(&Run{System: system, Models: o.models, GPUs: gpus, Model: begin})
 	if err != nil {
@@ -230,7 +230,7 @@ func (o *Own) source() *load.Clients {
 	return s
 }
 
-// ownEndings counts how requests end, by priority and client.
+// ownEndings counts the results of requests, by priority and client.
 type ownEndings struct {
 	engine.NopObserver
 	out *OwnOutcome

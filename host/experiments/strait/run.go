@@ -54,7 +54,7 @@ type Run struct {
 	Finished func(now int64, f *sched.Finished)
 }
 
-// Class counts how the requests of one priority end.
+// Class counts the results of the requests of one priority.
 type Class struct {
 	Requests, OnTime, Late, Dropped int
 	latencies                       []int64
@@ -239,7 +239,7 @@ func (b *Bed) engine(r *Run) (cfg engine.Config, strait *sched.Strait, err error
 	return cfg, strait, nil
 }
 
-// drifted returns a table whose resource use has random relative errors, limited to 0..1 (appendix A.2).
+// drifted returns a copy of t with random relative errors of the resource use, which is limited to 0..1 (appendix A.2).
 func drifted(t *sched.Table, by float64, rng *rand.Rand) *sched.Table {
 	c := *t
 	c.Use = nil
@@ -320,7 +320,7 @@ func sortDue(all []load.Due) {
 	slices.SortStableFunc(all, func(a, b load.Due) int { return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Client, b.Client)) })
 }
 
-// endings counts how requests end, by priority.
+// endings counts the results of requests, by priority.
 type endings struct {
 	engine.NopObserver
 	o      *Outcome

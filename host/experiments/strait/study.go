@@ -21,7 +21,7 @@ import (
 type Config struct {
 	frame.Config
 	Trace *load.Trace
-	Model *predict.Model // initial model of every predictor; nil: a new one
+	Model *predict.Model // initial model of every predictor; nil: a new model
 }
 
 // lab executes the runs of one seed and one set of parameters. It executes each run once.
@@ -218,7 +218,7 @@ func (l *lab) moved(where string) (*Outcome, error) {
 	case "ampere":
 		gpu = "rtx3090"
 	case "hopper":
-		gpu, r.Ns = "h200", l.ns/4 // the same number of requests takes a quarter of the time
+		gpu, r.Ns = "h200", l.ns/4 // the same number of requests needs a quarter of the time
 	}
 	return l.run("moved "+where, gpu, r)
 }

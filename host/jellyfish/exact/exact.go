@@ -28,8 +28,8 @@ type kind struct {
 	net, batch int
 	value      float64 // accuracy
 	room       int
-	fits       uint64 // clients whose budgets allow the batch, among the first 64
-	who        []int  // all clients whose budgets allow the batch
+	fits       uint64 // clients with budgets that allow the batch, among the first 64 clients
+	who        []int  // all clients with budgets that allow the batch
 	load       int    // their total weight
 }
 
@@ -234,7 +234,7 @@ func (s *solver) assign() {
 	})
 }
 
-// each calls f for all vectors of loads within the rooms. The vectors do not contain the load of the kind implied.
+// each calls f for all vectors of loads within the rooms. The kind with the index implied has no load in the vectors.
 func (s *solver) each(implied int, stride [4]int, f func(bit, load int, value float64)) {
 	var walk func(at, bit, load int, value float64)
 	walk = func(at, bit, load int, value float64) {

@@ -32,8 +32,7 @@ type Claim struct {
 	Published *float64 `yaml:"-"`
 	// PublishedTo is the end of a published range; nil: no range. Each end of the range determines one bound.
 	PublishedTo *float64 `yaml:"published_to"`
-	// Rule is a key of rules. The rule computes the bounds from the published number. "": the bounds are Least and
-	// Most.
+	// Rule is a key of rules, which compute the bounds from Published. "": the bounds are Least and Most.
 	Rule   string   `yaml:"-"`
 	Least  *float64 `yaml:"least"`
 	Most   *float64 `yaml:"most"`

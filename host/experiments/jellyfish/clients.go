@@ -18,8 +18,7 @@ const family = "zoo"
 
 // Sizing describes how a client chooses the size of a frame.
 type Sizing struct {
-	// Advised: a frame has at most the size of the recommended network. Otherwise the size of network Most is the
-	// limit.
+	// Advised: a frame has at most the size of the recommended network; otherwise at most the size of network Most.
 	Advised bool
 	Most    int
 	// Fixed: a frame has exactly that size. Otherwise a frame is smaller if that size would cause a queue at the link.

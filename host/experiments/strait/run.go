@@ -98,8 +98,7 @@ type Outcome struct {
 	Finished []sched.Finished // Strait's batches
 	Model    *predict.Model   // Strait's final model
 	Exits    []int64          // number of requests by exit
-	// Slow contains, by model, the times of batches divided by their times alone. It contains only models with one
-	// segment.
+	// Slow contains, by model, batch times divided by the times alone. It contains only models with one segment.
 	Slow map[string][]float64
 }
 

@@ -1,6 +1,5 @@
-// Package bandwidth estimates the throughput of a client's link: the harmonic mean of the rates of its transfers over
-// the last second (Jellyfish, section V). The samples are times of transfers that a runtime measured, or come from
-// captured packets (package capture).
+// Package bandwidth estimates the throughput of a client's link: the harmonic mean of its transfer rates in the last
+// second (Jellyfish, section V). A runtime measures the transfers, or package capture finds them in captured packets.
 package bandwidth
 
 import "slices"
@@ -8,10 +7,10 @@ import "slices"
 // Time is in ns, on the clock of the samples.
 type Time = int64
 
-// Window is the span of the mean.
+// Window is the time over which the mean is computed.
 const Window Time = 1_000_000_000
 
-// most is the largest number of samples that are kept. It is enough for a thousand requests a second.
+// most is the largest number of stored samples. It suffices for a thousand requests per second.
 const most = 1024
 
 type sample struct {
@@ -25,8 +24,8 @@ type Estimator struct {
 	last    float64
 }
 
-// Add records a transfer that ended at a time with a rate in bits a second. Transfers may arrive out of order. It
-// ignores rates that are not positive, and transfers that ended more than a window before the newest one.
+// Add records a transfer that ended at the time at, with its rate in bits a second. Transfers may arrive out of order.
+// Add ignores rates that are not positive or above 1e15, and transfers a Window older than the newest transfer.
 func (e *Estimator) Add(at Time, rate float64) {
 	n := len(e.samples)
 	if !(rate > 0) || rate > 1e15 || n > 0 && at <= e.samples[n-1].at-Window {
@@ -61,8 +60,8 @@ func (e *Estimator) mean() float64 {
 	return float64(len(e.samples)) / sum
 }
 
-// Rate returns the estimate for the second before now, in bits a second. If no transfer ended in that second, it
-// returns the last known estimate, or 0.
+// Rate returns the estimate for the second before now, in bits a second. If no transfer ended in that second, Rate
+// returns the previous estimate, or 0 if no transfer was recorded.
 func (e *Estimator) Rate(now Time) float64 {
 	if e.forget(now); len(e.samples) > 0 {
 		e.last = e.mean()

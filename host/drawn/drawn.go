@@ -1,6 +1,6 @@
-// Package drawn is a device that runs no network. The exits of requests are known beforehand. They are random, drawn
-// from exit rates, or follow from known confidences of images. Times come from the latency table. It runs in virtual
-// time, one launch at a time; copies and loads take no time.
+// Package drawn is a device that runs no network. The exits of requests are known beforehand: they are drawn at random
+// from exit rates, or computed from known confidences of images. Times come from the latency table. The device runs in
+// virtual time, one launch at a time. Copies and loads take no time.
 package drawn
 
 import (
@@ -11,15 +11,15 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// Dev is the device. Its reports share memory: each is valid until the next launch.
+// Dev is the device. Its reports share memory, so a report is valid only until the next launch.
 type Dev struct {
 	table *sched.Table
 	info  device.Info
 	macs  []int64 // MACs of one sample, by segment
 	rep   device.Report
 
-	// If exits are drawn from rates: by exit, a limit. A request whose random number is below the limit has left by
-	// this exit.
+	// If exits are drawn from rates: limits of the random number, by exit. If a request's number is below a limit, the
+	// request leaves at this exit or an earlier exit.
 	upTo  []uint64
 	seed  uint64
 	exits []device.ExitResult // by exit
@@ -42,10 +42,10 @@ func CheckRates(rates []float64, exits int) error {
 	return sched.CheckRates(rates)
 }
 
-// New makes a device whose requests leave at random exits. rates are the shares of requests that leave at each exit;
-// they must add up to one (sched.ErrRates). B_max is the table's, or bMax if that is positive and smaller. A request's
-// exit depends only on seed and its id, so it is the same under every policy. A threshold above 1 means that no request
-// leaves before the last exit. Other thresholds have no effect.
+// New returns a device with random exits. rates contains the share of requests that leave at each exit; the sum must be
+// 1 (sched.ErrRates). B_max is the table's value, or bMax if bMax is positive and smaller. A request's exit depends
+// only on seed and the request's ID, so the exit is the same under every policy. A threshold above 1 disables its exit,
+// except the last exit. Other thresholds have no effect.
 func New(table *sched.Table, rates []float64, seed uint64, bMax int) (*Dev, error) {
 	if err := CheckRates(rates, table.Segments()); err != nil {
 		return nil, fmt.Errorf("device of drawn exits: %w", err)
@@ -65,14 +65,14 @@ func New(table *sched.Table, rates []float64, seed uint64, bMax int) (*Dev, erro
 // Known describes requests 1..Requests.
 type Known struct {
 	Requests int
-	// Show returns a request's confidence at the end of a segment. It is negative if there is no exit.
+	// Show returns a request's confidence at the end of a segment, or a negative number if the segment has no exit.
 	Show  func(id device.RequestID, segment int) float32
 	MACs  []int64 // MACs of one sample by segment, for reports; nil if unknown
-	Slots int     // number of samples that the device can hold; 0: 4 B_max
+	Slots int     // number of samples that the device can store; 0: four times B_max
 }
 
-// NewKnown makes a device with known confidences. A request leaves at the first exit where its confidence reaches its
-// threshold, or at the last segment.
+// NewKnown returns a device with known confidences. A request leaves at the first exit at which its confidence reaches
+// the threshold, or else at the last segment.
 func NewKnown(table *sched.Table, k Known) *Dev {
 	d := &Dev{show: k.Show, requests: k.Requests, macs: k.MACs}
 	d.init(table, 0)
@@ -179,7 +179,7 @@ func (d *Dev) byRates(l *device.Launch) {
 		for s < l.Last && !(u < d.upTo[s] && l.ThetaAt(i, s) <= 1) {
 			s++
 		}
-		r := &results[i] // set field by field, since a literal would be built elsewhere and copied
+		r := &results[i] // set by field, because a literal would be built elsewhere and copied
 		r.Request, r.Exits, r.Taken = id, exits[:s+1-l.First], s
 		if s < last && !(u < d.upTo[s] && l.ThetaAt(i, s) <= 1) {
 			r.Taken = -1
@@ -208,7 +208,7 @@ func (d *Dev) asKnown(l *device.Launch) {
 	}
 }
 
-// Abort implements device.Device. It cannot stop before an exit.
+// Abort implements device.Device. It does nothing, because the device cannot stop a launch before an exit.
 func (*Dev) Abort(device.Time, device.WorkID, bool) {}
 
 // Release and Close implement device.Device.

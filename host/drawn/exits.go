@@ -4,10 +4,10 @@ package drawn
 
 import "math/rand/v2"
 
-// exitStream is mixed into a seed, so that exits are independent of the arrivals (load) and schedules of the same seed.
+// exitStream is combined with a seed, so that exits are independent of arrivals (load) and schedules with this seed.
 const exitStream = 0x736c756963650003
 
-// Exits draws the exit of each of n requests at random. With the same seed, every policy gets the same exits.
+// Exits returns random exits for n requests. With the same seed, the exits are the same under every policy.
 func Exits(rates []float64, n int, seed uint64) []uint8 {
 	rng := rand.New(rand.NewPCG(seed, exitStream))
 	out := make([]uint8, n)

@@ -1,5 +1,4 @@
-// Package experiments runs the measurements that compare policies. It reads bundles and tables, but does not search for
-// files. The caller passes devices in.
+// Package experiments runs the measurements that compare policies. The caller provides bundles, tables and devices.
 package experiments
 
 import (
@@ -17,15 +16,15 @@ import (
 // ErrSetup is the error of a setup or point that cannot be run.
 var ErrSetup = errors.New("experiment")
 
-// Setup is the network and the images of an experiment. All points of the experiment use them.
+// Setup contains the network and the images of an experiment. All points of the experiment use the same Setup.
 type Setup struct {
 	Bundle *bundle.Bundle
-	Table  *sched.Table          // of Bundle
-	Inputs [][]int16             // quantised images; request i (from 0) has image i modulo their number
+	Table  *sched.Table          // latency table of Bundle
+	Inputs [][]int16             // quantised images; request i (from 0) uses image i modulo the number of images
 	Exits  [][]device.ExitResult // by image, the result of every exit, from the golden executor
 }
 
-// NewSetup makes a Setup with the table of the bundle.
+// NewSetup returns a Setup with the latency table of the bundle.
 func NewSetup(b *bundle.Bundle, inputs [][]int16, exits [][]device.ExitResult) (*Setup, error) {
 	t, err := sched.NewTable(b.Latency, b.Network.Name)
 	if err != nil {
@@ -40,7 +39,7 @@ func NewSetup(b *bundle.Bundle, inputs [][]int16, exits [][]device.ExitResult) (
 // Image returns the index of a request's image.
 func (s *Setup) Image(id device.RequestID) int { return int((uint64(id) - 1) % uint64(len(s.Inputs))) }
 
-// Theta is an exit threshold: one value for all exits, or one per exit.
+// Theta contains exit thresholds: one value for all exits, or one value per exit.
 type Theta []float32
 
 // At returns the threshold at an exit.
@@ -54,8 +53,8 @@ func (t Theta) At(exit int) float32 {
 	return 0
 }
 
-// Taken returns the exit at which an image leaves with the thresholds theta. It is the first exit whose confidence
-// reaches its threshold, or the last exit.
+// Taken returns the exit at which an image leaves with the thresholds theta. It is the first exit at which the
+// confidence reaches the threshold, or the last exit.
 func Taken(exits []device.ExitResult, theta Theta) int {
 	for i := range exits {
 		if exits[i].Confidence >= theta.At(i) {
@@ -65,8 +64,8 @@ func Taken(exits []device.ExitResult, theta Theta) int {
 	return len(exits) - 1
 }
 
-// Service returns the mean service time of the policy serial for the images at theta, in ns, by the table. The capacity
-// of serial is one request per this time.
+// Service returns the mean service time in ns of the policy serial for the images at theta, from the latency table. The
+// capacity of serial is one request per this time.
 func (s *Setup) Service(theta Theta) float64 {
 	var sum float64
 	for _, e := range s.Exits {
@@ -80,15 +79,15 @@ func (s *Setup) Service(theta Theta) float64 {
 // Point is one run.
 type Point struct {
 	Policy string
-	BMax   int           // largest batch of the policy; 0: the device's
-	Levels []sched.Level // levels of fluid+theta, which behaves like fluid+ without them
-	Loss   float64       // loss of accuracy that lower thresholds may cause
-	Rate   float64       // requests per second; not used if Times are given
+	BMax   int           // largest batch of the policy; 0: the device's largest batch
+	Levels []sched.Level // levels of fluid+theta; without levels, fluid+theta behaves like fluid+
+	Loss   float64       // allowed loss of accuracy by lower thresholds
+	Rate   float64       // requests per second; not used if Times is set
 	SLO    int64         // ns
 	Theta  Theta
 	Seed   uint64
-	N      int     // requests
-	Times  []int64 // arrivals in ns, in place of Rate, Seed and N
+	N      int     // number of requests
+	Times  []int64 // arrival times in ns, in place of Rate, Seed and N
 	Clock  engine.Clock
 	Keep   engine.Keep
 	// ByTable: requests are admitted by the latency table (engine.Config.ByTable).

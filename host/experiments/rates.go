@@ -1,4 +1,4 @@
-// Measures goodput by arrival rate and policy.
+// Rates measures goodput by arrival rate and policy.
 
 package experiments
 
@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-npu/sluice/host/experiments/frame"
 )
 
-// RatesConfig says what Rates runs.
+// RatesConfig selects the runs of Rates.
 type RatesConfig struct {
 	Rates    []float64 // multiples of serial's capacity
 	Policies []string
@@ -24,7 +24,7 @@ type RatesConfig struct {
 	Theta    Theta
 	Clock    engine.Clock
 	Workers  int
-	// Open returns a device with the bundle loaded. Each worker opens one and closes it.
+	// Open returns a device with the bundle loaded. Each worker opens a device, and closes it at the end.
 	Open     func(context.Context) (device.Blocking, error)
 	Progress func(done, of int)
 }
@@ -40,7 +40,7 @@ type RatePoint struct {
 	Duration int64          `json:"end_ns"`
 }
 
-// Rates runs every rate with every seed and policy. The points are in the order of rate, policy and seed, whatever the
+// Rates runs every rate with every seed and policy. The points are in the order of rate, policy and seed, for any
 // number of workers.
 func Rates(ctx context.Context, s *Setup, c RatesConfig) ([]RatePoint, error) {
 	if len(c.Rates) == 0 || len(c.Policies) == 0 || len(c.Seeds) == 0 || c.N < 1 {

@@ -1,4 +1,4 @@
-// Exit thresholds with the least work for a bounded loss of accuracy.
+// A search for the exit thresholds with the least work for a bounded loss of accuracy.
 
 package experiments
 
@@ -10,7 +10,7 @@ import (
 
 // Tuned is a set of thresholds with the results for some images.
 type Tuned struct {
-	Theta     Theta     `json:"theta"` // by exit; at the last exit all remaining images leave, whatever its threshold
+	Theta     Theta     `json:"theta"` // by exit; the last threshold has no effect, because all remaining images leave at the last exit
 	Accuracy  float64   `json:"accuracy"`
 	MACsShare float64   `json:"macs_share"` // MACs as a share of the whole network's MACs
 	ExitRates []float64 `json:"exit_rates"`
@@ -19,7 +19,7 @@ type Tuned struct {
 // Never is a threshold that no confidence reaches.
 const Never = 2
 
-// Tuner has the result of every exit for a set of images.
+// Tuner contains the result of every exit for a set of images.
 type Tuner struct {
 	exits  [][]device.ExitResult
 	labels []int
@@ -27,7 +27,7 @@ type Tuner struct {
 	grid   []float32
 }
 
-// NewTuner makes a Tuner. exits and labels are by image; macs are the MACs of each segment.
+// NewTuner returns a Tuner. exits and labels are indexed by image. macs contains the MACs of each segment.
 func NewTuner(exits [][]device.ExitResult, labels []int, macs []int64) (*Tuner, error) {
 	if len(exits) == 0 || len(labels) != len(exits) || len(macs) == 0 {
 		return nil, fmt.Errorf("%w: %d images, %d labels, %d segments", ErrSetup, len(exits), len(labels), len(macs))
@@ -94,8 +94,8 @@ func (t *Tuner) Uniform(floor float64) Tuned {
 	return best
 }
 
-// PerExit improves the thresholds of from, whose accuracy must be at least floor. It tries all values of a grid for the
-// thresholds of two exits at a time, until no pair of exits gives an improvement.
+// PerExit improves the thresholds in from. The accuracy of from must be at least floor. PerExit tries all values of a
+// grid for the thresholds of two exits at a time, until no pair of exits improves the result.
 func (t *Tuner) PerExit(floor float64, from Tuned) Tuned {
 	best := from
 	last := len(t.share) - 1

@@ -15,8 +15,8 @@ type Choice struct {
 	Tried   int // number of sets for which clients were mapped
 }
 
-// Selector chooses networks. previous are the workers' current networks in any order; it is empty at the start. Equal
-// arguments give equal results.
+// Selector chooses networks. previous contains the workers' current networks in any order; it is empty at the start.
+// Equal arguments produce equal results.
 type Selector interface {
 	Name() string
 	Select(p *Problem, previous []int, seed uint64) Choice
@@ -38,10 +38,10 @@ func descend(nets []int) {
 	slices.Reverse(nets)
 }
 
-// Annealing is algorithm 2, with two corrections. Lines 11 to 13 are outside the condition in line 9; inside it, no
-// worse set would ever be accepted. A worse set is accepted with probability exp(-|difference|/T).
+// Annealing is algorithm 2, with two corrections. Lines 11 to 13 are moved out of the condition in line 9, because no
+// worse set could be accepted inside this condition. A worse set is accepted with probability exp(-|difference|/T).
 type Annealing struct {
-	T0, Least, Alpha float64 // zero means 0.0125, 0.0005, 0.99
+	T0, Least, Alpha float64 // first and last temperature, and cooling factor; T0 = 0: 0.0125, 0.0005, 0.99
 }
 
 // Name implements Selector.
@@ -49,8 +49,8 @@ func (Annealing) Name() string { return "annealing" }
 
 // Modes of algorithm 2.
 const (
-	degrade = iota // until every client is mapped: a step keeps a network or replaces it with the next smaller one
-	upgrade        // after every client is mapped: it may also take the next larger one
+	degrade = iota // until every client is mapped: a step keeps each network or selects the next smaller network
+	upgrade        // after every client is mapped: a step can also select the next larger network
 )
 
 // Select implements Selector.
@@ -94,7 +94,7 @@ func (a Annealing) Select(p *Problem, previous []int, seed uint64) Choice {
 	return best
 }
 
-// constants returns a with the defaults of section IV-C in place of zeros.
+// constants returns a, or the defaults of section IV-C if T0 is zero.
 func (a Annealing) constants() Annealing {
 	if a.T0 == 0 {
 		return Annealing{0.0125, 0.0005, 0.99}
@@ -102,13 +102,13 @@ func (a Annealing) constants() Annealing {
 	return a
 }
 
-// accept decides whether the search continues from a neighbour that is better by diff. A worse neighbour is accepted at
-// random.
+// accept reports whether the search continues from a neighbour. diff is the improvement, and t the temperature. A worse
+// neighbour is accepted at random.
 func accept(diff, t float64, rng *rand.Rand) bool {
 	return diff > 0 || math.Exp(-math.Abs(diff)/t) > rng.Float64()
 }
 
-// metric is what a mode maximises.
+// metric returns the value that a mode maximises.
 func metric(m *Mapping, mode, clients int) float64 {
 	if mode == degrade {
 		return float64(m.Mapped) / float64(max(1, clients))

@@ -39,9 +39,9 @@ func Named(name string) (Zoo, error) {
 	return ReadZoo(name, f)
 }
 
-// ReadZoo reads profiles as CSV with the header name,side,bytes,accuracy,b1,b2,... Each line has a network: the side of
-// its square input in pixels, the bytes of a compressed frame of that size, its accuracy on such frames (0..1), and the
-// 99th percentile of its time in ms at batch 1, 2, .... NewZoo makes the zoo from them. name names the file in errors.
+// ReadZoo reads profiles as CSV with the header name,side,bytes,accuracy,b1,b2,... Each line describes a network: the
+// side of its square input in pixels, the bytes of a compressed frame of this size, its accuracy on such frames (0..1),
+// and the 99th percentile of its time in ms at batch 1, 2, .... NewZoo builds the zoo. Errors contain name.
 func ReadZoo(name string, r io.Reader) (Zoo, error) {
 	var nets []Net
 	fixed, known := columns(), len(columns())

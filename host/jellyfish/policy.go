@@ -13,10 +13,10 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// Registered is what a client declares about itself.
+// Registered contains the values that a client declares about itself.
 type Registered struct {
 	Rate int  // requests a second
-	SLO  Time // end to end
+	SLO  Time // limit of the end-to-end latency
 }
 
 // Options configure the scheduler.
@@ -25,10 +25,10 @@ type Options struct {
 	Clients []Registered // by sched.Task.Client
 	Select  Selector     // nil means Search
 	Budget  Budget       // nil means Aligned
-	// Advise: clients are told the size of their network. Otherwise they choose the size, and Budget must take it into
-	// account.
+	// Advise: clients receive the size of their network. Otherwise clients choose the size, and Budget must include
+	// this choice.
 	Advise   bool
-	Prefetch int  // number of networks that a worker keeps loaded, with the current one; 0: 5
+	Prefetch int  // number of networks that remain loaded on a worker, including the current network; 0: 5
 	Every    Time // interval between decisions; 0: 0.5 s
 	Cost     Time // virtual time of a decision; 0: 10 ms
 	Seed     uint64
@@ -38,12 +38,12 @@ type Options struct {
 type Counts struct {
 	Decisions int
 	Changes   int // changes of a worker's network
-	Hits      int // of these, changes to a network that was already loaded
-	Unmapped  int // requests of clients that no network had room for
-	Late      int // requests that workers dropped as too late
+	Hits      int // changes of a worker's network to an already loaded network
+	Unmapped  int // requests of clients without a worker
+	Late      int // requests that workers dropped because they would miss their deadlines
 }
 
-// Policy is the outer policy. It knows the clients that have sent a request recently.
+// Policy is the outer policy. It plans for the clients that have sent a request recently.
 type Policy struct {
 	o        Options
 	ids      []device.RequestID
@@ -59,23 +59,23 @@ type client struct {
 	seen    Time // time of its last request; -1: never
 	decided bool // the last decision included this client
 	at      int  // the client's worker; -1: none
-	size    int  // network whose size the client was told; -1: none
+	size    int  // network with the size that the client last received; -1: none
 }
 
 type worker struct {
 	want  int // network that the worker should run
 	have  int // network that the worker runs
-	batch int // largest batch; 0: the network's
-	// Network that is being loaded or unloaded (-1: none), and the time at which that started.
+	batch int // largest batch; 0: the network's largest batch
+	// Network that is being loaded or unloaded (-1: none), and the start time of this action.
 	moving  int
 	loading bool
 	since   Time
 }
 
-// gone is the time after which a client that sends nothing is dropped.
+// gone is the time without requests, in ns, after which a client is ignored.
 const gone = 2_000_000_000
 
-// New makes the policy for a number of devices. It has one outer policy, and an inner policy for each device.
+// New returns the policy for a number of devices. It consists of one outer policy, and one inner policy per device.
 func New(o Options, devices int) (*sched.Nested, *Policy, error) {
 	if len(o.Zoo) == 0 || len(o.Clients) == 0 || devices < 1 {
 		return nil, nil, fmt.Errorf("%w: %d networks, %d clients, %d workers", ErrClients, len(o.Zoo), len(o.Clients), devices)
@@ -124,7 +124,7 @@ type decision struct {
 	clients []int // clients at the start of the plan
 	at      []int // worker of each client, or -1
 	devices []int // workers at the start of the plan
-	nets    []int // network of each
+	nets    []int // network of each worker
 	batch   []int
 }
 
@@ -193,7 +193,7 @@ func (p *Policy) Decide(now Time, s *sched.State, ev *sched.Event, buf []sched.A
 	return p.assign(s, buf)
 }
 
-// plan starts a decision every half second, and when a new client comes.
+// plan starts a decision every half second, and when a new client sends its first request.
 func (p *Policy) plan(now Time, s *sched.State, early bool, buf []sched.Action) []sched.Action {
 	if p.planning {
 		return buf
@@ -260,11 +260,11 @@ func (p *Policy) decided(s *sched.State, d *decision, buf []sched.Action) []sche
 	return buf
 }
 
-// lost is the time after which a load is repeated, since it failed or a reset removed it.
+// lost is the time in ns after which an incomplete load is repeated. The load failed, or a reset removed it.
 const lost = 15_000_000_000
 
-// load switches a worker to its new network when that is loaded. It also loads the networks of neighbouring sizes, one
-// at a time, and unloads others.
+// load switches a worker to its new network when this network is loaded. It also loads the networks of neighbouring
+// sizes, one at a time, and unloads other networks.
 func (p *Policy) load(now Time, k int, s *sched.State, buf []sched.Action) []sched.Action {
 	d, w := &s.Devices[k], &p.workers[k]
 	if d.Down {
@@ -297,7 +297,7 @@ func (p *Policy) load(now Time, k int, s *sched.State, buf []sched.Action) []sch
 	return buf
 }
 
-// used reports whether a request on the device runs on a network or waits for it.
+// used reports whether a device runs a network, or has queued requests for it.
 func used(d *sched.DeviceView, network string) bool {
 	for _, l := range d.Launches {
 		if l.Network == network {
@@ -339,7 +339,7 @@ func (p *Policy) assign(s *sched.State, buf []sched.Action) []sched.Action {
 	return buf
 }
 
-// worker returns the worker of a request's client; -1: the client has none yet.
+// worker returns the worker of a request's client, or -1 if the client has no worker.
 func (p *Policy) worker(r *sched.Request) int {
 	if r.Client < 0 || r.Client >= len(p.clients) {
 		return -1
@@ -347,8 +347,8 @@ func (p *Policy) worker(r *sched.Request) int {
 	return p.clients[r.Client].at
 }
 
-// inner serves the requests of one worker without delay, in batches up to the decided size. When it takes requests, it
-// drops those that would be late (lazy dropping, section III-B).
+// inner serves the requests of one worker without delay, in batches up to the decided size. While it builds a batch, it
+// drops requests that would be late (lazy dropping, section III-B).
 type inner struct {
 	p *Policy
 	k int
@@ -374,7 +374,7 @@ func (w *inner) Decide(now Time, s *sched.State, _ *sched.Event, buf []sched.Act
 		most = min(most, is.batch)
 	}
 	from := len(w.p.ids)
-	first := Time(0) // the earliest deadline of the requests that are taken
+	first := Time(0) // the earliest deadline in the batch
 	for i := range d.Queue.Len() {
 		r := d.Queue.At(i)
 		if now+t.At(0, last, 1) > r.Deadline {

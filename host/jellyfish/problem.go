@@ -1,4 +1,4 @@
-// The input of one decision: clients, workers, and which batches of each network are fast enough for each client.
+// The input of one decision: clients, workers, and the largest fast-enough batch of each network for each client.
 
 package jellyfish
 
@@ -11,35 +11,35 @@ import (
 // Client describes a client to the scheduler.
 type Client struct {
 	Rate      int     // requests a second, rounded up
-	SLO       Time    // end to end
-	Bandwidth float64 // estimate in bits a second; 0: unknown, so no request is certain to be in time
+	SLO       Time    // limit of the end-to-end latency
+	Bandwidth float64 // estimate in bits a second; 0: unknown, so a transfer is assumed to use the whole SLO
 }
 
-// Budget returns the time that a client's SLO leaves for a network on the server (L_ij of equation 5).
+// Budget returns the part of a client's SLO that is available for a network on the server (L_ij of equation 5).
 type Budget func(c *Client, zoo Zoo, net int) Time
 
-// Aligned is the budget O_i - s/W_i of a client whose frames have the network's size. If the client's link cannot
-// sustain this size without a queue, the frames have the largest size that it can sustain (section III-A).
+// Aligned is the budget O_i - s/W_i for frames of the network's size. If the client's link cannot transfer such frames
+// without a queue, the frames have the largest size that the link can sustain (section III-A).
 func Aligned(c *Client, zoo Zoo, net int) Time { return Planned(Headroom)(c, zoo, net) }
 
-// Planned returns a budget like Aligned, with headroom in place of Headroom.
+// Planned returns a budget like Aligned, but with headroom instead of the constant Headroom.
 func Planned(headroom float64) Budget {
 	return func(c *Client, zoo Zoo, net int) Time {
 		return c.SLO - c.carry(min(zoo[net].Bytes, zoo[zoo.Largest(c.sustained(headroom))].Bytes))
 	}
 }
 
-// Fixed returns the budget of a client whose frames always have the size of one network.
+// Fixed returns the budget if the client's frames always have the size of one network.
 func Fixed(size int) Budget {
 	return func(c *Client, zoo Zoo, _ int) Time { return c.SLO - c.carry(zoo[size].Bytes) }
 }
 
-// Share returns a budget in which computing may take a fixed share of the SLO.
+// Share returns a budget that is a fixed share of the SLO. of is this share.
 func Share(of float64) Budget {
 	return func(c *Client, _ Zoo, _ int) Time { return Time(of * float64(c.SLO)) }
 }
 
-// carry returns the time that a transfer of bytes takes over the link.
+// carry returns the transfer time of bytes over the link, limited to the SLO.
 func (c *Client) carry(bytes int64) Time {
 	if c.Bandwidth <= 0 {
 		return c.SLO
@@ -47,16 +47,16 @@ func (c *Client) carry(bytes int64) Time {
 	return Time(min(float64(c.SLO), float64(bytes)*8e9/c.Bandwidth))
 }
 
-// Headroom is the share of its link that a client plans to use (assumed). If it were 1, a queue that formed while the
-// link was slow would never drain.
+// Headroom is the share of the link that a client plans to use (assumed). If it were 1, a queue from a slow phase of
+// the link would never drain.
 const Headroom = 0.9
 
-// sustained returns the size of the largest frame that the link carries before the next frame comes, in bytes.
+// sustained returns the size of the largest frame that the link can transfer before the next frame, in bytes.
 func (c *Client) sustained(headroom float64) int64 {
 	return int64(headroom * c.Bandwidth / 8 / float64(c.Rate))
 }
 
-// Problem is one decision (P1 of section IV-A): a network for each worker, a worker for each client.
+// Problem is one decision (P1 of section IV-A). It selects a network for each worker and a worker for each client.
 type Problem struct {
 	Zoo     Zoo
 	Clients []Client
@@ -67,7 +67,7 @@ type Problem struct {
 	total  int       // sum of the weights
 	widest int       // the largest room
 	sum    int       // sum of the rates
-	most   [][]uint8 // by network and client: largest batch within the client's budget; 0: none
+	most   [][]uint8 // by network and client: largest batch within the client's budget; 0: no batch
 	room   [][]int   // by network and batch - 1: units of rate that the network serves in batches up to that size
 	order  [][]int32 // by network: clients in descending order of their budgets
 }
@@ -129,16 +129,16 @@ func NewProblem(zoo Zoo, clients []Client, workers int, budget Budget) (*Problem
 	return p, nil
 }
 
-// Step returns the unit of rates, in requests a second.
+// Step returns the unit of rates, in requests a second: the greatest common divisor of the clients' rates.
 func (p *Problem) Step() int { return p.h }
 
 // Weight returns a client's rate in units.
 func (p *Problem) Weight(client int) int { return p.weight[client] }
 
-// Most returns the largest batch of a network within a client's budget; 0: none.
+// Most returns the largest batch of a network within a client's budget, or 0 if no batch is within the budget.
 func (p *Problem) Most(net, client int) int { return int(p.most[net][client]) }
 
-// Room returns how many units of rate a network serves in batches up to a size, at most the total.
+// Room returns the rate, in units, that a network can serve in batches up to a size, at most the sum of all rates.
 func (p *Problem) Room(net, batch int) int { return p.room[net][batch-1] }
 
 func gcd(a, b int) int {
@@ -153,12 +153,12 @@ type Mapping struct {
 	Worker []int // by client: index of its network in the set; -1: unmapped
 	Batch  []int // by index in the set: largest batch within the budgets of all its clients; 0: no client
 	Mapped int   // number of mapped clients (O1)
-	// mean over all requests, where those of an unmapped client count as wrong (equation 1 divided by the sum of rates;
-	// O2)
+	// Mean accuracy over all requests (O2): equation 1 divided by the sum of rates. Requests of unmapped clients
+	// count as wrong.
 	Accuracy float64
 }
 
-// better reports whether m is better than o: it maps more clients, or as many with higher accuracy.
+// better reports whether m maps more clients than o, or the same number of clients with higher accuracy.
 func (m *Mapping) better(o *Mapping) bool {
 	return m.Mapped > o.Mapped || m.Mapped == o.Mapped && m.Accuracy > o.Accuracy+1e-12
 }
@@ -168,7 +168,7 @@ func (m *Mapping) copy(o *Mapping) {
 	m.Mapped, m.Accuracy = o.Mapped, o.Accuracy
 }
 
-// Kind is a worker's configuration: a network, and the least batch that the budgets of its clients must allow.
+// Kind is a worker's configuration. Net is its network. The budgets of its clients must allow a batch of Least.
 type Kind struct{ Net, Least int }
 
 // Plain returns kinds that accept every client.
@@ -180,15 +180,15 @@ func Plain(nets []int) []Kind {
 	return kinds
 }
 
-// Tie says which of several client sets with equal sums of rates is chosen. The publication allows any.
+// Tie selects among client sets with equal sums of rates. The publication allows any of these sets.
 type Tie uint8
 
 const (
-	Ample Tie = iota // clients with ample budgets: the batch stays large
-	Tight            // clients with tight budgets: the others can be served elsewhere in larger batches
+	Ample Tie = iota // clients with ample budgets, because they allow large batches
+	Tight            // clients with tight budgets, because other networks can then serve the rest in larger batches
 )
 
-// Mapper maps clients to sets of networks. It has buffers, so each goroutine needs its own.
+// Mapper maps clients to sets of networks. It has buffers, so each goroutine needs its own Mapper.
 type Mapper struct {
 	p     *Problem
 	words int
@@ -197,7 +197,7 @@ type Mapper struct {
 	free  []bool
 }
 
-// NewMapper makes a Mapper.
+// NewMapper returns a Mapper for a decision.
 func NewMapper(p *Problem) *Mapper {
 	words := p.widest/64 + 1
 	return &Mapper{
@@ -206,8 +206,8 @@ func NewMapper(p *Problem) *Mapper {
 	}
 }
 
-// Map is MapClients of algorithm 1: one network after another takes the clients with the largest sum of rates. The
-// order is that of kinds. For algorithm 1 it is descending in accuracy.
+// Map is MapClients of algorithm 1. For one kind after another, it selects the free clients with the largest sum of
+// rates. In algorithm 1, kinds are in descending order of accuracy.
 func (m *Mapper) Map(kinds []Kind, tie Tie, out *Mapping) {
 	p := m.p
 	out.Worker, out.Batch = out.Worker[:0], out.Batch[:0]
@@ -232,9 +232,9 @@ func (m *Mapper) Map(kinds []Kind, tie Tie, out *Mapping) {
 	}
 }
 
-// take is FindOptimalClients of algorithm 1. Of all free clients, it finds the set with the largest sum of rates that a
-// network can serve in time, over all batch sizes. In this knapsack problem weights equal values, so a row of the
-// matrix is a set of sums, with one bit for each.
+// take is FindOptimalClients of algorithm 1. Over all batch sizes, it finds the set of free clients with the largest
+// sum of rates that a network can serve in time. In this knapsack problem weights equal values, so a row of the matrix
+// is a set of sums: one bit per sum.
 func (m *Mapper) take(kind Kind, tie Tie, at int, out *Mapping) (load, batch int) {
 	p, w := m.p, m.words
 	most, room, least := p.most[kind.Net], p.room[kind.Net], uint8(max(1, kind.Least))
@@ -245,7 +245,7 @@ func (m *Mapper) take(kind Kind, tie Tie, at int, out *Mapping) (load, batch int
 		if !m.free[i] {
 			continue
 		}
-		if most[i] < least { // the clients that follow allow no larger batch either
+		if most[i] < least { // the following clients do not allow larger batches
 			break
 		}
 		k, step := room[most[i]-1], p.weight[i]
@@ -263,7 +263,7 @@ func (m *Mapper) take(kind Kind, tie Tie, at int, out *Mapping) (load, batch int
 					with |= prev[x-shift-1] >> (64 - by)
 				}
 			}
-			keep := ^uint64(0) // sums up to k
+			keep := ^uint64(0) // mask of the sums up to k
 			if d := k - 64*x; d < 0 {
 				keep = 0
 			} else if d < 63 {

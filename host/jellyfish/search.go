@@ -9,14 +9,14 @@ import (
 	"slices"
 )
 
-// Search is simulated annealing with more freedom than in the publication. For each worker it also chooses a minimum
-// batch (a Kind): the worker takes only clients whose budget allows a batch of at least that size. Without this, a
-// single client with a tight budget halves what a network serves, and algorithm 1 takes such a client whenever the sum
-// of rates is equal. A step changes one worker or exchanges two, not all at once. Each step chooses at random which of
-// equal client sets is taken (Tie), and whether the largest network takes its clients first or last. Last can be better:
-// the other networks may need the clients with the largest sum for the largest network. The search starts at the
-// previous set or at the best set of equal networks, and cools down over all its steps. At the end it climbs: it
-// replaces each worker's kind in turn as long as the result improves.
+// Search is simulated annealing with more choices than in the publication. For each worker it also chooses a minimum
+// batch (Kind.Least): the worker accepts only clients with budgets that allow a batch of this size. Without a minimum,
+// one client with a tight budget can halve the rate that a network serves, and algorithm 1 selects such a client if the
+// sums of rates are equal. A step changes one or two workers, not all workers. Each step chooses at random between
+// equal client sets (Tie), and whether clients are selected for the largest network first or last. Last can be better
+// if the other networks need the clients that the largest network would receive first. The search starts at the
+// previous set or at the best set of equal networks. Its temperature falls over all annealing steps. At the end, the
+// search replaces each worker's kind in turn as long as the result improves.
 type Search struct {
 	Work int // limit for mappings * workers * clients; 0: 1,200,000, about 6 ms
 }
@@ -29,8 +29,8 @@ type walk struct {
 	p      *Problem
 	m      *Mapper
 	rng    *rand.Rand
-	floors [][]int // by network: the values of Kind.Least that make a difference
-	kinds  []Kind  // of the best
+	floors [][]int // by network: the values of Kind.Least with different results
+	kinds  []Kind  // kinds of the best set
 	best   Choice
 	next   []Kind
 	then   Mapping
@@ -69,9 +69,9 @@ func (s Search) Select(p *Problem, previous []int, seed uint64) Choice {
 	return w.best
 }
 
-// try maps clients to the set of networks in next. If the result is better than the best so far, it becomes the best.
-// Of equal sets, the first one stays the best. The search begins with the previous choice, so the previous choice is
-// kept if no set is better.
+// try maps clients to the kinds in next. It stores the result in best if the result is better than best. Of equal sets,
+// the first set remains in best. The search begins with the previous choice, so the previous choice remains if no set
+// is better.
 func (w *walk) try(tie Tie, last bool) bool {
 	w.best.Tried++
 	slices.SortFunc(w.next, func(a, b Kind) int {
@@ -105,7 +105,7 @@ func (w *walk) try(tie Tie, last bool) bool {
 	return true
 }
 
-// both maps the set in next under each Tie. If a client is left out, it also maps in the reverse order.
+// both maps clients to the kinds in next, with each Tie. If a client is unmapped, both also maps in the reverse order.
 func (w *walk) both() bool {
 	won := w.try(Ample, false)
 	won = w.try(Tight, false) || won
@@ -116,7 +116,7 @@ func (w *walk) both() bool {
 	return won
 }
 
-// worth returns a value in which the number of mapped clients counts more than the accuracy.
+// worth returns the value that the annealing maximises. The number of mapped clients weighs more than the accuracy.
 func (w *walk) worth(m *Mapping) float64 {
 	return 10*float64(m.Mapped)/float64(len(w.p.Clients)) + m.Accuracy
 }
@@ -141,7 +141,7 @@ func (w *walk) cool(steps int) {
 	}
 }
 
-// move replaces a worker's network with one that is up to two sizes larger or smaller, or changes its least batch.
+// move replaces a worker's network with a network up to two sizes larger or smaller, or changes its least batch.
 func (w *walk) move(i, by int) {
 	k := &w.next[i]
 	if w.rng.IntN(3) == 0 {
@@ -160,7 +160,7 @@ func (w *walk) move(i, by int) {
 func (w *walk) climb(limit int) bool {
 	won := false
 	for i := range w.kinds {
-		if i > 0 && w.kinds[i] == w.kinds[i-1] { // it would give the same set again
+		if i > 0 && w.kinds[i] == w.kinds[i-1] { // the result would be the same set again
 			continue
 		}
 		for d := 1; d < len(w.p.Zoo); d++ {

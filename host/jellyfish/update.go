@@ -1,11 +1,11 @@
-// Update of networks (section IV-D): which worker gets which network of a new set, and what to load in advance.
+// Update of networks (section IV-D): it assigns a new set of networks to workers, and selects networks to load early.
 
 package jellyfish
 
 import "slices"
 
-// Match assigns a new set of networks, in descending order, to the workers, so that each worker's network changes
-// little. It sorts both sets and assigns them element by element. at[i] is the worker of nets[i].
+// Match assigns nets, in descending order, to the workers, so that the size of each worker's network changes little. It
+// sorts the workers by their networks in old. at[i] is the worker of nets[i].
 func Match(old, nets []int) (at []int) {
 	for w := range nets {
 		at = append(at, w)
@@ -14,8 +14,8 @@ func Match(old, nets []int) (at []int) {
 	return at
 }
 
-// Neighbours returns the n networks that a worker with net keeps loaded. They are the nearest in size, and net is the
-// first. Of two networks at equal distance the smaller comes first, since it is needed sooner when a link gets worse.
+// Neighbours returns the n networks nearest in size to net, with net first. They remain loaded on a worker with net. Of
+// two networks at equal distance the smaller network is first, because it is needed sooner if a link becomes slower.
 func Neighbours(zoo, net, n int) []int {
 	out := []int{net}
 	for d := 1; len(out) < min(n, zoo); d++ {

@@ -1,7 +1,7 @@
 // Package jellyfish is the scheduler of Nigade et al., "Jellyfish: Timely Inference Serving for Dynamic Edge Networks"
-// (RTSS 2022). It decides which networks the workers run and which worker serves which client, so that the requests of
-// every client meet their deadlines. Zoo and Problem are its inputs, Map is section IV-B, Annealing section IV-C, Match
-// and Neighbours section IV-D. Search is not in the publication. Policy connects them to the engine.
+// (RTSS 2022). It selects the networks of the workers and the worker of each client, so that the requests of every
+// client meet their deadlines. Zoo and Problem are its inputs. Map is from section IV-B, Annealing from section IV-C,
+// Match and Neighbours from section IV-D. Search is not from the publication. Policy connects the parts to the engine.
 //
 // The package is deterministic and reads no clock. Random choices depend on a seed.
 package jellyfish
@@ -26,19 +26,19 @@ var ErrClients = errors.New("clients")
 type Net struct {
 	Name     string
 	Side     int     // side of its square input, in pixels
-	Accuracy float64 // 0..1, on frames of its own size
-	Bytes    int64   // bytes of a compressed frame of its size
+	Accuracy float64 // 0..1, on frames of the network's size
+	Bytes    int64   // number of bytes of a compressed frame of the network's size
 	P99      []Time  // by batch - 1: 99th percentile of a batch's time
 }
 
-// Zoo is a list of networks for one task, smallest first. Accuracy, frame size and latency increase in it.
+// Zoo is a list of networks for one task, smallest first. Accuracy, frame size and latency increase along the list.
 type Zoo []Net
 
 // NewZoo sorts nets by size and drops dominated nets. A net is dominated if a smaller net is at least as accurate, or
-// if a larger net is more accurate and not slower at any batch. (Nothing is lost with the smaller frames of the dropped
-// net: a client sends frames smaller than its network if its link requires it.) Then latencies are made monotone: a
-// larger net or batch gets at least the latency of a smaller one. Measured p99 need not be monotone (section VI-A), but
-// the algorithms require it.
+// if a larger net is more accurate and not slower at any batch. The smaller frames of a dropped net are still possible,
+// because a client can send frames smaller than its network if its link requires this. Then NewZoo raises latencies, so
+// that a larger net or batch is never faster. Measured p99 is not always monotone (section VI-A), but the algorithms
+// require this.
 func NewZoo(nets []Net) (Zoo, error) {
 	sorted := slices.Clone(nets)
 	slices.SortStableFunc(sorted, func(a, b Net) int { return a.Side - b.Side })
@@ -85,7 +85,7 @@ func NewZoo(nets []Net) (Zoo, error) {
 	return z, nil
 }
 
-// quick reports whether no batch takes longer in a than in b.
+// quick reports whether the times of all batches in a are at most the times in b.
 func quick(a, b []Time) bool {
 	for i := range a {
 		if a[i] > b[i] {
@@ -108,14 +108,14 @@ const (
 // SyntheticBatch is B, the largest batch of Synthetic's networks.
 const SyntheticBatch = 12
 
-// Synthetic is a zoo of 16 networks with inputs of 128 to 608 pixels by 32, by formulas, since the publication's
-// profiles are curves that cannot be read:
+// Synthetic returns a zoo of 16 networks with inputs of 128 to 608 pixels, in steps of 32. Its profiles are formulas,
+// because the publication's profiles are curves that cannot be read exactly:
 //
 //	p99(s, b) = 20 ms + b (2.572 ms + 0.4276 ms (s/128)^2.529)     the four values of its text
 //	frame(s)  = 10 kB + 205.36 B (s-128) + 0.17438 B (s-128)(s-352)  10, 56, 130 kB at 128, 352, 608
 //	accuracy  = 0.45 (1 - exp(-s/168))                              41.2 and 43.8 % at 416 and 608
 //
-// slower multiplies the latencies: 1 for the publication's two GPUs.
+// slower is a factor for the latencies: 1 for the publication's two GPUs.
 func Synthetic(slower float64) Zoo {
 	var nets []Net
 	for i := range 16 {
@@ -127,18 +127,18 @@ func Synthetic(slower float64) Zoo {
 		}
 		for b := 1; b <= SyntheticBatch; b++ {
 			ms := slower * (fixedMs + float64(b)*(perFrame+perPixels*math.Pow(s/128, exponent)))
-			n.P99 = append(n.P99, Time(math.Round(ms*1e3))*1000) // rounded to a us, so that it is the same on every machine
+			n.P99 = append(n.P99, Time(math.Round(ms*1e3))*1000) // rounded to us, so it is the same on every machine
 		}
 		nets = append(nets, n)
 	}
 	z, err := NewZoo(nets)
 	if err != nil {
-		panic(err) // cannot happen: NewZoo accepts what the formulas give
+		panic(err) // cannot happen: NewZoo accepts the values of the formulas
 	}
 	return z
 }
 
-// Largest returns the largest network whose frames have at most so many bytes, or 0 if there is none.
+// Largest returns the largest network with frames of at most that number of bytes. Without such a network it returns 0.
 func (z Zoo) Largest(bytes int64) int {
 	for j := len(z) - 1; j > 0; j-- {
 		if z[j].Bytes <= bytes {

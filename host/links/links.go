@@ -1,5 +1,5 @@
-// Package links models clients' networks: a link's rate over time, from a formula or a file, and the time at which a
-// transfer ends. Times are in ns and rates in bits a second, both integers, so a run is the same on every machine.
+// Package links models the links of clients: a rate over time, from a formula or a file, and the end of a transfer.
+// Times in ns and rates in bits a second are integers, so a run is the same on every machine.
 package links
 
 import (
@@ -26,7 +26,7 @@ type Time = int64
 // ErrTrace is wrapped by errors about a trace.
 var ErrTrace = errors.New("trace of a link")
 
-// second is the step of a trace.
+// second is the time step of a trace, in ns.
 const second Time = 1_000_000_000
 
 // Longest is the length of the longest trace, in ns.
@@ -39,18 +39,18 @@ const (
 	maxMbits  = 1e6
 )
 
-// Trace is a link's rate in each second. At its end, it repeats from the start.
+// Trace is a link's rate in each second. After the last second, the trace repeats from the start.
 type Trace struct {
 	Name string
-	Bits []int64 // a second
+	Bits []int64 // by second: rate in bits a second
 }
 
-// Rate returns the link's rate at a time, which must not be negative.
+// Rate returns the link's rate at a time. A negative time counts as 0.
 func (t *Trace) Rate(at Time) int64 {
 	return t.Bits[max(0, at)/second%int64(len(t.Bits))]
 }
 
-// Arrive returns the time at which a transfer of bytes ends that begins at start.
+// Arrive returns the end time of a transfer that begins at start. bytes is the size of the transfer.
 func (t *Trace) Arrive(start Time, bytes int64) Time {
 	if bytes > 1<<30 { // bits times ns would overflow an int64
 		half := bytes / 2
@@ -72,7 +72,7 @@ func (t *Trace) Arrive(start Time, bytes int64) Time {
 	}
 }
 
-// carried returns the number of bits that a link carries in a part of a second.
+// carried returns the number of bits that a link transfers in a part of a second.
 func carried(rate int64, ns Time) int64 {
 	if rate < math.MaxInt64/second {
 		return rate * ns / second
@@ -98,19 +98,19 @@ type Stats struct{ Least, Most, Mean float64 }
 // WiFi and LTE return the statistics of the publication's two measured traces.
 func WiFi() Stats { return Stats{12.9, 90.8, 51.9} }
 
-// LTE has the values of a downlink trace, halved for the uplink.
+// LTE returns the values of a downlink trace, halved for the uplink.
 func LTE() Stats { return Stats{2.9, 26.3, 15.2} }
 
-// Memory is the correlation of one second with the next (assumed: half is lost after 7 s).
+// Memory is the correlation of the values in consecutive seconds. It is assumed: the correlation falls to half in 7 s.
 const Memory = 0.9
 
-// Draw makes a trace of some seconds with exactly these statistics. It draws a normal process with the given memory (0
-// to below 1, see Memory). It maps the values to a beta distribution with that mean, and stretches them to both ends of
-// the range.
+// Draw returns a random trace with exactly these statistics. It draws a normal process with the given memory (0 to
+// below 1, see Memory). It maps the values to a beta distribution with the mean of s, and then scales them so that they
+// span the whole range.
 func (s Stats) Draw(name string, seconds int, seed uint64, memory float64) *Trace {
 	rng := rand.New(rand.NewPCG(seed, 0x6c696e6b73))
 	share := (s.Mean - s.Least) / (s.Most - s.Least)
-	spread := distuv.Beta{Alpha: 4 * share, Beta: 4 * (1 - share)} // with a mean in the middle it is Beta(2, 2)
+	spread := distuv.Beta{Alpha: 4 * share, Beta: 4 * (1 - share)} // if the mean is in the middle of the range: Beta(2, 2)
 	v := make([]float64, max(seconds, 3))
 	z := rng.NormFloat64()
 	least, most := math.Inf(1), math.Inf(-1)
@@ -119,7 +119,7 @@ func (s Stats) Draw(name string, seconds int, seed uint64, memory float64) *Trac
 		least, most = min(least, v[i]), max(most, v[i])
 		z = memory*z + math.Sqrt(1-memory*memory)*rng.NormFloat64()
 	}
-	// The values between the ends are raised to the power that gives the stated mean.
+	// bent returns the mean after the values in 0..1 are raised to a power. The search below finds the mean of s.
 	bent := func(power float64) (mean float64) {
 		for _, x := range v {
 			mean += math.Pow((x-least)/(most-least), power) / float64(len(v))
@@ -137,7 +137,7 @@ func (s Stats) Draw(name string, seconds int, seed uint64, memory float64) *Trac
 	t := &Trace{Name: name}
 	for _, x := range v {
 		mbits := s.Least + (s.Most-s.Least)*math.Pow((x-least)/(most-least), low)
-		t.Bits = append(t.Bits, int64(math.Round(mbits*1e3))*1000) // rounded to a kbit/s, so that it is the same on every machine
+		t.Bits = append(t.Bits, int64(math.Round(mbits*1e3))*1000) // rounded to kbit/s, so that the rate is the same on every machine
 	}
 	return t
 }
@@ -161,8 +161,8 @@ func Named(name string, seed uint64, memory float64) (*Trace, error) {
 	return Read(name, f)
 }
 
-// Read reads a file with one rate in Mbit/s per line. Each line is for one second. Empty lines and text after # are
-// ignored. A rate may be 0 (an outage), but not all rates.
+// Read reads a file that contains one rate in Mbit/s per line, for one second each. Empty lines and text after # are
+// ignored. A rate of 0 is an outage. At least one rate must be positive.
 func Read(name string, r io.Reader) (*Trace, error) {
 	t := &Trace{Name: name}
 	lines := bufio.NewScanner(plaintext.NewReader(r))

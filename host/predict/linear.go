@@ -8,19 +8,19 @@ import (
 	"gonum.org/v1/gonum/optimize"
 )
 
-// Sample describes a batch that has ended: the resource use of the batches beside it, its own use, and its time divided
-// by its time alone.
+// Sample describes a completed batch. Others is the resource use of the other batches, and Own its own use. Actual is
+// its time divided by its time alone.
 type Sample struct {
 	Others, Own Use
 	Priority    int
 	Actual      float64
 }
 
-// linearSize is the number of Linear's weights: a constant, the others' use, the batch's own use.
+// linearSize is the number of Linear's weights: a constant, and two weights per resource (use by others, own use).
 const linearSize = 1 + 2*Resources
 
-// Linear is a model in which the slowdown depends linearly on the resource use of the other batches and of the batch
-// itself. It is fitted once (gpulets, section 4).
+// Linear is a model in which the slowdown is linear in the resource use of the other batches and of the batch itself.
+// It is fitted once (gpulets, section 4).
 type Linear struct{ W [linearSize]float64 }
 
 func (s *Sample) row(out []float64) {
@@ -30,7 +30,7 @@ func (s *Sample) row(out []float64) {
 	}
 }
 
-// ErrFit is the error if the samples do not determine the model.
+// ErrFit is the error of a failed fit, for example with too few samples.
 var ErrFit = errors.New("fit of a linear interference model")
 
 // ridge is a small regularisation. It keeps the weight of a resource at zero if no batch uses it, or if all batches use
@@ -66,9 +66,9 @@ func Fit(samples []Sample) (*Linear, error) {
 }
 
 // FitModel fits equations 4 and 5 to all samples at once, with the least Huber loss. So it is the best possible model
-// with these equations, without the noise of learning batch by batch. A weight that would be negative is set to zero,
-// and the others are fitted without it. Otherwise resources that are used together would get large weights of opposite
-// sign.
+// with these equations, without the noise of training batch by batch. FitModel sets a negative weight of other batches'
+// use to zero and fits the remaining parameters again. Otherwise two resources that are used together would have large
+// weights of opposite sign.
 func FitModel(samples []Sample) (*Model, error) {
 	if len(samples) < nParams {
 		return nil, fmt.Errorf("%w: %d samples, %d at least are expected", ErrFit, len(samples), nParams)
@@ -112,7 +112,7 @@ func FitModel(samples []Sample) (*Model, error) {
 	for {
 		begin := NewModel()
 		r, err := optimize.Minimize(p, begin.P[:], &optimize.Settings{MajorIterations: fitSteps}, &optimize.LBFGS{})
-		if r == nil { // otherwise the result is usable, since a line search may also end because nothing improves
+		if r == nil { // an error with a result is acceptable: the line search found no improvement
 			return nil, fmt.Errorf("%w: %w", ErrFit, err)
 		}
 		m, again := at(r.X), false
@@ -128,10 +128,10 @@ func FitModel(samples []Sample) (*Model, error) {
 	}
 }
 
-// fitSteps limits the steps of a fit. No fit needs so many.
+// fitSteps is the largest number of steps of a fit. Fits need fewer steps.
 const fitSteps = 500
 
-// Interference returns the predicted time divided by the time alone. It is at least 1.
+// Interference returns the predicted time divided by the time alone. The result is at least 1.
 func (l *Linear) Interference(others, own Use) float64 {
 	s := Sample{Others: others, Own: own}
 	var x [linearSize]float64

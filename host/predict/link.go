@@ -1,6 +1,6 @@
-// The link to the host (Strait, equations 2 and 3). Transfers are sequential, so a batch's input waits for the
-// transfers before it. The actual time of a transfer corrects the estimates of the following ones. It also corrects the
-// link's speed, which differs from the profile because of NUMA and root complexes.
+// The link to the host (Strait, equations 2 and 3). Transfers are sequential, so a batch's input waits for all earlier
+// transfers. The actual time of a transfer corrects the estimates of the following transfers. It also corrects the
+// link's speed, because NUMA and root complexes change the speed from the profiled value.
 
 package predict
 
@@ -23,17 +23,17 @@ func (l *Link) Takes(profiled Time) Time {
 	return Time(float64(profiled) * l.slow)
 }
 
-// Delay is equation 2: it returns the wait of a transfer that is requested now.
+// Delay returns the time for which a transfer would wait if it were requested now (equation 2).
 func (l *Link) Delay(now Time) Time { return max(0, l.free-now) }
 
-// Send is equation 3: it records a requested transfer and returns its expected end.
+// Send records a requested transfer and returns its expected end (equation 3).
 func (l *Link) Send(now, profiled Time) Time {
 	l.free = max(now, l.free) + l.Takes(profiled)
 	return l.free
 }
 
-// Sent records the end of a transfer. asked is the time of its request, and expected its expected end. The expected
-// ends of all later transfers shift by the difference.
+// Sent records the actual end of a transfer that was requested at asked. expected is the end that Send returned. The
+// difference shifts the expected ends of all later transfers.
 func (l *Link) Sent(asked, profiled, expected, actual Time) {
 	l.free += actual - expected
 	if began := max(asked, l.last); profiled > 0 && actual > began {

@@ -14,10 +14,10 @@ const (
 	pK       = iota               // scaling factor k
 	pLogB                         // natural logarithm of the base b
 	pC                            // additive constant C
-	pOther                        // first of the weights for the others' use of each resource
-	pCompute = pOther + Resources // weight of the batch's own compute
-	pMemory  = pCompute + 1       // weight of the batch's own memory
-	pCoeff   = pMemory + 1        // first of the coefficients of the priorities
+	pOther                        // by resource from here: weight of its use by other batches
+	pCompute = pOther + Resources // weight of the batch's own compute use
+	pMemory  = pCompute + 1       // weight of the batch's own memory use
+	pCoeff   = pMemory + 1        // by priority from here: its coefficient
 	nParams  = pCoeff + Priorities
 )
 
@@ -32,23 +32,22 @@ const (
 	Rate  = 0.0075
 	Beta1 = 0.7
 	Beta2 = 0.9
-	Delta = 0.5 // limit of the Huber loss: a larger error counts linearly
+	Delta = 0.5 // error above which the Huber loss is linear
 	tiny  = 1e-8
 )
 
-// maxExponent limits the exponent, since the slowdown could be infinite while the parameters are still wrong. e^6 is
-// about 400.
+// maxExponent prevents an overflow of the slowdown while the parameters are still wrong. e^6 is about 400.
 const maxExponent = 6
 
-// Model is Strait's equations 4 and 5, trained with Adam. The same updates give the same model.
+// Model computes Strait's equations 4 and 5. It is trained with Adam. The same updates result in the same model.
 type Model struct {
 	P     Params
 	m, v  Params // Adam's moments
 	steps int64
 }
 
-// NewModel returns a model whose first predictions are too large rather than too small. A wrong rejection costs less
-// than a batch that makes others late.
+// NewModel returns an untrained model. Its first predictions tend to be too large, because a wrong rejection costs less
+// than a batch that delays other batches beyond their deadlines.
 func NewModel() *Model {
 	m := &Model{}
 	m.P[pK], m.P[pLogB], m.P[pC] = 1, 1, -1
@@ -88,14 +87,14 @@ func (p *Params) value(others, own *Use, priority int) (intf, i, power, pressure
 	return 1 + i*p[place(priority)], i, power, pressure, bent
 }
 
-// Interference returns the predicted slowdown of a batch: its time beside the others, divided by its time alone. It is
-// at least 1.
+// Interference returns the predicted slowdown of a batch: its time beside the other batches, divided by its time alone.
+// The result is at least 1.
 func (m *Model) Interference(others, own Use, priority int) float64 {
 	intf, _, _, _, _ := m.P.value(&others, &own, priority)
 	return max(1, intf)
 }
 
-// Gradient returns the slowdown, without the bound of 1, and its derivatives with respect to all parameters.
+// Gradient returns the slowdown, without the lower limit 1, and its derivatives with respect to all parameters.
 func (m *Model) Gradient(others, own Use, priority int) (intf float64, g Params) {
 	p := &m.P
 	intf, i, power, pressure, bent := p.value(&others, &own, priority)
@@ -123,7 +122,7 @@ func Huber(e float64) (loss, slope float64) {
 	return e * e / 2, e
 }
 
-// Update learns from a batch's slowdown: one step of Adam on the Huber loss. It ignores values that are not finite.
+// Update trains the model with a batch's slowdown: one step of Adam on the Huber loss. It ignores infinities and NaN.
 func (m *Model) Update(others, own Use, priority int, actual float64) {
 	intf, g := m.Gradient(others, own, priority)
 	_, slope := Huber(intf - actual)
@@ -141,7 +140,7 @@ func (m *Model) Update(others, own Use, priority int, actual float64) {
 	m.bound()
 }
 
-// bound limits the parameters so that the slowdown grows with every kind of pressure.
+// bound limits the parameters so that the slowdown does not decrease if other batches use more of a resource.
 func (m *Model) bound() {
 	p := &m.P
 	p[pK] = min(max(p[pK], 1e-3), 50)
@@ -150,7 +149,7 @@ func (m *Model) bound() {
 	for i := range Resources {
 		p[pOther+i] = min(max(p[pOther+i], 0), 20)
 	}
-	for _, i := range []int{pCompute, pMemory} { // a batch that uses much itself may be slowed down less
+	for _, i := range []int{pCompute, pMemory} { // negative weights are valid: high own use can reduce the slowdown
 		p[i] = min(max(p[i], -20), 20)
 	}
 	for i := range Priorities {
@@ -185,7 +184,8 @@ func (m *Model) Save(w io.Writer) error {
 // maxCheckpoint is the largest size of a checkpoint in bytes.
 const maxCheckpoint = 1 << 16
 
-// Load reads a saved model; from names the source in errors. The model continues exactly as the saved one would.
+// Load reads a saved model. from is the name of the source for error messages. Updates of the loaded and of the saved
+// model have exactly the same results.
 func Load(from string, r io.Reader) (*Model, error) {
 	fail := func(format string, a ...any) (*Model, error) {
 		return nil, fmt.Errorf("%w %s: %s", ErrCheckpoint, from, fmt.Sprintf(format, a...))

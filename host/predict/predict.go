@@ -1,16 +1,16 @@
-// Package predict estimates how long a batch will take on a shared device: how long its input waits for the link
-// (Link), and how much slower its kernels run beside others (Model). Both learn from every batch that ends.
+// Package predict estimates the time of a batch on a shared device. Link estimates how long the batch's input waits for
+// the link. Model estimates how much other batches slow down its kernels. Every completed batch updates both.
 //
-// The model is Strait's, section 3.2. Other batches use the device's resources. Their use, averaged over the time in
-// which they run beside the batch (Exposure), is the pressure on it. The slowdown grows exponentially with the
-// pressure, and differs between priorities:
+// Model is from Strait, section 3.2. Other batches use the device's resources while the batch runs. The average of this
+// use over the batch's run (Exposure) is the pressure on the batch. The slowdown grows exponentially with the pressure,
+// and depends on the priority:
 //
 //	I = k b^LR(m_avg, m_self) + C           (equation 4)
 //	Intf = 1 + I coeff(priority)            (equation 5)
 //	T = Intf T_isolated                     (equation 6, as a time and not as a delay)
 //
-// Linear is a model that does not learn, after gpulets (USENIX ATC 2022): a linear regression. Nothing here reads a
-// clock, and only Fit and checkpoints allocate.
+// Linear is a linear regression after gpulets (USENIX ATC 2022), without training at run time. Nothing in this package
+// reads a clock. Only fits and checkpoints allocate memory.
 package predict
 
 // Time is ns since the start of the run.
@@ -27,8 +27,8 @@ const (
 	Resources
 )
 
-// Use is the share of each resource that is busy, 0..1. A sum over batches may exceed 1. The share is zero if the
-// device does not have the resource, or if it was not measured.
+// Use is the busy share of each resource, 0..1. A sum over batches can exceed 1. The share is zero if the device does
+// not have the resource, or if the share was not measured.
 type Use [Resources]float64
 
 // Plus returns the sum of u and o.
@@ -39,7 +39,7 @@ func (u Use) Plus(o Use) Use {
 	return u
 }
 
-// Minus returns the difference of u and o. It is at least zero, since floating-point sums leave small remainders.
+// Minus returns u minus o. The shares are at least zero, because rounding errors could make them negative.
 func (u Use) Minus(o Use) Use {
 	for i := range u {
 		u[i] = max(0, u[i]-o[i])
@@ -64,25 +64,24 @@ func (u Use) Peak() float64 {
 	return p
 }
 
-// self returns the part of a batch's own use that determines its sensitivity: compute and memory. The publication
-// uses tensor cores and the L2 cache; a device without these has the FMA pipes and the DRAM.
+// self returns the compute and memory use of a batch, because they determine its sensitivity to other batches. The
+// publication uses tensor cores and the L2 cache. On a device without these, FMA pipes and DRAM are used.
 func (u *Use) self() (compute, memory float64) {
 	return max(u[Tensor], u[FMA]), max(u[L2], u[DRAM])
 }
 
-// Exposure records, over time, how other batches use the device while a batch runs. With the zero value, the record has
-// not begun.
+// Exposure records how other batches use the device while a batch runs. The zero value is a record that has not begun.
 type Exposure struct {
 	Began Time // start of the batch
 	since Time
 	now   Use
-	sum   Use // integral over ns
+	sum   Use // integral of the use over time, in ns
 }
 
 // Begin starts the record at the batch's start.
 func (e *Exposure) Begin(now Time, others Use) { *e = Exposure{Began: now, since: now, now: others} }
 
-// Change records a change of the others' use.
+// Change records that the use by other batches changed to others.
 func (e *Exposure) Change(now Time, others Use) {
 	if dt := now - e.since; dt > 0 {
 		e.sum = e.sum.Plus(e.now.Times(float64(dt)))
@@ -91,7 +90,7 @@ func (e *Exposure) Change(now Time, others Use) {
 	e.now = others
 }
 
-// Mean returns the average over the time until now. If no time has passed, it returns the present use.
+// Mean returns the average use from Began to now. If no time has passed, Mean returns the present use.
 func (e *Exposure) Mean(now Time) Use {
 	all := now - e.Began
 	if all <= 0 {
@@ -100,5 +99,5 @@ func (e *Exposure) Mean(now Time) Use {
 	return e.sum.Plus(e.now.Times(float64(max(0, now-e.since)))).Times(1 / float64(all))
 }
 
-// Now returns the present use of the others.
+// Now returns the present use by other batches.
 func (e *Exposure) Now() Use { return e.now }

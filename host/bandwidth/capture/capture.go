@@ -1,11 +1,11 @@
-// Package capture measures the rates of requests' transfers in captured packets, from a pcap file, or live from an
-// interface (Linux). A request is all data that a client sends over TCP until the server answers (with any data), or
-// until a pause of Config.Gap.
+// Package capture measures the transfer rates of requests from captured packets. The packets come from a pcap file or,
+// on Linux, live from an interface. A request is all data that a client sends over TCP until the server answers (with
+// any data), or until the client pauses for Config.Gap.
 //
-// Its rate includes the packets' headers. The first packets are left out, since they come in a burst (a full token
-// bucket, an empty queue). With them, the rate of a transfer of a few hundred packets would be 6 to 10 % too high. A
-// link may pause within a request (LTE is scheduled in bursts), so the gap must be long. Below 60 kbit/s, with the
-// default gap, packets are too far apart to be measured.
+// The rate of a request includes packet headers. It excludes the first packets, because they arrive in a burst (a full
+// token bucket, an empty queue). Otherwise the rate of a transfer of a few hundred packets would be 6 to 10 % too
+// high. The gap must be long, because a link can pause within a request (LTE is scheduled in bursts). With the default
+// gap, rates below 60 kbit/s cannot be measured, because packets are too far apart.
 package capture
 
 import (
@@ -35,8 +35,8 @@ var (
 const (
 	maxSnap  = 1 << 20          // bytes of a packet; the limit in a file is ignored
 	maxFlows = 1 << 16          // concurrent connections
-	maxBack  = 10 * time.Second // largest step back in time between packets, which occurs if several interfaces are captured
-	maxJumps = 16               // number of larger steps back, from a change of the clock or a wrong packet
+	maxBack  = 10 * time.Second // largest accepted step back in time between packets (from a capture of several interfaces)
+	maxJumps = 16               // number of accepted larger steps back (from a clock change or a wrong packet)
 	maxHoles = 256              // number of missing ranges of a connection
 	maxIdle  = time.Hour        // idle time after which a connection is dropped
 	maxAhead = 1 << 26          // bytes beyond the last byte seen; a larger step means another connection
@@ -44,16 +44,16 @@ const (
 
 // Config defines a request.
 type Config struct {
-	Port uint16        // of the server
+	Port uint16        // TCP port of the server
 	Gap  time.Duration // pause that ends a request; 0: 200 ms
-	// number of bytes at a request's start that do not count; 0: ten full packets, or two if ten leave too few bytes;
-	// negative: none
+	// Number of bytes at a request's start that the rate excludes; negative: none. 0: ten full packets, or two if
+	// fewer than Least bytes remain after ten.
 	Skip  int64
-	Least int64 // number of bytes that must remain; 0: four full packets
+	Least int64 // number of bytes that must remain after the skipped bytes; 0: four full packets
 }
 
-// largest is the size of a full packet on Ethernet, in bytes. An interface may merge packets into larger ones. So a connection's
-// full packet is its largest packet, but at most this, and Config.Skip and Config.Least count bytes, not packets.
+// largest is the size of a full packet on Ethernet, in bytes. An interface can merge packets. So a connection's full
+// packet is its largest packet, at most this size, and Config.Skip and Config.Least are bytes, not packets.
 const largest = 1514
 
 // Transfer is the transfer of one request.
@@ -63,17 +63,17 @@ type Transfer struct {
 	Packets    int
 	Bytes      int64   // bytes on the link, headers included
 	Rate       float64 // bits a second, after the skipped packets; 0: too few bytes remain
-	// Short: only two packets were skipped, since the request is short. If the link's burst is longer, the rate is too
-	// high: a token bucket of 10 kB lets a frame of 10 kB pass at once. The capture cannot show whether this is so.
+	// Short: only two packets were skipped, because the request is short. If the link's burst is longer, the rate is
+	// too high: a token bucket of 10 kB sends a frame of 10 kB at once. The capture does not show the burst's length.
 	Short bool
 }
 
 // Seen counts packets.
 type Seen struct {
-	Packets int // all
-	Port    int // to the server's port
-	Unread  int // without readable TCP
-	Jumps   int // steps back of the clock
+	Packets int // all packets
+	Port    int // packets to the server's port
+	Unread  int // packets without readable TCP
+	Jumps   int // steps back of the clock by more than maxBack
 }
 
 // String describes the counts.
@@ -85,10 +85,10 @@ func (s Seen) String() string {
 	return text
 }
 
-// span is a byte range of a connection, without its end.
+// span is a byte range of a connection: from is included, to is not.
 type span struct{ from, to int64 }
 
-// stream is one direction of a connection, and the ranges of it that arrived.
+// stream is one direction of a connection. It records which bytes have arrived.
 type stream struct {
 	known bool
 	next  int64  // end of the data that has arrived; its low half is a sequence number
@@ -104,8 +104,8 @@ func (b *stream) far(seq uint32) bool {
 	return b.known && (d > maxAhead || d < -maxAhead)
 }
 
-// take records n bytes that start at a sequence number. It reports whether some of them are new. Bytes can come again:
-// loopback captures show every packet twice, and packets are retransmitted.
+// take records n bytes that start at a sequence number. It reports whether some of them are new. The same bytes can
+// arrive again: loopback captures contain every packet twice, and packets are retransmitted.
 func (b *stream) take(seq, n uint32) (fresh bool) {
 	if n == 0 {
 		return false
@@ -145,8 +145,8 @@ func (b *stream) take(seq, n uint32) (fresh bool) {
 
 // flow is one connection.
 type flow struct {
-	up, down stream // to the server, and from it
-	full     int64  // size of its largest packet
+	up, down stream // up is to the server, down is from the server
+	full     int64  // size of the largest packet in bytes, at most largest
 	now      Transfer
 	long     behind
 	short    behind
@@ -155,11 +155,11 @@ type flow struct {
 // behind measures the data after the skipped packets.
 type behind struct {
 	from time.Time // time of the last skipped packet
-	rest int64     // bytes after it
+	rest int64     // number of bytes after the skipped packets
 }
 
-// take adds a packet that arrived at the time at. after is the number of the request's bytes that came before this
-// packet. The first packet always counts as skipped, since the time at which it was sent is unknown.
+// take adds a packet that arrived at the time at. after is the number of bytes of the request before this packet. The
+// first packet is always skipped, because its send time is unknown.
 func (b *behind) take(at time.Time, after, skip, bytes int64) {
 	if after == 0 || after < skip {
 		b.from = at
@@ -176,7 +176,7 @@ func (b *behind) rate(end time.Time, least int64) float64 {
 	return 0
 }
 
-// Assembler assembles packets to transfers.
+// Assembler combines packets into transfers.
 type Assembler struct {
 	cfg   Config
 	link  uint32
@@ -201,17 +201,17 @@ type Assembler struct {
 	found   []gopacket.LayerType
 }
 
-// Numbers in files for the link types of raw IP packets. The library's type is too small for them.
+// Link types in pcap files. The library's type is too small for them.
 const (
 	linkRaw   = 101
 	linkRaw12 = 12 // written by Linux
 	linkRaw14 = 14 // OpenBSD
 	linkIPv4  = 228
 	linkIPv6  = 229
-	linkSLL2  = 276 // after 20 bytes
+	linkSLL2  = 276 // the IP packet follows a header of 20 bytes
 )
 
-// NewAssembler makes an Assembler for packets of a link type. It calls each at the end of every request.
+// NewAssembler returns an Assembler for packets of a link type. It calls the function each at the end of a request.
 func NewAssembler(cfg Config, link uint32, each func(Transfer)) (*Assembler, error) {
 	if cfg.Port == 0 {
 		return nil, fmt.Errorf("%w: no port of the server is given", ErrCapture)
@@ -272,7 +272,7 @@ func (p *pppoe) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
 	return nil
 }
 
-// decode finds the layers of a packet, up to the first one that it cannot read.
+// decode finds the layers of a packet, up to the first unreadable layer.
 func (a *Assembler) decode(data []byte) {
 	a.found = a.found[:0]
 	parser := a.parser
@@ -288,8 +288,8 @@ func (a *Assembler) decode(data []byte) {
 	_ = parser.DecodeLayers(data, &a.found)
 }
 
-// Add processes a packet. It ignores packets of other ports, and packets that it cannot read, since a capture may
-// contain anything.
+// Add processes a packet. Because a capture can contain any traffic, Add ignores packets of other ports and unreadable
+// packets.
 func (a *Assembler) Add(data []byte, ci gopacket.CaptureInfo) error {
 	a.seen.Packets++
 	if ci.Timestamp.Before(a.last.Add(-maxBack)) {
@@ -336,7 +336,7 @@ func addr(ip []byte) netip.Addr {
 	return a
 }
 
-// sweep ends the requests that have paused too long. It runs from time to time.
+// sweep ends the requests that have paused for Config.Gap. It searches for them once per quarter of this gap.
 func (a *Assembler) sweep() {
 	if a.last.Sub(a.swept) < a.cfg.Gap/4 {
 		return
@@ -376,7 +376,7 @@ func (a *Assembler) tcpPacket(src, dst netip.AddrPort, n uint32, ci gopacket.Cap
 		f = &flow{}
 		a.flows[src] = f
 	}
-	if t.SYN || f.up.far(t.Seq) { // it is another connection with the same port
+	if t.SYN || f.up.far(t.Seq) { // the packet belongs to a new connection with the same port
 		a.end(f)
 		*f = flow{}
 	}
@@ -394,7 +394,7 @@ func (a *Assembler) tcpPacket(src, dst netip.AddrPort, n uint32, ci gopacket.Cap
 	return nil
 }
 
-// forget drops idle connections and reports whether there were any.
+// forget deletes idle connections. It reports whether it deleted any.
 func (a *Assembler) forget() bool {
 	was := len(a.flows)
 	for k, f := range a.flows {
@@ -472,8 +472,8 @@ func (a *Assembler) flush(which func(*flow) bool) {
 // fileHeader is the length of a pcap file's header.
 const fileHeader = 24
 
-// Read reads a pcap file; name names the file in errors. If the file is truncated, the error names the last packet. All
-// transfers before it have been reported.
+// Read reads a pcap file. name is used in error messages. If the file is truncated, the error contains the number of
+// the cut packet. All transfers before that packet have been reported.
 func Read(name string, r io.Reader, cfg Config, each func(Transfer)) (Seen, error) {
 	fail := func(err error) error { return fmt.Errorf("%s: %w", name, err) }
 	b := bufio.NewReader(r)
@@ -492,7 +492,7 @@ func Read(name string, r io.Reader, cfg Config, each func(Transfer)) (Seen, erro
 		if header[0] == 0xa1 {
 			order = binary.BigEndian
 		}
-		link = order.Uint32(header[20:]) & 0x0fffffff // the upper bits are the length of check sums
+		link = order.Uint32(header[20:]) & 0x0fffffff // the upper bits are the length of frame check sequences
 	}
 	p, err := pcapgo.NewReader(b)
 	switch {
@@ -501,7 +501,7 @@ func Read(name string, r io.Reader, cfg Config, each func(Transfer)) (Seen, erro
 	case err != nil:
 		return Seen{}, fail(fmt.Errorf("%w: %w: %w", ErrCapture, ErrFormat, err))
 	}
-	p.SetSnaplen(maxSnap) // files contain 0, 524288 and larger limits
+	p.SetSnaplen(maxSnap) // the limits in files are unusable: 0, 524288 and larger numbers occur
 	a, err := NewAssembler(cfg, link, each)
 	if err != nil {
 		return Seen{}, fail(err)

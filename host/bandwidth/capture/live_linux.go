@@ -14,11 +14,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// headers is the number of bytes of each packet that are captured. It is enough for Ethernet, two VLANs, PPPoE, IPv6
-// with extensions, and TCP with all options.
+// headers is the number of bytes that are captured from the start of each packet. It suffices for Ethernet, two VLANs,
+// PPPoE, IPv6 with extensions, and TCP with all options.
 const headers = 14 + 4 + 4 + 8 + 40 + 64 + 60
 
-// Source captures packets from an interface. It needs CAP_NET_RAW.
+// Source captures packets from an interface. The process must have the capability CAP_NET_RAW.
 type Source struct {
 	h   *pcapgo.EthernetHandle
 	cfg Config
@@ -38,7 +38,7 @@ func Open(iface string, cfg Config) (*Source, error) {
 	return s, nil
 }
 
-// filter makes the kernel capture only the headers of IP packets.
+// filter configures the kernel to capture only the headers of IP packets.
 func (s *Source) filter() error {
 	if err := s.h.SetCaptureLength(headers); err != nil {
 		return err
@@ -59,7 +59,7 @@ func (s *Source) filter() error {
 	return s.h.SetBPF(raw)
 }
 
-// Live reports transfers until ctx ends. Then it closes the source.
+// Live reports transfers until ctx is done, and then closes the source.
 func (s *Source) Live(ctx context.Context, each func(Transfer)) (Seen, error) {
 	a, err := NewAssembler(s.cfg, uint32(layers.LinkTypeEthernet), each)
 	if err != nil {
@@ -67,7 +67,7 @@ func (s *Source) Live(ctx context.Context, each func(Transfer)) (Seen, error) {
 		return Seen{}, err
 	}
 	err = s.packets(ctx, func(ci gopacket.CaptureInfo, data []byte) error {
-		if err := a.Add(data, ci); err != nil && !errors.Is(err, ErrTime) { // the clock was set back
+		if err := a.Add(data, ci); err != nil && !errors.Is(err, ErrTime) { // ErrTime: the clock was set back
 			return err
 		}
 		return nil
@@ -76,7 +76,7 @@ func (s *Source) Live(ctx context.Context, each func(Transfer)) (Seen, error) {
 	return a.seen, err
 }
 
-// packets reads packets until ctx ends. Then it closes the source.
+// packets reads packets until ctx is done, and then closes the source.
 func (s *Source) packets(ctx context.Context, each func(ci gopacket.CaptureInfo, data []byte) error) error {
 	defer s.h.Close()
 	defer context.AfterFunc(ctx, func() { s.h.Close() })() // ends a read that waits

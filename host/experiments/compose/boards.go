@@ -22,12 +22,12 @@ const parts = 4
 func leaving() []float64 { return []float64{0.05, 0.17, 0.09, 0.69} }
 func staying() []float64 { return []float64{0, 0, 0, 1} }
 
-// npu is a board that runs one batch at a time, and can be preempted at exits. Its times are those of the zoo, divided
-// equally among the four segments of a network. Loads take no time, since all networks are in the board's memory.
+// npu is a board that runs one batch at a time, and can be preempted at exits. The times in the zoo are divided equally
+// among the four segments of a network. Loads take no time, because all networks are in the board's memory.
 type npu struct {
 	nets    []*drawn.Dev
 	names   []string
-	running int // network; -1: none
+	running int // index of the running network; -1: none
 	slots   int
 }
 
@@ -76,7 +76,7 @@ func (b *npu) Next() (int64, bool) {
 	return b.nets[b.running].Next()
 }
 
-// Take implements device.Virtual. The results say which network answered.
+// Take implements device.Virtual. The class of a result is the index of the network that answered.
 func (b *npu) Take(now int64) *device.Event {
 	if b.running < 0 {
 		return nil
@@ -100,8 +100,8 @@ func (*npu) Abort(int64, device.WorkID, bool) {}
 func (*npu) Release(device.RequestID)         {}
 func (*npu) Close() error                     { return nil }
 
-// boards compares four ways to use NPU boards as Jellyfish's workers: Jellyfish's own batches, early exits, fluid
-// batching of one network, and both.
+// boards compares ways to use NPU boards as Jellyfish's workers: Jellyfish's own batches without and with early exits,
+// fluid batching of one network, and Jellyfish with fluid batching on each board.
 func boards(ns int64) ([]composition, error) {
 	zoo := jellyfish.Synthetic(1)
 	var tables []*sched.Table
@@ -169,8 +169,8 @@ func boards(ns int64) ([]composition, error) {
 	return out, nil
 }
 
-// bestOf runs every network and returns the run with the highest on_time_times_accuracy for this seed. It is an upper
-// bound, since no policy knows the best network beforehand.
+// bestOf runs every network and returns the run with the highest on_time_times_accuracy for this seed. The result is an
+// upper bound, because no policy can know the best network beforehand.
 func bestOf(nets int, run func(net int) (map[string]float64, error)) (best map[string]float64, err error) {
 	for net := range nets {
 		m, err := run(net)
@@ -185,7 +185,7 @@ func bestOf(nets int, run func(net int) (map[string]float64, error)) (best map[s
 	return best, nil
 }
 
-// overLinks runs two workers and twelve clients, which cover all published rates and deadlines.
+// overLinks runs a system with two workers and twelve clients. The clients have all published rates and deadlines.
 func overLinks(ctx context.Context, set *edge.Setting, sys edge.System, link string, ns int64, seed uint64) (map[string]float64, error) {
 	trace, err := links.Named(link, seed, links.Memory)
 	if err != nil {

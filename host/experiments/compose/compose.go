@@ -1,5 +1,5 @@
-// Package compose combines two of the publications' systems and compares each combination with its parts. It uses only
-// existing policies, devices and runs. All of it is simulated.
+// Package compose combines pairs of the publications' systems, and compares each combination with its parts. It uses
+// only existing policies, devices and runs. Everything is simulated.
 package compose
 
 import (
@@ -15,10 +15,10 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/params"
 )
 
-// Config says what is run.
+// Config selects the runs.
 type Config struct {
 	Seeds []uint64
-	Ns    int64 // virtual time of a run on a GPU
+	Ns    int64 // virtual time in ns of a run on a GPU
 	Tell  func(what string)
 }
 
@@ -77,16 +77,16 @@ func Run(ctx context.Context, c Config) ([]frame.Row, error) {
 }
 
 // exitsOf is the number of exits of a network. With threshold theta, a fifth of the requests leaves at each exit except
-// the last. The confidences are the synthetic ones of package strait.
+// the last. The confidences are synthetic (package strait).
 const (
 	exitsOf = 4
 	theta   = 0.8
-	// the offered load if no request leaves early, as a share of the time of one GPU
+	// the load if no request leaves early, as a share of one GPU's time
 	overload = 1.4
 )
 
-// straitExits compares Strait and early exits, each alone and both together. One predictor expects that batches stay
-// whole. The other expects that they become smaller at the exits.
+// straitExits compares Strait alone, early exits alone, and Strait with early exits. With early exits, it compares two
+// predictors: one expects that batches remain whole, the other expects that batches become smaller at the exits.
 func straitExits(ns int64) ([]composition, error) {
 	f, err := params.Of("l4")
 	if err != nil {

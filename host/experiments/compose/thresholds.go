@@ -8,20 +8,20 @@ import (
 	"github.com/sluice-npu/sluice/host/jellyfish"
 )
 
-// level is an exit threshold of a network: the share of frames that leave half way, and the relative loss of
-// accuracy. Both are assumed.
+// level is an exit threshold of a network. leave is the share of frames that leave after half of the network, and loss
+// the relative loss of accuracy. Both values are assumed.
 type level struct {
 	name        string
 	leave, loss float64
 }
 
-// levels returns the levels in descending order of thresholds. The first is the network without exits.
+// levels returns the levels in descending order of thresholds. The first level is the network without exits.
 func levels() []level {
 	return []level{{"", 0, 0}, {"@high", 0.3, 0.005}, {"@middle", 0.5, 0.015}, {"@low", 0.7, 0.04}}
 }
 
-// with returns each network at each threshold. In the first half of its time, a batch is whole. The second half takes
-// the time of a smaller batch: the 99th percentile of the number of frames that stay.
+// with returns each network at each level. In the first half of a network, the batch is whole. In the second half, the
+// batch is smaller: its size is the 99th percentile of the number of frames that stay.
 func with(zoo []jellyfish.Net, at []level) (out []jellyfish.Net) {
 	for _, n := range zoo {
 		for i := len(at) - 1; i >= 0; i-- { // lowest threshold first, so that accuracy rises
@@ -57,11 +57,11 @@ func survivors(n int, p, q float64) int {
 	return n
 }
 
-// middle is the network of 352 pixels, which is used where only thresholds are chosen.
+// middle is the index of the network with 352 pixels. This network is used if only thresholds are chosen.
 const middle = 7
 
 // thresholds compares three versions of Jellyfish on each kind of link. They choose networks, the thresholds of one
-// network, or both.
+// network, or networks and thresholds.
 func thresholds(ns int64) ([]composition, error) {
 	plain := jellyfish.Synthetic(1)
 	zoos := map[string]jellyfish.Zoo{"jellyfish, networks": plain}
@@ -82,11 +82,11 @@ func thresholds(ns int64) ([]composition, error) {
 				if err != nil {
 					return nil, err
 				}
-				// all thresholds of a network use the same weights, so a worker keeps as many networks as before
+				// all levels of a network use the same weights, so a worker still stores the weights of five networks
 				if len(zoo) > len(plain) {
 					sys.Prefetch = 5 * len(levels())
 				}
-				// a run is ten times longer, since links change only once a second
+				// a run is ten times longer than on a GPU, because links change only once a second
 				return overLinks(ctx, &edge.Setting{Zoo: zoo}, sys, link, 10*ns, seed)
 			}})
 		}

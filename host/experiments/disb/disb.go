@@ -1,13 +1,13 @@
-// Package disb runs REEF's benchmark on a GPU: DISB A to E and the drive of a car. Workloads and policies are those
-// of package reef, unchanged, in real time on package cuda.
+// Package disb runs REEF's benchmark on a GPU: DISB A to E and the drive of a car. It uses the unchanged workloads and
+// policies of package reef, in real time on package cuda.
 //
-// The networks have no bundles, since no NPU supports them. Stand-ins (StandIn) run instead: the catalogue's networks
-// kernel by kernel, with the same tensor sizes and windows, as layers of the device's own kernels with random
-// weights.
+// The networks have no bundles, because no NPU supports them. Stand-ins (StandIn) run instead. A stand-in imitates a
+// network of the catalogue kernel by kernel, with the same tensor sizes and windows. It consists of the device's own
+// kernels with random weights.
 //
 // The simulated GPU has run the same stand-ins under the same workloads. Its predictions (foretold.csv) are printed
 // beside the measurements. They use costs (launch, link, kill) that were measured on an H100. Some rows were predicted
-// again later: reef and reef-dkp of A to C after an H200 had been measured, D and E after D had been measured.
+// again later: reef and reef-dkp for A to C after measurements on an H200, and D and E after measurements of D.
 package disb
 
 import (
@@ -27,20 +27,20 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// Config says what is run.
+// Config selects the runs.
 type Config struct {
 	Library   string // path of the driver library; "": the system's
 	NVML      string // path of NVML's library
 	GPU       int
-	Params    *params.File // of the simulated GPU; they decide which kernels are padded
+	Params    *params.File // parameters of the simulated GPU; they determine which kernels are padded
 	Shrink    int          // divisor of every tensor side
-	Ns        int64        // length of a run; 0: Alones determines it
+	Ns        int64        // length of a run in ns; 0: Alones determines the length
 	Alones    int64        // length of a run as a multiple of the longest time alone
 	Seed      uint64
 	Workloads []string // nil: all
-	Systems   []string // nil: all that a real GPU supports
+	Systems   []string // nil: all systems that a real GPU supports
 	Spin      bool     // the launcher never sleeps
-	Looks     int      // how often a kernel runs before and after each run to measure the GPU's speed, at most ten; 0: never
+	Looks     int      // number of kernel runs before and after each run to measure the GPU's speed, at most ten
 	Tell      func(what string)
 	Keep      func([]bench.Series) // if set, it is called with all runs so far after each run
 }
@@ -53,7 +53,7 @@ func Names() (out []string) {
 	return out
 }
 
-// Run runs the benchmark on a GPU. On an error it returns the runs so far.
+// Run runs the benchmark on a GPU. On an error, it returns the completed runs.
 func Run(ctx context.Context, cfg Config) ([]bench.Series, error) {
 	nets, err := cfg.networks()
 	if err != nil {
@@ -125,11 +125,11 @@ func (c *Config) networks() ([]*bundle.Bundle, error) {
 	return out, nil
 }
 
-// ppm is the factor of series that count in millionths, so that their values are whole numbers.
+// ppm is the factor of series in millionths. With this factor, their values are stored as whole numbers.
 const ppm = 1e6
 
-// away is the metric of preemption times on a real GPU. They end when the host knows of the preemption. That is a copy
-// and a poll later than on the simulated GPU, so the metric has another name.
+// away is the metric of preemption times on a real GPU. Such a time ends when the host observes the preemption. This is
+// later than on the simulated GPU, by a copy and a poll. So the metric has a different name.
 const away = "away"
 
 // series runs each workload under each system. gone is the name of the metric of preemption times.
@@ -169,7 +169,7 @@ func (c *Config) series(ctx context.Context, b *reef.Bed, nets []*bundle.Bundle,
 				c.Tell(w.Name + " under " + system)
 			}
 			o, err := b.Run(ctx, system, w, took, c.Seed)
-			if err == nil { // an aborted run does not have this metric
+			if err == nil { // the results of an aborted run are discarded
 				err = ctx.Err()
 			}
 			if err != nil {
@@ -196,7 +196,7 @@ func (c *Config) series(ctx context.Context, b *reef.Bed, nets []*bundle.Bundle,
 	return out, nil
 }
 
-// number of slots of each network: for requests in flight, and for some that wait
+// number of slots of each network, for requests in flight and some waiting requests
 const slots = 32
 
 // open opens the GPU with networks loaded.
@@ -214,7 +214,7 @@ func (c *Config) open(ctx context.Context, m gpu.Mode, names []string, drawn map
 	}()
 	inputs := map[string][]device.Tensor{}
 	for i, name := range names {
-		if err := ctx.Err(); err != nil { // loading and learning can use up the time budget
+		if err := ctx.Err(); err != nil { // loading and measuring can exceed the time limit
 			return nil, err
 		}
 		w := &drawn[name].Bundle.Network
@@ -227,7 +227,7 @@ func (c *Config) open(ctx context.Context, m gpu.Mode, names []string, drawn map
 			in[k] = int16(rng.IntN(2001) - 1000)
 		}
 		inputs[name] = []device.Tensor{device.Words("input", in, len(in))}
-		if m.Pad { // only padding needs the times of kernels
+		if m.Pad { // only padding uses the times of kernels
 			if err := d.Learn(name, 1); err != nil {
 				return nil, err
 			}
@@ -236,7 +236,7 @@ func (c *Config) open(ctx context.Context, m gpu.Mode, names []string, drawn map
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	// Every system of a workload loads the first network, so the readings of the clock (looks) can be compared.
+	// Every system of a workload loads the first network, so the measured speeds (looks) are comparable.
 	if err := looks.Look(d, names[0], false); err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-// Predictions of the simulated GPU; disb.go says when they were recorded.
+// Predictions of the simulated GPU. disb.go states when they were recorded.
 
 package disb
 
@@ -35,13 +35,13 @@ var columns = []string{"part", "key", "unit", "value", "gpu", "shrink", "ns", "s
 // Told is a set of predictions with their conditions.
 type Told struct {
 	GPU    string             `json:"gpu"`
-	Ns     int64              `json:"ns"` // length of a DISB run; 0: no predictions for this shrink
+	Ns     int64              `json:"ns"` // length of a DISB run in ns; 0: no predictions for this shrink
 	Seed   uint64             `json:"seed"`
 	Values map[string]float64 `json:"values"` // by part and key
 }
 
 // Foretold returns the predictions for stand-ins with this shrink, and for measurements without stand-ins. name is the
-// GPU's name from the driver. It returns nil if there are no predictions for this GPU.
+// GPU's name from the driver. If there are no predictions for this GPU, the result is nil.
 func Foretold(name string, shrink int) (*Told, error) {
 	f, err := params.Find(name)
 	if err != nil || f == nil {

@@ -14,8 +14,8 @@ import (
 // StandIn imitates a network of the catalogue with the device's own kernels. Each kernel of the catalogue becomes a
 // layer with the same tensors (place and size), window and number of multiplications, in 16 bits in place of 32. A
 // product of two computed tensors (attention) becomes a product with weights. A pass over several tensors reads only
-// the first. So times and memory traffic are like those of the network, but results are meaningless. shrink is the
-// divisor of every tensor side.
+// the first tensor. So times and memory traffic are similar to the network's, but results are meaningless. shrink is
+// the divisor of every tensor side.
 func StandIn(network string, shrink int) (*bundle.Bundle, error) {
 	s, err := catalogue.Shapes(catalogue.Spec{Network: network}, shrink)
 	if err != nil {
@@ -44,7 +44,7 @@ func StandIn(network string, shrink int) (*bundle.Bundle, error) {
 // descriptor returns the layer that imitates a kernel.
 func descriptor(k *catalogue.Shape) (d abi.Desc, err error) {
 	in, out := k.In, k.Out
-	if !k.Product && k.KH == 0 { // a pass over all elements, in their order, 32 side by side
+	if !k.Product && k.KH == 0 { // a pass over all elements in their order, 32 elements per pixel
 		in, out = flat(in, out)
 	}
 	for _, n := range []int{in.H, in.W, in.C, out.H, out.W, out.C} {
@@ -82,8 +82,8 @@ func descriptor(k *catalogue.Shape) (d abi.Desc, err error) {
 	return d, nil
 }
 
-// flat treats two tensors as rows of pixels of 32 elements. The last pixel may extend beyond its tensor, but not into
-// the next one.
+// flat represents two tensors as rows of pixels with 32 elements. The last pixel can extend beyond its tensor, but not
+// into the next tensor.
 func flat(in, out catalogue.Place) (from, to catalogue.Place) {
 	const side = 32
 	pixels := func(p *catalogue.Place) int { return int((p.Elements() + side - 1) / side) }

@@ -1,5 +1,5 @@
-// What each bench runs: settings, policies, mappings. The numbers come from Kouris et al., "Fluid Batching", section
-// IV. If a bench has no figure in that paper, its text says what it is for.
+// The settings, policies and mappings of each bench. The numbers come from Kouris et al., "Fluid Batching", section IV.
+// If a bench has no figure in that paper, its title states its purpose.
 
 package fluid
 
@@ -16,7 +16,7 @@ import (
 // Variant is a policy with a mapping.
 type Variant struct {
 	Policy  string
-	Mapping string // empty: the policy's own
+	Mapping string // empty: the policy's own mapping
 }
 
 // String returns the variant's name in rows: fluid, or fluid[r] with another mapping.
@@ -27,7 +27,7 @@ func (v Variant) String() string {
 	return v.Policy + "[" + v.Mapping + "]"
 }
 
-// variantOf is the inverse of String.
+// variantOf returns the variant with a name that String returned.
 func variantOf(name string) Variant {
 	policy, mapping, _ := strings.Cut(strings.TrimSuffix(name, "]"), "[")
 	return Variant{Policy: policy, Mapping: mapping}
@@ -44,7 +44,7 @@ type Bench struct {
 	Tables   func(*tabler) error
 }
 
-// Axis says which number of a setting is on the x axis.
+// Axis selects the number of a setting on the x axis.
 type Axis string
 
 const (
@@ -64,22 +64,23 @@ func (a Axis) At(s Setting) float64 {
 	return 0
 }
 
-// Baseline is the better of our two readings of LazyBatching. Claims are judged against it.
+// Baseline is the better of our two interpretations of LazyBatching. Claims are judged against this policy.
 const Baseline = "lazy-idle"
 
-// lazies are our two readings of LazyBatching, which have the same published row.
+// lazies contains our two interpretations of LazyBatching. Both are compared with the same published row.
 var lazies = []string{"lazy", Baseline}
 
-// order of policies in tables: the published ones, then ours
+// order of policies in tables: published policies, then our policies
 var order = []string{
 	"serial", "fc-adaptb-s", "fc-adaptb-m", "fc-adaptb-l", "r-adaptb-s", "r-adaptb-m", "r-adaptb-l", "lazy", "lazy-idle", "edf", "clockwork", "fluid", "fluid+",
 }
 
-// changesTheta reports whether a policy changes exit thresholds. Such a policy runs only with real images, since
+// changesTheta reports whether a policy changes exit thresholds. Such a policy runs only with real images, because
 // drawn exits have no confidences.
 func changesTheta(policy string) bool { return strings.HasSuffix(policy, "theta") }
 
-// Policies returns the registry's policies in the order of tables. Policies that are not in order come last.
+// Policies returns the registry's policies in the order of tables, without policies that change thresholds. Policies
+// that are missing in order come last.
 func Policies() []string {
 	out := slices.Clone(order)
 	rest := sched.Names()
@@ -101,12 +102,12 @@ func variants(policies ...string) (out []Variant) {
 
 const ms = int64(1e6)
 
-// along returns the setting with each of the rates.
+// along returns one copy of the setting per rate.
 func along(base Setting, rates ...float64) []Setting {
 	return vary([]Setting{base}, rates, func(s *Setting, v float64) { s.Rate = v })
 }
 
-// slos returns the setting with each of the SLOs, in ms.
+// slos returns one copy of the setting per SLO. The SLOs are in ms.
 func slos(base Setting, slo ...int64) []Setting {
 	return vary([]Setting{base}, slo, func(s *Setting, v int64) { s.SLO = v * ms })
 }
@@ -119,13 +120,13 @@ var (
 	fig9Left  = slos(Setting{Network: "resnet50", Board: "zc706", Rate: 15}, 100, 150, 200, 250, 300, 400, 500, 600)
 	fig9Right = slos(Setting{Network: "inceptionv3", Board: "zcu104", Rate: 35}, 75, 100, 150, 200, 250, 300, 400)
 
-	// fig1 has each setting without early exits, then with them.
+	// fig1 contains each setting without early exits, and then with early exits.
 	fig1 = vary([]Setting{
 		{Network: "resnet50", Board: "zc706", Rate: 25, SLO: 400 * ms},
 		{Network: "resnet50", Board: "zcu104", Rate: 25, SLO: 200 * ms},
 	}, []string{"none", ""}, func(s *Setting, v string) { s.Exits = v })
 
-	// stringent are the settings of table II.
+	// stringent contains the settings of table II.
 	stringent = []Setting{
 		{Network: "resnet50", Board: "zc706", Rate: 15, SLO: 200 * ms},
 		{Network: "resnet50", Board: "zcu104", Rate: 40, SLO: 100 * ms},
@@ -143,7 +144,7 @@ func withBandwidth(settings []Setting, gbs func(board string) float64) []Setting
 	return out
 }
 
-// vary returns each setting with each value.
+// vary returns one setting for each combination of a setting and a value.
 func vary[T any](settings []Setting, values []T, set func(*Setting, T)) []Setting {
 	var out []Setting
 	for _, s := range settings {
@@ -156,7 +157,7 @@ func vary[T any](settings []Setting, values []T, set func(*Setting, T)) []Settin
 	return out
 }
 
-// Benches returns all benches, in the order of their tables. Their policies are those of the registry.
+// Benches returns all benches, in the order of their tables. They use the policies of the registry.
 func Benches() []Bench {
 	all := variants(Policies()...)
 	ablated := variants("serial", "r-adaptb-s", Baseline, "fluid", "fluid+")
@@ -243,7 +244,7 @@ func Reproduced() []string {
 	return []string{"fig1", "fig7", "fig8", "fig9", "fig10", "table1", "table2", "own", "ablation"}
 }
 
-// Only removes all policies that are not named. It returns an error if a bench would have no policy left.
+// Only returns the benches with only the given policies. It returns an error if a bench would have no policy.
 func Only(benches []Bench, policies []string) ([]Bench, error) {
 	for _, p := range policies {
 		if !known(p) {
@@ -262,7 +263,7 @@ func Only(benches []Bench, policies []string) ([]Bench, error) {
 	return out, nil
 }
 
-// TraceBench replays traces, named as in SuiteConfig.Traces, at the rates of two medium and two stringent settings.
+// TraceBench replays the named traces (SuiteConfig.Traces) at the rates of two medium and two stringent settings.
 func TraceBench(names []string) Bench {
 	var traces []string
 	for _, n := range names {
@@ -283,15 +284,14 @@ func middle() []Setting {
 	}
 }
 
-// RealNetwork and RealBoard name the network with trained weights and its configuration. Its rates and SLO are
-// multiples of serial's capacity and latency, so they follow from its table.
+// RealNetwork is the name of the network with trained weights, and RealBoard the name of its hardware configuration.
 const (
 	RealNetwork = "fashion"
 	RealBoard   = "run"
 )
 
 // realSettings returns settings of the trained network with loads of 0.7, 0.9 and 1.1 of serial's capacity. The SLO is
-// five times the time of a single image. The numbers come from the compiled bundle's table.
+// five times the time of a single image. These numbers were computed from the compiled bundle's table.
 func realSettings() []Setting {
 	return along(Setting{Network: RealNetwork, Board: RealBoard, SLO: 3 * ms}, 3600, 4600, 5600)
 }

@@ -30,17 +30,17 @@ const (
 	maxClients  = 10_000
 )
 
-// Setting is a network on a board with a rate and an SLO. The other fields are zero if the setting is as published.
+// Setting is a network on a board with a rate and an SLO. In a published setting, the other fields are zero.
 type Setting struct {
 	Network string
 	Board   string
 	Rate    float64 // requests per second
 	SLO     int64   // ns
 
-	Bandwidth float64 // DRAM bandwidth in GB/s; 0: the bandwidth that was fitted to the board's published results
+	Bandwidth float64 // DRAM bandwidth in GB/s; 0: ServingBandwidth of the board
 	Arrivals  string  // load.ParseProcess, closed:N (clients without think time), trace:NAME; empty: poisson
 	Exits     string  // a name of exitRates; empty: the published rates
-	BMax      int     // largest batch; 0: the hardware's
+	BMax      int     // largest batch; 0: the hardware's largest batch
 }
 
 // String returns the setting's name in rows, such as inceptionv3/zcu104/40/200ms, followed by the differences from the
@@ -72,15 +72,15 @@ func Bandwidths() map[string]map[string]float64 {
 }
 
 // ServingBandwidth returns a fitted bandwidth, one number per board. It was fitted to fluid's two published averages
-// (table II) under an earlier law of cycles. So our values for these averages are a fit, and all other values are
-// predictions.
+// (table II), with an earlier version of the cycle formulas. So our values for these averages are a fit, and all other
+// values are predictions.
 func ServingBandwidth(board string) float64 { return Bandwidths()["serving"][board] }
 
 // NominalBandwidth returns the bandwidth of the hardware configurations.
 func NominalBandwidth(board string) float64 { return Bandwidths()["nominal"][board] }
 
-// ThroughputBandwidth returns a bandwidth that was fitted to the shape of the ZC706's published throughput (figures 1b,
-// 10).
+// ThroughputBandwidth returns a bandwidth for throughput benches. The value for the ZC706 was fitted to the shape of
+// its published throughput (figures 1b, 10).
 func ThroughputBandwidth(board string) float64 { return Bandwidths()["throughput"][board] }
 
 // rates are the shares of requests that leave at each exit.
@@ -97,7 +97,7 @@ var (
 	}
 )
 
-// ExitRates returns a setting's exit rates for a model. It is nil if images decide the exits.
+// ExitRates returns a setting's exit rates for a model, or nil if images determine the exits.
 func (s Setting) ExitRates(m *Model) ([]float64, error) {
 	if len(m.Images) > 0 && s.Exits == "" {
 		return nil, nil
@@ -121,21 +121,21 @@ type Case struct {
 	Policy  string
 	Mapping string // mapping of batches; empty: the mapping with which the policy is published
 	Seed    uint64
-	N       int // requests
+	N       int // number of requests
 }
 
-// Metrics is the result of a run. Times are in ns, shares 0..1.
+// Metrics is the result of a run. Times are in ns. Shares are in 0..1.
 type Metrics struct {
 	Requests    int     `json:"requests"`
 	Avg         float64 `json:"avg_ns"`
 	P50         float64 `json:"p50_ns"`
 	P99         float64 `json:"p99_ns"`
 	Violations  float64 `json:"violation_rate"`
-	Goodput     float64 `json:"goodput"`    // on_time per second
-	Rate        float64 `json:"rate"`       // results per second, including late ones
+	Goodput     float64 `json:"goodput"`    // results in time per second
+	Rate        float64 `json:"rate"`       // results per second, including late results
 	Busy        float64 `json:"busy"`       // share of the time in which the device ran a segment
-	MACUtil     float64 `json:"mac_util"`   // MACs done, divided by what the array can do in the busy time
-	Throughput  float64 `json:"peak_share"` // MACs done, divided by what the array can do in the whole time: busy * mac_util
+	MACUtil     float64 `json:"mac_util"`   // executed MACs, divided by the array's peak MACs in the busy time
+	Throughput  float64 `json:"peak_share"` // executed MACs, divided by the array's peak MACs in the whole time: busy * mac_util
 	Calls       float64 `json:"calls"`      // policy calls per request
 	MeanBatch   float64 `json:"mean_batch"`
 	Preemptions float64 `json:"preemptions"` // per request
@@ -148,7 +148,7 @@ type Metrics struct {
 	LoadGen report.LoadGen `json:"loadgen"` // MLPerf's verdict on this run
 }
 
-// numbers are all metrics, in the order of rows.
+// numbers contains all metrics, in the order of rows.
 var numbers = append(frame.Fields[Metrics](), frame.Metric[*Metrics]{Name: "loadgen_valid", Of: func(m *Metrics) float64 { return frame.Truth(m.LoadGen.Valid) }})
 
 // key identifies the model of the case.
@@ -204,7 +204,7 @@ func (c *Case) times(traces map[string][]int64) ([]int64, error) {
 	return p.Times(c.Setting.Rate, c.N, c.Seed)
 }
 
-// Run serves the case on a model, in virtual time. traces has the arrival times of each trace by name.
+// Run serves the case on a model, in virtual time. traces contains the arrival times of each trace, by name.
 func (c *Case) Run(ctx context.Context, m *Model, traces map[string][]int64) (*Metrics, error) {
 	fail := func(err error) (*Metrics, error) {
 		return nil, fmt.Errorf("%s of %s, seed %d: %w", c.Policy, c.Setting, c.Seed, err)
@@ -218,7 +218,7 @@ func (c *Case) Run(ctx context.Context, m *Model, traces map[string][]int64) (*M
 	if c.N < 1 || c.N > maxRequests {
 		return fail(fmt.Errorf("%w: %d requests, expected 1..%d", experiments.ErrSetup, c.N, maxRequests))
 	}
-	if b := m.Table.MaxBatch(); c.Setting.BMax > b { // otherwise the batch in the row's name would not be the one that ran
+	if b := m.Table.MaxBatch(); c.Setting.BMax > b { // otherwise the row's name would contain a batch that did not run
 		return fail(fmt.Errorf("%w: a largest batch of %d, the latency table ends at %d", experiments.ErrSetup, c.Setting.BMax, b))
 	}
 	rates, err := c.Setting.ExitRates(m)

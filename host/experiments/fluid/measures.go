@@ -18,7 +18,7 @@ var book []byte
 //go:embed tried.txt
 var tried []byte
 
-// lab is a suite's runs of one seed.
+// lab provides the runs of a suite with one seed.
 type lab struct {
 	ctx  context.Context
 	s    *Suite
@@ -26,7 +26,7 @@ type lab struct {
 	with *frame.Change // change of a board's serving bandwidth; nil: as fitted
 }
 
-// served returns a policy's run at a setting.
+// served returns the run of a policy at a setting.
 func (l *lab) served(s Setting, policy string) (*Metrics, error) {
 	if l.with != nil && s.Board == l.with.Key && s.Bandwidth == 0 {
 		s.Bandwidth = ServingBandwidth(s.Board) * l.with.By
@@ -39,7 +39,7 @@ func (l *lab) model(board, mapping string, gbs float64, backbone bool) (*Model, 
 	return l.s.Models.Model(l.ctx, ModelKey{Network: "resnet50", Board: board, Mapping: mapping, Bandwidth: gbs, Backbone: backbone})
 }
 
-// boundaries returns how many layers a request runs per exit that it passes, for ResNet-50 on the ZC706.
+// boundaries returns the number of layers that a request runs per exit on its way, for ResNet-50 on the ZC706.
 func (l *lab) boundaries() (float64, error) {
 	m, err := l.model("zc706", MappingFluid, ServingBandwidth("zc706"), false)
 	if err != nil {
@@ -64,7 +64,7 @@ func (l *lab) ways(gbs float64) (float64, error) {
 			if err != nil {
 				return 0, err
 			}
-			// Simpler mappings come first. They are chosen if two are equally good.
+			// Simpler mappings come first, so of two equally good mappings the simpler mapping is chosen.
 			if g := gops(m.MACs[s], 8, m.Table.At(s, s, 8)); g > most*1.001 {
 				most, name = g, mapping
 			}
@@ -83,7 +83,7 @@ func (l *lab) ofPeak(mapping string, batch int, gbs float64) (float64, error) {
 	return m.gops(batch) / (2 * m.PeakMACs / 1e9), nil
 }
 
-// double returns the time in ms, on the ZCU104, of a batch of twice the hardware's maximum. It is NaN if unknown.
+// double returns the time in ms of a batch of twice the hardware's maximum on the ZCU104; NaN: unknown.
 func (l *lab) double(gbs float64) (float64, error) {
 	m, err := l.model("zcu104", MappingFluid, gbs, false)
 	if err != nil {
@@ -116,7 +116,7 @@ func measures() frame.Measures[*lab] {
 	return out
 }
 
-// Statements judges the claims that the configuration names, over the suite's seeds.
+// Statements judges the claims that the configuration selects, with the suite's seeds.
 func (s *Suite) Statements(ctx context.Context, c frame.Config) ([]frame.Statement, error) {
 	study := frame.Study[*lab]{
 		Book: book, Tried: tried, Measures: measures(), Apart: true,

@@ -17,12 +17,12 @@ import (
 )
 
 // Ways to map a batch onto the array (Kouris et al., section III-A and figure 1b). The published policies use the first
-// three. In the others, single mechanisms are missing.
+// three mappings. The other mappings omit single mechanisms.
 const (
-	MappingFluid   = "fluid"    // every k and s that the hardware has, chosen by layer and batch
+	MappingFluid   = "fluid"    // all k and s of the hardware, chosen by layer and batch
 	MappingR       = "r"        // samples along the rows, k = 1, s = 1
-	MappingFC      = "fc"       // fully connected layers along the rows, all others sample by sample
-	MappingP       = "p"        // two sample groups side by side wherever that is legal, k = 1
+	MappingFC      = "fc"       // fully connected layers: samples along the rows; other layers: sample by sample
+	MappingP       = "p"        // two sample groups side by side if this is legal, k = 1
 	MappingNoStack = "no-stack" // sample groups by layer and batch, no Stackable PEs
 	MappingNoFluid = "no-fluid" // Stackable PEs by layer and batch, no sample groups
 	// The same mappings, on the array that is best for them at B = 8 (designs) in place of fluid's array.
@@ -32,16 +32,16 @@ const (
 
 const own = "-own"
 
-// Array has the parameters of a design other than its board's reference design.
+// Array contains the parameters of a design that is not its board's reference design.
 type Array struct{ TR, TP, TC, ABufWords, Drain, CMax int }
 
-// designs are the best arrays without Fluid Batching (k = 1, s = 1) at B = 8, by network and board, under the board's
-// serving bandwidth (14.667 and 26 bytes per cycle). Their source:
+// designs contains the best arrays without Fluid Batching (k = 1, s = 1) at B = 8, by network and board, with the
+// board's serving bandwidth (14.667 and 26 bytes per cycle). The command for the first array is:
 //
 //	dse sweep --network resnet50 --board zc706 --mapping basic --weights 0,0,0,0,0,0,0,1 --bytes-per-cycle 14.667
 //
 // MappingFC uses the same arrays. Its convolutions run sample by sample, and the search for B = 1 (--weights
-// 1,0,0,0,0,0,0,0) finds the same four.
+// 1,0,0,0,0,0,0,0) finds the same four arrays.
 var designs = map[string]*Array{
 	"resnet50/zc706":     {1024, 14, 64, 11264, 16, 2048},
 	"resnet50/zcu104":    {1024, 13, 128, 16384, 16, 2048},
@@ -49,7 +49,7 @@ var designs = map[string]*Array{
 	"inceptionv3/zcu104": {1024, 16, 96, 16384, 16, 2048},
 }
 
-// Design returns the model's array; nil: its board's reference design.
+// Design returns the model's array, or nil for the board's reference design.
 func (k ModelKey) Design() (*Array, error) {
 	if !strings.HasSuffix(k.Mapping, own) {
 		return nil, nil
@@ -88,31 +88,31 @@ type Model struct {
 	Key      ModelKey
 	Table    *sched.Table
 	MACs     []int64 // MACs of one sample, by segment
-	Layers   []int   // descriptors, by segment
-	Pools    []int64 // by segment: ns of its pools at the largest batch; nil: unknown
+	Layers   []int   // number of descriptors, by segment
+	Pools    []int64 // by segment: time in ns of its pools at the largest batch; nil: unknown
 	Exit     []int   // by segment: the exit at its end, or -1; nil: every segment ends at an exit
 	PeakMACs float64 // peak of the array, in MACs per second
 	ClockHz  int64
 	TR       int
 	TP       int
 	TC       int
-	Double   int64 // ns of the whole network at twice the largest batch, estimated; 0: unknown
+	Double   int64 // estimated time in ns of the whole network at twice the largest batch; 0: unknown
 
-	// Images has the output of every exit for real images. Request i uses image i modulo their number. It is empty if
-	// exits are drawn from rates. Theta is the exit threshold.
+	// Images contains the output of every exit for real images. Request i uses image i modulo the number of images. If
+	// exits are drawn from rates, Images is empty. Theta is the exit threshold.
 	Images []Image
 	Theta  float32
-	// Calibration has other images, on which policies learn the cost of thresholds.
+	// Calibration contains other images. Policies determine the cost of thresholds with these images.
 	Calibration []Image
 }
 
-// Image has the output of every exit for one image.
+// Image contains the output of every exit for one image.
 type Image struct {
 	Confidence []float32
-	Right      []bool // whether the class is the label's
+	Right      []bool // whether the class equals the label
 }
 
-// Models returns models. It may compile and cache them. It is safe for concurrent use.
+// Models provides models. An implementation can compile and cache models. It must be safe for concurrent use.
 type Models interface {
 	Model(ctx context.Context, k ModelKey) (*Model, error)
 }
@@ -144,8 +144,8 @@ func (m *Model) exit(segment int) int {
 	return m.Exit[segment]
 }
 
-// shows returns the confidence of a request at the end of a segment, from its image or its drawn exit. If the segment
-// does not end at an exit, it is below every threshold.
+// shows returns a function for the confidence of a request at the end of a segment, from its image or its drawn exit.
+// If the segment does not end at an exit, the confidence is -1, below every threshold.
 func (m *Model) shows(exits []uint8) func(device.RequestID, int) float32 {
 	return func(id device.RequestID, segment int) float32 {
 		exit := m.exit(segment)
@@ -164,7 +164,7 @@ func (m *Model) shows(exits []uint8) func(device.RequestID, int) float32 {
 // exits returns the number of exits.
 func (m *Model) exits() int { return m.exit(len(m.MACs)-1) + 1 }
 
-// share returns the share of requests that run a segment if they leave by the exit rates.
+// share returns the share of requests that run a segment if requests leave at the given exit rates.
 func (m *Model) share(rates []float64, segment int) float64 {
 	rest := 1.0
 	for s := range segment {
@@ -175,7 +175,7 @@ func (m *Model) share(rates []float64, segment int) float64 {
 	return rest
 }
 
-// digest returns a hash of everything in the model on which a run depends.
+// digest returns a hash of all parts of the model that affect a run.
 func (m *Model) digest() string {
 	h := sha256.New()
 	fmt.Fprintln(h, m.Key, m.MACs, m.Pools, m.PeakMACs, m.ClockHz, m.Exit, m.Theta, m.Images, m.Calibration)

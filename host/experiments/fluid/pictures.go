@@ -1,4 +1,4 @@
-// Pictures of a suite: a metric along a bench's axis, one line per policy.
+// The pictures of a suite. A picture shows a metric along a bench's axis, with one line per policy.
 
 package fluid
 
@@ -32,7 +32,7 @@ var units = map[string]struct {
 	"goodput":        {"results in time per second", 1, false},
 }
 
-// inPictures are the policies whose curves get a name and a colour, the most important first. Other curves are grey.
+// inPictures contains the policies with named and coloured curves, most important first. Other curves are grey.
 var inPictures = []struct {
 	policy string
 	hue    int
@@ -70,8 +70,8 @@ func styles(series []report.Series) {
 	}
 }
 
-// Pictures returns the pictures of a bench. Settings that differ only in the value on the axis are in the same picture.
-// Each metric has its own picture.
+// Pictures returns the pictures of a bench, one per metric. Settings that differ only in the value on the axis are in
+// the same picture.
 func (s *Suite) Pictures(b *Bench) []NamedPicture {
 	type group struct {
 		key      Setting

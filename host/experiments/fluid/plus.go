@@ -1,4 +1,4 @@
-// Compares our policies with fluid, over every setting at which a suite ran both.
+// A comparison of our policies with fluid, over every setting at which a suite ran both policies.
 
 package fluid
 
@@ -11,10 +11,10 @@ import (
 // someLate is the lowest violation rate for which a relative change is meaningful.
 const someLate = 0.005
 
-// plus compares a policy with fluid, separately for the settings on which it was developed and for the others. It
-// returns the geometric means of the ratios of averages and of p99. It returns the mean change of the violation rate
-// over settings at which fluid has violations. And it returns the number of settings at which one of the three is
-// worse, judged by the 95 % interval of paired differences.
+// plus compares a policy with fluid, separately for held-out settings and other settings. It returns the relative
+// changes of the averages and of p99 (geometric means). It returns the mean relative change of the violation rate, over
+// settings with at least someLate violations under fluid. It also counts the settings at which a metric is worse. A
+// metric is worse if the 95 % interval of the paired differences is above zero.
 func (s *Suite) plus(policy string) (rows []frame.Row) {
 	fluid, ours := Variant{Policy: "fluid"}, Variant{Policy: policy}
 	metrics := []func(*Metrics) float64{

@@ -1,4 +1,4 @@
-// Published values. They come only from text and tables, since the figures' curves cannot be read.
+// Published values. They come only from text and tables, because the curves in the figures cannot be read.
 
 package fluid
 
@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-npu/sluice/host/experiments/frame"
 )
 
-// table2 has the published value of each claim of table II, by id.
+// table2 returns the published values of all claims, by ID.
 var table2 = sync.OnceValue(func() map[string]float64 {
 	out := map[string]float64{}
 	claims, _ := frame.Book(book) // no error: the file is embedded, and every test reads it
@@ -22,7 +22,7 @@ var table2 = sync.OnceValue(func() map[string]float64 {
 	return out
 })
 
-// Published returns the published value of a row, or nil. Only published settings have one. Their bandwidth may differ.
+// Published returns the published value of a row, or nil if there is none. It ignores the setting's bandwidth.
 func Published(setting Setting, policy, metric string) *float64 {
 	setting.Bandwidth = 0
 	of, is := map[string]struct {
@@ -37,8 +37,8 @@ func Published(setting Setting, policy, metric string) *float64 {
 }
 
 // HeldOut reports whether nothing was tuned on a row's setting. The bandwidths were tuned to fluid's averages in two
-// published rows of table II, and fluid+ was developed on the settings of developed. These settings are not held out,
-// at any bandwidth.
+// published rows of table II. The policy fluid+ was developed on the settings that developed returns. These settings
+// are not held out, at any bandwidth.
 func HeldOut(s Setting, policy string) bool {
 	s.Bandwidth = 0
 	if strings.HasPrefix(policy, "fluid+") {
@@ -47,7 +47,7 @@ func HeldOut(s Setting, policy string) bool {
 	return s != stringent[0] && s != stringent[1]
 }
 
-// developed are the settings on which fluid+ was developed.
+// developed returns the settings on which fluid+ was developed.
 func developed() []Setting {
 	return slices.Concat(
 		along(fig7Base, 5, 10, 15, 18, 20, 25), along(fig8Base, 20, 30, 35, 40, 50, 60), stringent,
@@ -57,7 +57,7 @@ func developed() []Setting {
 	)
 }
 
-// unseen returns settings that were reserved before fluid+ was developed, so that it is not tuned to them.
+// unseen returns settings that were reserved before the development of fluid+, so that fluid+ is not tuned to them.
 func unseen() []Setting {
 	at := func(network, board string, rate float64, slo int64, arrivals string) Setting {
 		return Setting{Network: network, Board: board, Rate: rate, SLO: slo * ms, Arrivals: arrivals}
@@ -80,7 +80,7 @@ func unseen() []Setting {
 type designPoint struct {
 	network, board string
 	tr, tp, tc     float64
-	dsp            float64 // share
+	dsp            float64 // share of the board's DSP slices
 }
 
 var table1Published = []designPoint{

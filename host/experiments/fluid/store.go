@@ -1,4 +1,4 @@
-// A store of results that is kept when a suite is interrupted. Each run appends one line at its end.
+// A store of results. The results remain if a suite is interrupted, because each run appends one line at its end.
 
 package fluid
 
@@ -20,15 +20,15 @@ import (
 // maxStoreLine bounds one result, in bytes.
 const maxStoreLine = 64 << 10
 
-// storeLine is a result in the file. Sum is a checksum of the other fields. With it, truncated lines are detected.
+// storeLine is a result in the file. Sum is a checksum of the other fields. It detects truncated lines.
 type storeLine struct {
 	Key     string  `json:"key"`
 	Metrics Metrics `json:"metrics"`
 	Sum     string  `json:"sum"`
 }
 
-// Store keeps the results of runs in a file. It is safe for concurrent use. A result is used only for the same program,
-// case and latency table.
+// Store stores the results of runs in a file. It is safe for concurrent use. A result is valid only for the same
+// program, case and model.
 type Store struct {
 	program string
 	mu      sync.Mutex
@@ -78,7 +78,7 @@ func OpenStore(path, program string) (*Store, error) {
 	return s, nil
 }
 
-// Loaded returns how many results the file had.
+// Loaded returns the number of results in the file when it was opened.
 func (s *Store) Loaded() int { return s.loaded }
 
 // Close closes the file.

@@ -1,4 +1,4 @@
-// A suite runs the cases of benches, each case once, with several workers. After an interruption it can continue.
+// A suite runs the cases of benches, each case once, with several workers. After an interruption, a suite can continue.
 
 package fluid
 
@@ -15,21 +15,21 @@ import (
 	"github.com/sluice-npu/sluice/host/shard"
 )
 
-// SuiteConfig says what a suite runs.
+// SuiteConfig selects the runs of a suite.
 type SuiteConfig struct {
 	Benches []Bench
 	Seeds   []uint64
-	N       int // requests a run
+	N       int // number of requests per run
 	Workers int
 	Models  Models
-	Traces  map[string][]int64 // arrival times in ns by the trace's name; two traces with one name must be equal
-	// Store keeps results if the suite is interrupted; nil: nothing is kept.
+	Traces  map[string][]int64 // by the trace's name: arrival times in ns; traces with the same name must be equal
+	// Store stores results, so that an interrupted suite can continue; nil: results are not stored.
 	Store    *Store
-	Shards   *shard.Run // this process does only some of the shards, one run after the other; nil: it does all runs, in parallel
+	Shards   *shard.Run // this process executes only some shards, one run after another; nil: all runs, in parallel
 	Progress func(done, of int)
 }
 
-// Suite has the results of all cases of its benches, and of further cases that claims need.
+// Suite contains the results of all cases of its benches, and of further cases for claims.
 type Suite struct {
 	SuiteConfig
 	Rows    []frame.Row
@@ -68,8 +68,8 @@ func applies(v Variant, s Setting) bool {
 	return (!changesTheta(v.Policy) || s.Network == RealNetwork) && (!strings.HasSuffix(v.Mapping, own) || s.Bandwidth == 0)
 }
 
-// RunSuite runs every case whose result is not in the store. The result does not depend on the number of workers or on
-// interruptions. If one case fails, the suite fails with its error. The suite is nil if this process does only some shards.
+// RunSuite runs every case without a result in the store. The suite does not depend on the number of workers or on
+// interruptions. The suite is nil if this process executes only some shards.
 func RunSuite(ctx context.Context, c SuiteConfig) (*Suite, error) {
 	if len(c.Seeds) == 0 || c.N < 1 || c.N > maxRequests || c.Models == nil {
 		return nil, fmt.Errorf("%w: %d seeds, %d requests a run (1..%d)", experiments.ErrSetup, len(c.Seeds), c.N, maxRequests)
@@ -89,7 +89,7 @@ func RunSuite(ctx context.Context, c SuiteConfig) (*Suite, error) {
 	return s, s.rows(ctx)
 }
 
-// all returns the results of cases. If this process does only some shards, it returns only their results.
+// all returns the results of cases. If this process executes only some shards, it returns only their results.
 func (c *SuiteConfig) all(ctx context.Context, cases []Case) (results []*Metrics, err error) {
 	if c.Shards != nil {
 		for r, err := range shard.Units(c.Shards, "runs", len(cases), func(i int) (*Metrics, error) { return c.one(ctx, &cases[i]) }) {
@@ -123,7 +123,7 @@ func (c *SuiteConfig) all(ctx context.Context, cases []Case) (results []*Metrics
 	return results, all.Wait()
 }
 
-// one returns the result of a case, from the store or by running it.
+// one returns the result of a case. It runs the case if the store does not contain the result.
 func (c *SuiteConfig) one(ctx context.Context, k *Case) (*Metrics, error) {
 	key, err := k.key()
 	if err != nil {
@@ -148,9 +148,9 @@ func (c *SuiteConfig) one(ctx context.Context, k *Case) (*Metrics, error) {
 	return r, c.Store.put(k, m, r)
 }
 
-// Mean returns the mean of a metric over the suite's seeds, and half of its 95 % interval (nil with one seed). It
-// returns false if a run is missing. If less is given, the value of that variant is subtracted seed by seed. The
-// differences are paired, since both variants serve the same requests.
+// Mean returns the mean of a metric over the suite's seeds, and the half width of its 95 % interval (nil with one
+// seed). It returns false if a run is missing. If less contains a variant, the value of this variant is subtracted for
+// each seed. The differences are paired, because both variants serve the same requests.
 func (s *Suite) Mean(setting Setting, v Variant, of func(*Metrics) float64, less ...Variant) (float64, *float64, bool) {
 	var vals []float64
 	for _, seed := range s.Seeds {
@@ -172,14 +172,14 @@ func (s *Suite) Mean(setting Setting, v Variant, of func(*Metrics) float64, less
 	return mean, half, true
 }
 
-// of returns a run's metrics; nil: the case was not run.
+// of returns the metrics of a run, or nil if the case was not run.
 func (s *Suite) of(setting Setting, v Variant, seed uint64) *Metrics {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.results[Case{Setting: setting, Policy: v.Policy, Mapping: v.Mapping, Seed: seed, N: s.N}]
 }
 
-// run returns the metrics of a run. It makes the run if no bench has made it.
+// run returns the metrics of a run. It executes the run if no bench has executed it.
 func (s *Suite) run(ctx context.Context, setting Setting, v Variant, seed uint64) (*Metrics, error) {
 	m := s.of(setting, v, seed)
 	if m != nil {

@@ -1,4 +1,4 @@
-// Benches without runs: throughput by batch and mapping, and design points.
+// The benches without runs: throughput by batch and mapping, and design points.
 
 package fluid
 
@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-npu/sluice/host/experiments/frame"
 )
 
-// tabler collects the rows that need no run.
+// tabler collects the rows that do not require a run.
 type tabler struct {
 	ctx    context.Context
 	models Models
@@ -26,8 +26,8 @@ func (t *tabler) add(setting, policy, metric string, ours float64, published *fl
 // mappings in the order of tables
 var mappings = []string{MappingFC, MappingR, MappingP, MappingNoStack, MappingNoFluid, MappingFluid}
 
-// bandwidths returns the DRAM bandwidths for which throughput is computed: the nominal one and, if it differs, the
-// fitted one.
+// bandwidths returns the DRAM bandwidths for which throughput is computed: ThroughputBandwidth and, if it differs,
+// ServingBandwidth.
 func bandwidths(board string) []float64 {
 	b := []float64{ThroughputBandwidth(board)}
 	if s := ServingBandwidth(board); s != b[0] {
@@ -98,7 +98,7 @@ func fig10(t *tabler) error {
 	return nil
 }
 
-// table1 compares our design points with the published ones.
+// table1 compares our design points with the published design points.
 func table1(t *tabler) error {
 	for _, p := range table1Published {
 		m, err := t.models.Model(t.ctx, ModelKey{Network: p.network, Board: p.board, Mapping: MappingFluid, Bandwidth: ServingBandwidth(p.board)})

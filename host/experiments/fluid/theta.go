@@ -1,4 +1,4 @@
-// The cost of thresholds that are lower than a setting's own, from real images.
+// The cost of thresholds below a setting's threshold, from real images.
 
 package fluid
 
@@ -15,9 +15,9 @@ const (
 	thetaLoss  = 0.01
 )
 
-// Levels returns thresholds below theta, in steps, with their cost at each exit. Consider the images that reach an exit
-// with threshold theta. If those with a confidence above the lower threshold leave there, the cost is the mean loss of
-// accuracy over all these images.
+// Levels returns thresholds below theta, in steps, with their cost at each exit. Consider all images that reach an exit
+// with threshold theta. With a lower threshold, more of these images leave at this exit. The cost is the resulting mean
+// loss of accuracy over all considered images.
 func Levels(images []Image, theta float32) []sched.Level {
 	if len(images) == 0 {
 		return nil

@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// Measures are the numbers that a publication's runs give. A key is the usage of a measure: its name and arguments,
-// such as "latency SYSTEM LOAD". If an argument is written in small letters, it is a number.
+// Measures compute numbers from the runs of a publication. A key is the usage of a measure: its name and arguments,
+// such as "latency SYSTEM LOAD". An argument in lower case is a number.
 //
-// A claim's number (Claim.Ours) is an expression of numbers and measures, with over(A, B), minus(A, B), times(A, B),
-// above(A, B: 1 if A is above B), ratio(A, B), and sum, mean, geomean, lowest, highest of any number of arguments. In
-// lowest(latency([system], pai)), the set's name in brackets means one argument of lowest for each member of the set.
+// Claim.Ours is an expression of numbers, measures and formulas. The formulas are over(A, B), minus(A, B), times(A, B),
+// above(A, B: 1 if A is above B), ratio(A, B), and sum, mean, geomean, lowest, highest with any number of arguments. In
+// lowest(latency([system], pai)), the set name in brackets represents one argument of lowest per member of the set.
 type Measures[L any] map[string]func(l L, of Args) (float64, error)
 
 // Args are the arguments of a measure.
@@ -21,7 +21,7 @@ type Args []string
 
 // Float returns an argument as a number.
 func (a Args) Float(i int) float64 {
-	x, _ := strconv.ParseFloat(a[i], 64) // no error: measure has checked it
+	x, _ := strconv.ParseFloat(a[i], 64) // no error: measure has checked the argument
 	return x
 }
 
@@ -51,8 +51,7 @@ var folds = map[string]func(a, b float64) float64{
 }
 
 // unit returns the unit of an expression, from the units of its measures. A quotient is a multiple (x), and a
-// comparison has no unit. A difference of percentages is in points. A difference divided by its second number is a
-// share.
+// comparison has no unit. A difference of percentages is in points. over(minus(A, B), B) is a share.
 func unit(text string, of map[string]string) string {
 	name, args, _ := call(text)
 	switch _, is := takes[name]; {
@@ -72,7 +71,7 @@ func unit(text string, of map[string]string) string {
 	return of[name]
 }
 
-// Truth is 1 for true, 0 for false.
+// Truth returns 1 for true, 0 for false.
 func Truth(b bool) float64 {
 	if b {
 		return 1
@@ -85,7 +84,7 @@ func plus(a, b float64) float64 { return a + b }
 // takes is the number of arguments of each formula; 0: any number.
 var takes = map[string]int{"over": 2, "minus": 2, "times": 2, "above": 2, "ratio": 2, "sum": 0, "mean": 0, "geomean": 0, "lowest": 0, "highest": 0}
 
-// combine applies a formula to samples. It returns nil if the formula does not accept the extreme of several samples.
+// combine applies a formula to samples. It returns nil for a Lowest or Highest in a formula other than ratio.
 func combine[L any](name string, all []Sampler[L]) Sampler[L] {
 	if name == "ratio" {
 		return Ratio(all[0], all[1])
@@ -174,7 +173,7 @@ func (m Measures[L]) measure(name string, args []string) (Probe[L], error) {
 	return nil, fmt.Errorf("there is no measure %s of %q; there are %s", name, args, strings.Join(known, ", "))
 }
 
-// spread replaces an argument that names a set by the set's members.
+// spread replaces an argument with a set name by one argument per member of the set.
 func spread(args []string, sets map[string][]string) (out []string) {
 	for _, a := range args {
 		at, set := len(a), ""

@@ -1,15 +1,15 @@
-// Package frame judges the claims of publications. It reads them from a data file, runs a simulation for each seed, and
-// compares. A claim holds if the 95 % interval of our values lies within its bounds. It fails if the whole interval
-// lies outside them. Otherwise it is undecided. Exact values are judged without an interval.
+// Package frame judges the claims of publications. It reads the claims from a data file, runs a simulation for each
+// seed, and compares our values with the claims. A claim holds if the 95 % interval of our values is within its bounds.
+// It fails if the whole interval is outside. Otherwise it is undecided. Exact values are judged without an interval.
 //
 // There are three special cases. A sample without an interval is decided by a sign test (bySign). A claim about every
-// baseline or setting is judged by the sample with the extreme mean (Lowest, Highest), with an interval that takes all
-// samples into account (family.ends). If only a lower and an upper limit of some values are known, a claim fails only
-// if it fails at both limits (Given). Every verdict comes from Claim.judge.
+// baseline or setting is judged by the sample with the extreme mean (Lowest, Highest). Its interval depends on all
+// samples (family.ends). If only a lower and an upper limit of some values are known, a claim fails only if it fails at
+// both limits (Given). Every verdict comes from Claim.judge.
 //
-// Each publication has a package. Its claims.yaml has the claims, with their bounds and the expression of our number.
-// measures.go has the measures that these expressions use, and the rows beside the claims (Number). study.go has the
-// lab, which makes the runs of one seed, and the parameters that can be changed in it (Knobs). Study runs them.
+// Each publication has a package. Its claims.yaml contains the claims, their bounds, and the expressions of our
+// numbers. measures.go contains the measures in these expressions, and further rows (Number). study.go contains the
+// lab, which executes the runs of one seed, and the parameters that can be changed (Knobs).
 package frame
 
 import (
@@ -35,7 +35,7 @@ const (
 	Holds     = "holds"     // the 95 % interval is within the bounds
 	Fails     = "fails"     // the whole interval is outside the bounds
 	Undecided = "undecided" // a part of the interval is within the bounds
-	NotTried  = "not-tried" // the field Cause says why
+	NotTried  = "not-tried" // not simulated; the field Cause contains the reason
 	OneSeed   = "one-seed"  // one seed has no interval, so there is no verdict
 )
 
@@ -47,17 +47,17 @@ type Row struct {
 	Ours      float64  `json:"ours"`      // mean over the seeds
 	CI95      *float64 `json:"ci95"`      // half width of the 95 % interval (Student's t); null with one seed
 	Published *float64 `json:"published"` // null: the publication has no such number
-	HeldOut   bool     `json:"held_out"`  // no parameter was tuned on this setting; false: one was, or it is not known
+	HeldOut   bool     `json:"held_out"`  // no parameter was tuned on this setting; false: tuned, or unknown
 }
 
-// Interval is the mean and the half width of its 95 % confidence interval by Student's t; nil for fewer than two
-// values. Values that differ only by rounding count as equal: the half width is zero.
+// Interval returns the mean, and the half width of its 95 % confidence interval by Student's t (nil for fewer than two
+// values). If the values differ only by rounding, the half width is zero.
 func Interval(v []float64) (float64, *float64) { return interval(v, tail) }
 
 // tail is the probability outside a 95 % interval, on one side.
 const tail = 0.025
 
-// interval is Interval with another tail.
+// interval is Interval with a given tail probability.
 func interval(v []float64, tail float64) (float64, *float64) {
 	mean, sd := stat.MeanStdDev(v, nil)
 	if len(v) < 2 {
@@ -76,27 +76,27 @@ type Statement struct {
 	ID        string   `json:"claim"`
 	Source    string   `json:"source"` // section, table or figure
 	Text      string   `json:"text"`
-	Published *float64 `json:"published"` // null: no number is given there
-	// PublishedTo is set if a range is published: it is the end, and Published the start.
+	Published *float64 `json:"published"` // null: the source contains no number
+	// PublishedTo is the end of a published range, and Published its start. nil: no range is published.
 	PublishedTo *float64 `json:"published_to,omitempty"`
 
-	Unit     string   `json:"unit,omitempty"` // unit of our value and of the published one; x: a multiple
+	Unit     string   `json:"unit,omitempty"` // unit of our value and of the published value; x: a multiple
 	Ours     *float64 `json:"ours"`           // mean over the seeds; null: the event did not occur
-	CI95     *float64 `json:"ci95"`           // half width
+	CI95     *float64 `json:"ci95"`           // half width of the interval
 	Least    *float64 `json:"least"`          // lower bound; null: none
-	Most     *float64 `json:"most"`           // to here
+	Most     *float64 `json:"most"`           // upper bound; null: none
 	Verdict  string   `json:"verdict"`
 	Fitted   bool     `json:"fitted"` // parameters were fitted to this number, so the verdict "holds" proves nothing
-	Cause    string   `json:"cause"`  // if the claim fails, why our value differs; if there is no verdict, why
+	Cause    string   `json:"cause"`  // reason why our value differs (the claim fails), or why there is no verdict
 	Evidence string   `json:"evidence,omitempty"`
-	// Changed has the new verdict for each change of an assumed parameter (half or double) that changes the verdict.
-	// With one seed there is no verdict, so Side is compared instead.
+	// Changed contains the new verdict for each change of an assumed parameter (half or double) that changes the
+	// verdict. With one seed there is no verdict, so Changed contains the new Side instead.
 	Changed map[string]string `json:"changed,omitempty"`
 	Varied  bool              `json:"varied"` // parameters were varied
 }
 
-// Judge compares a sample of ours, one value a seed, with the claim. NaN means that the event did not occur with that
-// seed. Then there is no verdict.
+// Judge compares our sample, one value per seed, with the claim. NaN means that the event did not occur with this seed.
+// With a NaN in the sample, the claim is undecided.
 func (c *Claim) Judge(v []float64) *Statement { return c.judge(family{all: [][]float64{v}}) }
 
 func (c *Claim) judge(f family) *Statement {
@@ -124,7 +124,7 @@ func (c *Claim) judge(f family) *Statement {
 	if count(v, math.IsNaN)+count(v, isInf) == 0 {
 		s.Ours, s.CI95 = &mean, ci
 	}
-	if s.Verdict != Fails { // the file's cause explains only a failure
+	if s.Verdict != Fails { // the cause in the file explains only a failure
 		s.Cause, s.Evidence = cmp.Or(why, map[string]string{
 			Undecided: "not decided: a bound lies within the interval",
 			OneSeed:   "one seed has no interval",
@@ -132,7 +132,7 @@ func (c *Claim) judge(f family) *Statement {
 	}
 	if s.Verdict == Fails {
 		s.Cause = cmp.Or(s.Cause, Unknown)
-		if f.most != nil && c.Judge(f.most).Verdict != Fails { // it may hold at the limit of the unknown values
+		if f.most != nil && c.Judge(f.most).Verdict != Fails { // the claim does not fail at the upper limits
 			s.Verdict = Undecided
 		}
 	}
@@ -150,7 +150,7 @@ func count(v []float64, of func(float64) bool) (n int) {
 	return n
 }
 
-// verdict judges a sample by its mean and its interval. If the sample allows no verdict, why is the reason.
+// verdict judges a sample by its mean and its interval. If the sample allows no verdict, why contains the reason.
 func (c *Claim) verdict(v []float64, mean, half, from, to float64) (verdict, why string) {
 	nothing, infinite := count(v, math.IsNaN), count(v, isInf)
 	switch {
@@ -200,12 +200,12 @@ func (c *Claim) ends(v []float64, tail float64) (mean, from, to float64) {
 	return back(m), back(m - h), back(m + h)
 }
 
-// signs is the least number of values for which a two-sided sign test can be significant at 95 %. With six values on
-// one side, the probability is 2 / 2^6, or 3 %.
+// signs is the smallest number of values with which a two-sided sign test can be significant at 95 %. With six values
+// on one side, the probability is 2 / 2^6, or 3 %.
 const signs = 6
 
 // bySign decides samples without an interval. There are two kinds: equal values, which have no spread, and ratios to
-// zero, which have no mean. The verdict is about the median.
+// zero, which have no mean. The verdict applies to the median.
 func (c *Claim) bySign(v []float64) string {
 	if len(v) < signs {
 		return Undecided
@@ -227,7 +227,7 @@ func finite(v float64) *float64 {
 	return &v
 }
 
-// Side says whether the mean is within the bounds. With a single run, nothing else can be compared.
+// Side returns, as text, whether the mean is within the bounds. With a single run, only the side can be compared.
 func (s *Statement) Side() string {
 	switch {
 	case s.Ours == nil:
@@ -238,8 +238,8 @@ func (s *Statement) Side() string {
 	return "beyond the bounds"
 }
 
-// Change is a parameter that is multiplied by a factor, or set to a whole number (Knobs.Whole). It can also be a
-// switch, whose By is 0.
+// Change is a change of a parameter or a switch. By is the factor of the parameter, or its new value if it is a whole
+// number (Knobs.Whole). By is 0 for a switch.
 type Change struct {
 	Key string
 	By  float64
@@ -256,7 +256,7 @@ func (c *Change) given() string {
 	return fmt.Sprintf("%s=%v", c.Key, c.By)
 }
 
-// Of returns the factor of a parameter. It is 1 if the change is of another parameter, or nil.
+// Of returns the factor of a parameter. It returns 1 if c is nil or changes another parameter.
 func (c *Change) Of(key string) float64 {
 	if c.Is(key) {
 		return c.By
@@ -264,7 +264,7 @@ func (c *Change) Of(key string) float64 {
 	return 1
 }
 
-// Is reports whether the change is of this switch or parameter.
+// Is reports whether c changes this switch or parameter.
 func (c *Change) Is(key string) bool { return c != nil && c.Key == key }
 
 // ChangeOf reads KEY=FACTOR or KEY=NUMBER, or KEY for a switch. For an empty text it returns nil.
@@ -291,7 +291,8 @@ func Halves(keys ...string) (out []Change) {
 	return out
 }
 
-// vary records the verdict under a changed parameter, if it differs. With one seed, it compares and records the side.
+// vary records the verdict with a changed parameter if the verdict differs. With one seed, it compares and records the
+// side instead.
 func (s *Statement) vary(what string, then *Statement) {
 	was, is := s.Verdict, then.Verdict
 	if was == OneSeed || is == OneSeed {
@@ -306,7 +307,7 @@ func (s *Statement) vary(what string, then *Statement) {
 	s.Changed[what] = is
 }
 
-// Print prints each claim on a line, and then how many hold.
+// Print prints one line per claim, and then the number of claims with each verdict.
 func Print(to io.Writer, all []Statement) error {
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "claim\tours\t± 95 %\tpublished\tverdict\tnote\tcause")
@@ -317,8 +318,8 @@ func Print(to io.Writer, all []Statement) error {
 	return w.Flush()
 }
 
-// Cells returns the columns of a claim: id, our value with its unit, half of the interval, published value, verdict,
-// note, cause.
+// Cells returns the columns of a claim: ID, our value with its unit, half width of the interval, published value,
+// verdict, note, cause.
 func (s *Statement) Cells() []string {
 	ours, half, published, note := "-", "", "", ""
 	if s.Ours != nil {
@@ -342,8 +343,8 @@ func (s *Statement) Cells() []string {
 	return []string{s.ID, ours, half, published, s.Verdict, note, s.Cause}
 }
 
-// Count says how many statements hold. Statements to which parameters were fitted are counted separately, and so are
-// statements with one seed.
+// Count returns the number of statements with each verdict, as text. Statements that hold by fitted parameters are
+// counted separately.
 func Count(all []Statement) string {
 	n := map[string]int{}
 	fitted := 0
@@ -367,25 +368,25 @@ func Count(all []Statement) string {
 	return text
 }
 
-// ErrQuiet is returned with the value of a comparison in which neither side had an event, such as a missed deadline.
-// The value is used if other seeds had events. If no seed had an event, there is no sample.
+// ErrQuiet means that neither side of a comparison had an event, such as a missed deadline. The value is returned with
+// the error, and is used if another seed had an event. If no seed had an event, all values become NaN.
 var ErrQuiet = errors.New("nothing happened")
 
-// Sampler computes a claim's sample from the labs of all seeds: a Probe, or what Lowest, Highest and Given return.
+// Sampler computes a claim's sample from the labs of all seeds: a Probe, or a result of Lowest, Highest, Ratio, Given.
 type Sampler[L any] interface {
 	sample(labs []L, workers int) (family, error)
 }
 
-// family is the samples of a claim about every baseline or setting. sign selects the one with the lowest mean (1) or
-// the highest (-1).
+// family contains the samples of a claim about every baseline or setting. If sign is 1, the sample with the lowest mean
+// is selected. If sign is -1, the sample with the highest mean is selected.
 type family struct {
 	all  [][]float64
 	sign float64
-	most []float64 // upper limits, if all holds only the lower limits of some values; nil: all values are known
+	most []float64 // upper limits if all contains only lower limits of some values; nil: all values are known
 }
 
-// extreme is the sample with the extreme mean over all seeds. If the extreme of each seed were taken, the result would
-// be biased, and the more so the shorter the runs are.
+// extreme returns the sample with the extreme mean over all seeds. The extremes of each seed would be a biased sample,
+// and short runs would increase the bias.
 func (f family) extreme() (low []float64) {
 	least := math.Inf(1)
 	for _, v := range f.all {
@@ -396,10 +397,10 @@ func (f family) extreme() (low []float64) {
 	return low
 }
 
-// ends is the interval of the lowest mean. Its lower end is the least of the samples' lower ends. One of the samples is
-// the lowest, so this end has the full confidence. Its upper end is the least of the samples' upper ends. All these
-// upper ends must be right at the same time, so each gets only a part of the tail (Bonferroni). For the highest mean,
-// the two ends are exchanged.
+// ends returns the interval of the lowest mean. The lower end is the smallest lower end of all samples. It has the full
+// confidence, because one of the samples has the lowest mean. The upper end is the smallest upper end of all samples.
+// All upper ends must be correct at the same time, so each upper end uses only a part of the tail (Bonferroni). For the
+// highest mean, the roles of the two ends are exchanged.
 func (f family) ends(c *Claim) (from, to float64) {
 	if len(f.all) < 2 {
 		_, from, to = c.ends(f.extreme(), tail)
@@ -422,10 +423,10 @@ func (f family) ends(c *Claim) (from, to float64) {
 	return slices.Min(lows), slices.Min(highs)
 }
 
-// Probe computes one number from a lab, which has the runs of one seed.
+// Probe computes one number from a lab. A lab contains the runs of one seed.
 type Probe[L any] func(L) (float64, error)
 
-// Fold combines several numbers into one. It returns ErrQuiet if all of them do.
+// Fold combines the numbers of several probes into one number. It returns ErrQuiet if all probes return ErrQuiet.
 func Fold[L any](with func(a, b float64) float64, all ...Probe[L]) Probe[L] {
 	return func(l L) (float64, error) {
 		v := math.NaN()
@@ -450,11 +451,11 @@ func Fold[L any](with func(a, b float64) float64, all ...Probe[L]) Probe[L] {
 	}
 }
 
-// Lowest returns the sampler of the lowest of several probes. With it, a claim about every baseline is judged against
-// the best baseline.
+// Lowest returns a sampler for the lowest of several probes. With this sampler, a claim about every baseline is judged
+// against the best baseline.
 func Lowest[L any](all ...Probe[L]) Sampler[L] { return extreme[L]{1, all} }
 
-// Highest returns the sampler of the highest of several probes.
+// Highest returns a sampler for the highest of several probes.
 func Highest[L any](all ...Probe[L]) Sampler[L] { return extreme[L]{-1, all} }
 
 type extreme[L any] struct {
@@ -477,9 +478,9 @@ func (x extreme[L]) sample(labs []L, workers int) (family, error) {
 	return f, nil
 }
 
-// Ratio divides one sample by another, seed by seed. The lowest of several divided by the highest of several covers
-// every pair, and so does the highest divided by the lowest. The lowest divided by the lowest (or highest by highest)
-// compares every numerator with the extreme denominator.
+// Ratio divides the samples of a by the samples of b, seed by seed. If one of a and b is a Lowest and the other is a
+// Highest, the result contains the ratios of all pairs. If both are a Lowest, or both are a Highest, each sample of a
+// is divided by the extreme sample of b.
 func Ratio[L any](a, b Sampler[L]) Sampler[L] { return ratio[L]{a, b} }
 
 type ratio[L any] struct{ a, b Sampler[L] }
@@ -506,22 +507,22 @@ func (r ratio[L]) sample(labs []L, workers int) (family, error) {
 	return out, err
 }
 
-// Given returns a sampler whose values need no lab. If only lower limits of some values are known, most has the upper
-// limits. nil: all values are known.
+// Given returns a sampler with the values v, without a lab. If v contains only lower limits of some values, most
+// contains the upper limits. If all values are known, most is nil.
 func Given[L any](v, most []float64) Sampler[L] { return given[L]{all: [][]float64{v}, most: most} }
 
 type given[L any] family
 
 func (g given[L]) sample([]L, int) (family, error) { return family(g), nil }
 
-// Sample computes a value for every lab; all values are NaN if every lab returns ErrQuiet. Of several samples, it
-// returns the extreme one.
+// Sample computes a value for every lab. All values are NaN if every lab returns ErrQuiet. If of has several samples,
+// Sample returns the extreme sample.
 func Sample[L any](labs []L, of Sampler[L]) ([]float64, error) {
 	f, err := of.sample(labs, 1)
 	return f.extreme(), err
 }
 
-// sample computes a value for each lab. The number of labs that run at the same time is limited by workers.
+// sample computes a value for each lab. At most workers labs run at the same time.
 func (p Probe[L]) sample(labs []L, workers int) (family, error) {
 	v, quiet, err := each(labs, p, workers)
 	return family{all: [][]float64{nothing(v, quiet)}}, err
@@ -537,7 +538,7 @@ func nothing(v []float64, quiet bool) []float64 {
 	return v
 }
 
-// each computes the values of all labs, and whether all of them returned ErrQuiet.
+// each returns the values of all labs. It also reports whether all labs returned ErrQuiet.
 func each[L any](labs []L, of Probe[L], workers int) ([]float64, bool, error) {
 	v := make([]float64, len(labs))
 	var quiet atomic.Int32
@@ -556,13 +557,13 @@ func each[L any](labs []L, of Probe[L], workers int) ([]float64, bool, error) {
 	return v, int(quiet.Load()) == len(labs), err
 }
 
-// Metric is a number of a run, for a row.
+// Metric computes a number for a Row from the outcome of a run.
 type Metric[O any] struct {
 	Name string
 	Of   func(O) float64
 }
 
-// Fields returns a metric for each float64 field of a run that has a JSON name, in order.
+// Fields returns a metric for each float64 field with a JSON name, in the order of the fields.
 func Fields[O any]() (out []Metric[*O]) {
 	t := reflect.TypeFor[O]()
 	for i := range t.NumField() {
@@ -573,8 +574,8 @@ func Fields[O any]() (out []Metric[*O]) {
 	return out
 }
 
-// Rows averages metrics over runs, one per seed. The other fields of the rows come from r. A metric that is missing in
-// a run is left out.
+// Rows returns one row per metric, with its mean over the runs, one run per seed. The other fields of a row come from
+// r. If a metric is NaN or infinite in a run, its row is omitted.
 func Rows[O any](r Row, runs []O, metrics []Metric[O]) (rows []Row) {
 	for _, m := range metrics {
 		var v []float64
@@ -587,7 +588,7 @@ func Rows[O any](r Row, runs []O, metrics []Metric[O]) (rows []Row) {
 	return rows
 }
 
-// measured adds the row with the mean of a sample, if it has one.
+// measured appends a row with the mean of a sample, if this mean is finite.
 func (r Row) measured(rows []Row, v []float64) []Row {
 	if r.Ours, r.CI95 = Interval(v); math.IsNaN(r.Ours) || isInf(r.Ours) {
 		return rows

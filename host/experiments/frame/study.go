@@ -17,41 +17,41 @@ import (
 // ErrBook is the error of an invalid file of claims.
 var ErrBook = errors.New("claims")
 
-// ErrOnly is the error if no claim's id has the prefix of Config.Only.
+// ErrOnly is the error if no claim ID begins with Config.Only.
 var ErrOnly = errors.New("no claim")
 
-// ErrWith is the error if a study does not know a change.
+// ErrWith is the error if a study does not support a change.
 var ErrWith = errors.New("no such parameter or switch")
 
-// Claim is one claim of the data file: what the publication says, and the bounds of our value.
+// Claim is one claim of the data file: a statement of the publication, and the bounds of our value.
 type Claim struct {
 	ID        string   `yaml:"id"`
 	Source    string   `yaml:"source"` // section, table or figure
 	Text      string   `yaml:"text"`
-	On        string   `yaml:"on"` // the GPU, if a study has several
+	On        string   `yaml:"on"` // the GPU, if a study has several GPUs
 	Published *float64 `yaml:"-"`
-	// PublishedTo is set if a range is published. Each end of the range gives one bound.
+	// PublishedTo is the end of a published range; nil: no range. Each end of the range determines one bound.
 	PublishedTo *float64 `yaml:"published_to"`
-	// Rule derives the bounds from the published number (rules); without a rule, the bounds are Least and Most.
+	// Rule is a key of rules, which compute the bounds from Published. "": the bounds are Least and Most.
 	Rule   string   `yaml:"-"`
 	Least  *float64 `yaml:"least"`
 	Most   *float64 `yaml:"most"`
 	Fitted bool     `yaml:"-"`
-	Cause  string   `yaml:"-"`     // a key of the file's causes
-	Long   bool     `yaml:"long"`  // not run again with varied parameters
-	Times  bool     `yaml:"times"` // a multiple far from one: geometric mean, interval of the logarithm
-	Exact  bool     `yaml:"exact"` // nothing is random: all seeds give the same value, and one decides
-	Ours   string   `yaml:"-"`     // expression of our number (Measures); "": a probe of the study gives it
+	Cause  string   `yaml:"-"`     // key of a cause in the file
+	Long   bool     `yaml:"long"`  // the claim is not checked again with varied parameters
+	Times  bool     `yaml:"times"` // a multiple far from one: judged by its geometric mean and the interval of its logarithm
+	Exact  bool     `yaml:"exact"` // not random: all seeds have the same value, so one value decides
+	Ours   string   `yaml:"-"`     // expression of our number (Measures); "": a probe of the study computes the number
 	Unit   string   `yaml:"-"`     // unit of our number; it follows from the units of the measures
 
 	least, most float64
 	cause       Cause
 }
 
-// Unknown is the cause of a failing claim that names none.
+// Unknown is the cause of a failing claim without a stated cause.
 const Unknown = "unknown"
 
-// Cause says why our result differs from the publication, with the evidence.
+// Cause contains the reason why our result differs from the publication, and the evidence.
 type Cause struct {
 	Text     string `yaml:"text"`
 	Evidence string `yaml:"evidence"`
@@ -71,7 +71,7 @@ func (t *Tried) String() string {
 	return fmt.Sprintf("with %s %s in place of %s", t.Key, t.Ours, t.Without)
 }
 
-// TriedOf parses a stored list. A line has the fields of Tried as columns; # begins a comment line.
+// TriedOf parses a stored list. A line contains the fields of Tried. A line with # as its first field is a comment.
 func TriedOf(text []byte) (out []Tried, err error) {
 	for line := range strings.Lines(string(text)) {
 		f := strings.Fields(line)
@@ -102,8 +102,8 @@ type line struct {
 // list is one value or several values.
 type list[T any] []T
 
-// at returns the value for the i-th name. All names after the end of the list get the last value. An empty list gives
-// zero.
+// at returns the value for the name i. After the end of the list, it returns the last value. For an empty list, it
+// returns the zero value.
 func (l list[T]) at(i int) (v T) {
 	if n := len(l); n > 0 {
 		v = l[min(i, n-1)]
@@ -153,14 +153,14 @@ func (l *line) claims() ([]Claim, error) {
 
 // rules compute the bounds from a published number.
 var rules = map[string]func(p float64) (least, most float64){
-	"near": func(p float64) (float64, float64) { return min(0.75*p, 1.25*p), max(0.75*p, 1.25*p) }, // within a quarter
+	"near": func(p float64) (float64, float64) { return min(0.75*p, 1.25*p), max(0.75*p, 1.25*p) }, // within 25 %
 	"15 %": func(p float64) (float64, float64) { return 0.85 * p, 1.15 * p },
 	"5 %":  func(p float64) (float64, float64) { return 0.95 * p, 1.05 * p },
-	// For a multiple below two: our value may differ by half of the multiple's distance from one. A quarter of the
-	// value would be too much: it would also accept no gain. For larger multiples, half of the distance would be more
-	// than a quarter of the value.
+	// For a multiple below two: our value can differ by half of the gain, which is the difference between p and 1. A
+	// quarter of p would be too much, because a value without gain would be accepted. For larger multiples, half of the
+	// gain would be more than a quarter of p.
 	"gain":     func(p float64) (float64, float64) { a, b := 1+0.5*(p-1), 1+1.5*(p-1); return min(a, b), max(a, b) },
-	"5 points": func(p float64) (float64, float64) { return p - 0.05, p + 0.05 }, // of a share
+	"5 points": func(p float64) (float64, float64) { return p - 0.05, p + 0.05 }, // for a share
 	"3 points": func(p float64) (float64, float64) { return p - 0.03, p + 0.03 },
 	"at most":  func(p float64) (float64, float64) { return math.Inf(-1), p },
 	"at least": func(p float64) (float64, float64) { return p, math.Inf(1) },
@@ -177,7 +177,7 @@ func read(text []byte) ([]Claim, map[string][]string, error) {
 	var file struct {
 		Causes map[string]Cause    `yaml:"causes"`
 		Sets   map[string][]string `yaml:"sets"`
-		Units  map[string]string   `yaml:"units"` // of measures
+		Units  map[string]string   `yaml:"units"` // by measure: its unit
 		Lines  []line              `yaml:"claims"`
 	}
 	d := yaml.NewDecoder(bytes.NewReader(text))
@@ -245,13 +245,13 @@ func (c *Claim) resolve(causes map[string]Cause) error {
 	return nil
 }
 
-// Config says which part of a study is run, and how long.
+// Config selects the part of a study to run, and the length of its runs.
 type Config struct {
 	Seeds   []uint64
-	Ns      int64   // virtual time per run
-	Only    string  // if set, only statements whose id begins with this, and no rows
+	Ns      int64   // virtual time per run, in ns
+	Only    string  // if set: only statements with this ID prefix are checked, and there are no rows
 	Vary    bool    // halve and double every assumed parameter
-	With    *Change // change of a suspected cause, made in every run; nil: none
+	With    *Change // change that tests a suspected cause, in every run; nil: none
 	Workers int     // number of runs at the same time, if the study supports it
 	Tell    func(what string)
 }
@@ -269,7 +269,7 @@ type Number struct {
 	On, Ours string
 }
 
-// Numbers returns one row per metric. The value of a row is the measure with the metric's name and the arguments in of.
+// Numbers returns one row per metric. The expression of a row is the metric's name with the arguments of.
 func Numbers(on string, r Row, of string, metrics ...string) (out []Number) {
 	for _, m := range metrics {
 		r.Metric = m
@@ -281,12 +281,12 @@ func Numbers(on string, r Row, of string, metrics ...string) (out []Number) {
 // Knobs are the parameters and switches that a study can change.
 type Knobs struct {
 	Switches []string
-	Keys     []string // parameters that take a factor
-	Whole    []string // parameters that take a whole number in place of a factor
+	Keys     []string // parameters that can be multiplied by a factor
+	Whole    []string // parameters that can be set to a whole number
 	Vary     []Change // changes that Config.Vary runs; nil: half and double of every key
 }
 
-// knows returns ErrWith if a change is unknown, or if its kind does not accept its value.
+// knows returns ErrWith if a change is unknown, or if its value is invalid for its kind.
 func (k *Knobs) knows(x *Change) error {
 	whole := slices.Contains(k.Whole, x.Key) && x.By >= 1 && x.By <= 1<<20 && x.By == math.Trunc(x.By)
 	if whole || slices.Contains(k.Keys, x.Key) && x.By > 0 || slices.Contains(k.Switches, x.Key) && x.By == 0 {
@@ -302,23 +302,23 @@ func (k *Knobs) knows(x *Change) error {
 	return fmt.Errorf("%w: %s; there are %s", ErrWith, x.given(), strings.Join(all, ", "))
 }
 
-// Study is a publication's claims and the probes that check them. L is the type of a lab.
+// Study contains the claims of a publication, and the probes that check the claims. L is the type of a lab.
 type Study[L any] struct {
 	Book  []byte
 	Tried []byte // stored results of changes (TriedOf)
-	// Measures give the numbers of claims that have an expression. Probes give the numbers of the other claims, by id.
+	// Measures compute the numbers of claims with an expression. Probes, by claim ID, compute the other numbers.
 	Measures Measures[L]
 	Probes   map[string]Sampler[L]
 	samplers map[string]Sampler[L]
-	// Labs makes a lab for each seed on one GPU (Claim.On), with a change; nil: unchanged.
+	// Labs returns a lab for each seed, on one GPU (Claim.On). The labs apply the change x; nil: no change.
 	Labs  func(on string, x *Change) ([]L, error)
-	Knobs func(on string) (*Knobs, error) // what can be changed; nil: nothing
-	// Apart says that labs share no state, so that several can run at the same time (Config.Workers).
+	Knobs func(on string) (*Knobs, error) // the possible changes
+	// Apart: labs share no state, so several labs can run at the same time (Config.Workers).
 	Apart   bool
-	Numbers []Number // further rows of the same labs
+	Numbers []Number // further rows from the same labs
 }
 
-// Samplers returns the sampler of every claim that was tried, by id. It is an expression or a probe.
+// Samplers returns the samplers of all tried claims, by ID. A sampler is an expression or a probe.
 func (s *Study[L]) Samplers() (map[string]Sampler[L], error) {
 	all, sets, err := read(s.Book)
 	if err != nil {
@@ -349,13 +349,13 @@ func (s *Study[L]) Samplers() (map[string]Sampler[L], error) {
 	return out, nil
 }
 
-// Result has the claims with their verdicts, and the rows.
+// Result contains the claims with their verdicts, and the rows.
 type Result struct {
 	Rows       []Row
 	Statements []Statement
 }
 
-// Run checks every claim and makes the rows. With Config.Vary it checks again under every change.
+// Run checks every claim and computes the rows. With Config.Vary, it checks the claims again with every change.
 func (s *Study[L]) Run(ctx context.Context, c *Config) (*Result, error) {
 	if len(c.Seeds) == 0 || c.Ns < 1 {
 		return nil, fmt.Errorf("%w: %d seeds and %d ns are to be run, at least one of each is expected", ErrBook, len(c.Seeds), c.Ns)
@@ -435,7 +435,7 @@ func (s *Study[L]) Run(ctx context.Context, c *Config) (*Result, error) {
 	return r, nil
 }
 
-// values are a number's, by lab.
+// values returns the values of a number, one per lab.
 func (s *Study[L]) values(c *Config, n *Number, labs []L) ([]float64, error) {
 	of, err := s.Measures.Sampler(n.Ours, nil)
 	if err != nil {
@@ -445,7 +445,7 @@ func (s *Study[L]) values(c *Config, n *Number, labs []L) ([]float64, error) {
 	return f.extreme(), err
 }
 
-// workers is the number of labs that run at the same time.
+// workers returns the number of labs that can run at the same time.
 func (s *Study[L]) workers(c *Config) int {
 	if s.Apart {
 		return c.Workers
@@ -456,7 +456,7 @@ func (s *Study[L]) workers(c *Config) int {
 func (s *Study[L]) state(c *Config, k *Claim, labs []L) (*Statement, error) {
 	var f family
 	var err error
-	if k.Exact { // two seeds verify that it is exact
+	if k.Exact { // two seeds verify that the value is exact
 		labs = labs[:min(2, len(labs))]
 	}
 	if of := s.samplers[k.ID]; of != nil {

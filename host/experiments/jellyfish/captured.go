@@ -24,7 +24,7 @@ type Estimate struct {
 }
 
 // BySecond returns a client's estimated rate at the end of each second, in bits a second. A second without requests
-// repeats the last estimate. client may be empty if there is only one client.
+// has the same rate as the second before. client can be empty if there is only one client.
 func BySecond(all []Estimate, client string) (netip.Addr, []int64, error) {
 	want, err := netip.ParseAddr(client)
 	if client != "" && err != nil {
@@ -58,7 +58,8 @@ func BySecond(all []Estimate, client string) (netip.Addr, []int64, error) {
 	return clients[0], rates, nil
 }
 
-// Estimates keeps one estimator per client, since all connections of a client share its link.
+// Estimates returns a function that estimates the client's rate after each transfer, and calls the function each. There
+// is one estimator per client, because all connections of a client share its link.
 func Estimates(each func(capture.Transfer, Estimate)) func(capture.Transfer) {
 	of := map[netip.Addr]*bandwidth.Estimator{}
 	var start time.Time
@@ -77,13 +78,13 @@ func Estimates(each func(capture.Transfer, Estimate)) func(capture.Transfer) {
 	}
 }
 
-// Rates has the rate of each connection's last request in a live capture. All connections may use the same Rates.
+// Rates contains, by connection, the rate of the last request in a live capture. It is safe for concurrent use.
 type Rates struct {
 	mu sync.Mutex
 	of map[netip.AddrPort]float64
 }
 
-// mostRates limits the connections that Rates remembers. At the limit it forgets all of them.
+// mostRates is the largest number of connections in Rates. At this number, Rates deletes all its connections.
 const mostRates = 1 << 16
 
 // Add records the rate of a request. A request without a rate changes nothing.
@@ -98,7 +99,7 @@ func (r *Rates) Add(t capture.Transfer) {
 	}
 }
 
-// Of returns the rate of a client's last request in bits a second; 0: no rate was measured.
+// Of returns the rate of a connection's last request in bits a second, or 0 if no rate was measured.
 func (r *Rates) Of(client net.Addr) float64 {
 	a, ok := client.(*net.TCPAddr)
 	if !ok {
@@ -114,8 +115,8 @@ func (r *Rates) Of(client net.Addr) float64 {
 // pcap:PORT@ADDRESS:FILE.
 const captured = "pcap:"
 
-// LinkOf returns a link by name: one of links.Named, or a capture. With a capture, frames have the rates of the
-// captured transfers. The policy makes its estimate from them as with any other link.
+// LinkOf returns a link by name: a name of links.Named, or a capture. With a capture, the link has the rates of the
+// captured transfers. The policy estimates the rate of this link like the rate of any other link.
 func LinkOf(name string, seed uint64, memory float64) (*links.Trace, error) {
 	rest, ok := strings.CutPrefix(name, captured)
 	if !ok {

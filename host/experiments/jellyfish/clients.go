@@ -13,17 +13,17 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// family is the name of the network in tasks. Any network of the zoo may answer.
+// family is the name of the network in tasks. Any network of the zoo can answer.
 const family = "zoo"
 
-// Sizing says how a client chooses the size of a frame.
+// Sizing describes how a client chooses the size of a frame.
 type Sizing struct {
-	// Advised: a frame has at most the size of the recommended network. Otherwise it has at most the size Most.
+	// Advised: a frame has at most the size of the recommended network; otherwise at most the size of network Most.
 	Advised bool
 	Most    int
-	// Fixed: a frame has exactly that size. Otherwise it has the largest size that the link carries without a queue.
+	// Fixed: a frame has exactly that size. Otherwise a frame is smaller if that size would cause a queue at the link.
 	Fixed bool
-	// Network, if positive, is the share of the SLO that the transfer of a frame may take.
+	// Network, if positive, is the largest transfer time of a frame, as a share of the SLO.
 	Network float64
 }
 
@@ -42,7 +42,7 @@ type cameras struct {
 
 // sentFrame is the frame of a task.
 type sentFrame struct {
-	size   int32 // the network whose size the frame has
+	size   int32 // index of the network with the frame's size
 	client int32
 }
 
@@ -52,17 +52,17 @@ type camera struct {
 	offset int64 // start of the camera's link in the trace
 	rng    *rand.Rand
 	told   int   // recommended network
-	free   int64 // when the link becomes free; the client does not know it
+	free   int64 // time at which the link becomes free; unknown to the client
 	onWay  []transfer
 	est    bandwidth.Estimator
 
-	created int64 // when the next frame is created
+	created int64 // creation time of the next frame
 	noise   float64
 	size    int // size of the next frame, after freeze has fixed it
 	frozen  bool
 }
 
-// transfer is a sent frame. The client learns the rate when the transfer ends.
+// transfer is a sent frame. The client measures the rate when the transfer ends.
 type transfer struct {
 	begins, ends int64
 	bytes        int64
@@ -78,7 +78,7 @@ func (m *camera) update(at int64) {
 	m.onWay = slices.Delete(m.onWay, 0, k)
 }
 
-// backlog returns how long the frames in transfer will still take, by the client's estimate.
+// backlog returns the remaining time in ns of the frames in transfer, at the client's estimated rate.
 func (m *camera) backlog(at int64, rate float64) float64 {
 	ns := 0.0
 	for i := range m.onWay {
@@ -102,7 +102,7 @@ func newCameras(zoo jellyfish.Zoo, s Sizing, jitter, headroom float64, clients [
 		}
 		m.created = cl.Start + rng.Int64N(1_000_000_000/int64(m.Rate))
 		m.noise = c.draw(&m)
-		// Opening the connection has given a first estimate of the rate.
+		// The client obtains a first estimate of the rate when it opens the connection.
 		m.est.Add(m.created, float64(m.trace.Rate(m.offset+m.created)))
 		c.all = append(c.all, m)
 	}
@@ -113,7 +113,7 @@ func (c *cameras) draw(m *camera) float64 {
 	return math.Exp(c.jitter*m.rng.NormFloat64() - c.jitter*c.jitter/2)
 }
 
-// choose returns the size of a frame that is created at a time.
+// choose returns the size of a frame that is created at the time at.
 func (c *cameras) choose(m *camera, at int64) int {
 	s := &c.sizing
 	most := s.Most
@@ -143,9 +143,9 @@ func (c *cameras) freeze(now int64) {
 	}
 }
 
-// Next implements sched.Source: it returns the frame that arrives next. It is called when the previous frame arrives,
-// so the size of one frame may ignore the latest recommendation. If the size of a frame is reduced later, its arrival
-// may be reported at the same time as the previous one.
+// Next implements sched.Source. It returns the frame that arrives next. Next is called when the previous frame arrives,
+// so a later recommendation does not change the size of this frame. If a frame becomes smaller, it can arrive before
+// the previously returned frame. Next then moves its arrival to the arrival of that frame.
 func (c *cameras) Next() (sched.Item, bool) {
 	c.freeze(c.now)
 	best, arrives, begins, bytes := -1, int64(0), int64(0), int64(0)
@@ -174,7 +174,7 @@ func (c *cameras) Next() (sched.Item, bool) {
 	sent := transfer{begins, arrives, bytes}
 	t := &sched.Task{
 		ID: c.id, Client: best, Network: family, Created: m.created, Arrived: c.now, Samples: 1, Link: sent.rate(),
-		// A late frame is reported too: it shows that the client is alive, on a slow link.
+		// A late frame is also returned, because it shows that the client is active and its link slow.
 		Deadline: max(m.created+m.SLO, c.now+1),
 	}
 	m.onWay = append(m.onWay, sent)

@@ -18,10 +18,10 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// Serve serves a setting's clients, which connect to a listener (package ingest), with workers that are simulated in
-// real time. It ends after the setting's time, or when the listener is closed and all clients have disconnected. The
-// links are real. If captured is not nil, a transfer's rate comes from the live capture. Otherwise it is measured while
-// the frame arrives. If bad is not nil, it is called for each connection that the server ends.
+// Serve serves a setting's clients with workers that are simulated in real time. The clients connect to the listener l
+// over real links (package ingest). Serve returns after the setting's time, or when l is closed and all clients have
+// disconnected. If captured is not nil, the rate of a transfer comes from the live capture. Otherwise the rate is
+// measured while the frame arrives. If bad is not nil, it is called for each connection that the server terminates.
 func Serve(ctx context.Context, set *Setting, sys System, a Assumed, l net.Listener, captured *Rates, bad func(error)) (*Outcome, error) {
 	defer l.Close()
 	if len(set.Clients) == 0 || set.Workers < 1 || set.Ns < 1 || sys.Static >= len(set.Zoo) {
@@ -78,12 +78,12 @@ func Serve(ctx context.Context, set *Setting, sys System, a Assumed, l net.Liste
 	return v.outcome(res, policy), nil
 }
 
-// live observes how tasks end and sends the answers.
+// live observes the end of tasks and sends the answers.
 type live struct {
 	seen
 	gate  *ingest.Gate
 	mu    sync.Mutex
-	class map[uint64]int // by task: class of its result, if it has one
+	class map[uint64]int // by task: class of its result, if there is a result
 }
 
 // remember records the frame of a task.
@@ -135,8 +135,8 @@ func (v *live) Advised(_ int64, a *sched.Advice) {
 	}
 }
 
-// NewSender makes a camera that sends the frames of the k-th client. If shaped is set, the trace of the client's own
-// link limits it.
+// NewSender returns a camera that sends the frames of client k. If shaped is set, the trace of the client's own link
+// limits the rate.
 func NewSender(zoo jellyfish.Zoo, k int, c *Camera, shaped bool) *ingest.Camera {
 	m := &ingest.Camera{Client: k, Rate: c.Rate, Headroom: jellyfish.Headroom}
 	for _, n := range zoo {

@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-npu/sluice/host/experiments/frame"
 )
 
-// over returns the mean of a number over points. Points with NaN do not count. If all are NaN, so is the result.
+// over returns the mean of a number over the points without NaN. If all points have NaN, the result is NaN.
 func over(points []Point, of func(Point) (float64, error)) (float64, error) {
 	sum, n := 0.0, 0.0
 	for _, p := range points {
@@ -27,8 +27,8 @@ func over(points []Point, of func(Point) (float64, error)) (float64, error) {
 	return sum / n, nil
 }
 
-// compared returns a measure: the share of a trace's eighteen settings in which a statement about Jellyfish and the
-// three baselines is true. A setting with NaN is left out.
+// compared returns a measure. Its value is the share of a trace's eighteen settings in which a statement about
+// Jellyfish and the three baselines is true. Settings with NaN do not count.
 func compared(holds func(j, low, mid, high *Outcome) float64) func(*lab, frame.Args) (float64, error) {
 	return func(l *lab, of frame.Args) (float64, error) {
 		return over(eighteen(of[0]), func(p Point) (_ float64, err error) {
@@ -43,7 +43,7 @@ func compared(holds func(j, low, mid, high *Outcome) float64) func(*lab, frame.A
 	}
 }
 
-// metrics of a run, for rows or only for claims
+// metrics of a run, for rows and claims
 var metrics = append(frame.Fields[Outcome](), []frame.Metric[*Outcome]{
 	{Name: "p50_ns", Of: func(o *Outcome) float64 { return float64(o.P50) }},
 	{Name: "p99_ns", Of: func(o *Outcome) float64 { return float64(o.P99) }},
@@ -51,7 +51,7 @@ var metrics = append(frame.Fields[Outcome](), []frame.Metric[*Outcome]{
 	{Name: "hits", Of: func(o *Outcome) float64 { return float64(o.Counts.Hits) }},
 }...)
 
-// measures returns the measures of the claims and rows, except those of random instances.
+// measures returns the measures of the claims and rows, except the measures of random instances.
 func (c *Config) measures() frame.Measures[*lab] {
 	points := map[string]Point{}
 	for _, k := range c.runs() {
@@ -72,7 +72,7 @@ func (c *Config) measures() frame.Measures[*lab] {
 			}
 			return float64(o.P99) / float64(points[of[0]].SLO), nil
 		},
-		// Mean over the settings with this SLO in ms; ErrQuiet if no deadline was missed.
+		// Mean share of missed deadlines over the settings with this SLO in ms; ErrQuiet if no deadline was missed.
 		"missed slo": func(l *lab, of frame.Args) (float64, error) {
 			x, err := over(slices.DeleteFunc(eighteen("steps"), func(p Point) bool { return p.SLO != int64(of.Int(0))*ms }), func(p Point) (float64, error) {
 				o, err := l.of(p, "jellyfish")

@@ -27,26 +27,26 @@ const (
 // clientColumns are the columns of a clients file.
 func clientColumns() []string { return []string{"name", "rate", "slo_ms", "link", "start_s"} }
 
-// Own makes clients with links that are given by name. Each client's random link is different.
+// Own creates clients with links by name. The random links of two clients differ.
 type Own struct{ seed uint64 }
 
-// NewOwn makes an Own from a seed.
+// NewOwn returns an Own with a seed.
 func NewOwn(seed uint64) *Own { return &Own{seed} }
 
-// Link returns the k-th client's link: steps, wifi, lte, a file or a capture (LinkOf).
+// Link returns the link of client k: steps, wifi, lte, a file or a capture (LinkOf).
 func (o *Own) Link(name string, k int) (*links.Trace, error) {
 	return LinkOf(name, o.seed+uint64(k), links.Memory)
 }
 
-// Camera makes the k-th client.
+// Camera returns client k.
 func (o *Own) Camera(k int, name string, rate int, slo int64, link string) (Camera, error) {
 	t, err := o.Link(link, k)
 	return Camera{Registered: jellyfish.Registered{Rate: rate, SLO: slo}, Name: name, Trace: t}, err
 }
 
-// Clients reads clients from CSV with the header name,rate,slo_ms,link,start_s: frames per second, the SLO in ms from
-// the creation of a frame, the link (steps, wifi, lte, or a file with one Mbit/s value per line), and the start in s.
-// name is used in errors.
+// Clients reads clients from CSV with the header name,rate,slo_ms,link,start_s. rate is in frames per second. slo_ms is
+// the SLO in ms from the creation of a frame. link is steps, wifi, lte, a file with one Mbit/s value per line, or a
+// capture. start_s is the start time in s. name is used in error messages.
 func (o *Own) Clients(name string, r io.Reader) ([]Camera, error) {
 	header := strings.Join(clientColumns(), ",")
 	var out []Camera

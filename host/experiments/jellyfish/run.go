@@ -25,8 +25,8 @@ type Camera struct {
 	jellyfish.Registered
 	Start int64 // earliest time of its first frame
 	Name  string
-	// Trace is the client's own link, which starts at the trace's first second. nil: the setting's link, which starts
-	// at a random second.
+	// Trace is the client's own link, from the first second of the trace. nil: the client uses the setting's link, from
+	// a random second.
 	Trace *links.Trace
 }
 
@@ -39,21 +39,21 @@ type Setting struct {
 	Ns      int64 // virtual time
 	Seed    uint64
 
-	// Board, if set, returns the k-th worker, which has all networks loaded. Tables are its latency tables.
+	// Board, if set, returns worker k with all networks loaded. Tables contains its latency tables.
 	Board  func(k int) (device.Device, error)
 	Tables []*sched.Table
 }
 
 // Assumed are the parameters that the publication does not state.
 type Assumed struct {
-	// if a frame is smaller than its network, this share of the difference in accuracy between the two sizes is lost
+	// if a frame is smaller than its network: share of the accuracy difference between both sizes that is lost
 	Upscale float64 `json:"upscale"`
 	Jitter  float64 `json:"jitter"`     // standard deviation of the logarithm of frames' bytes
-	Spread  float64 `json:"spread"`     // standard deviation of the logarithm of a batch's time; the p99 of that time is the zoo's
-	LoadNs  float64 `json:"load_ns"`    // time to load a network onto a worker (the publication says 150 to 200 ms)
+	Spread  float64 `json:"spread"`     // standard deviation of the logarithm of a batch's time; its p99 is the value in the zoo
+	LoadNs  float64 `json:"load_ns"`    // time to load a network onto a worker (publication: 150 to 200 ms)
 	CostNs  float64 `json:"decides_ns"` // time of a decision
 	Slower  float64 `json:"slower"`     // factor on the zoo's times for the GPUs of the large set-up
-	// Memory is the correlation between the rates of a random link in successive seconds. Headroom is the share of its
+	// Memory is the correlation between the rates of a random link in successive seconds. Headroom is the share of the
 	// link that a client plans to use.
 	Memory   float64 `json:"memory"`
 	Headroom float64 `json:"headroom"`
@@ -69,11 +69,11 @@ func AssumedNames() []string {
 	return []string{"upscale", "jitter", "spread", "load_ns", "decides_ns", "slower", "memory", "headroom"}
 }
 
-// limits has the largest allowed values: 1 for parameters that are shares, and 0.98 for memory. With memory 0.98, half
-// of the correlation is lost after 34 s; with 1 the rate would never change.
+// limits contains the largest allowed values: 1 for parameters that are shares, and 0.98 for memory. With memory 0.98,
+// the correlation falls to half in 34 s. With memory 1, the rate would never change.
 var limits = map[string]float64{"upscale": 1, "headroom": 1, "memory": 0.98}
 
-// Times returns a copy with one parameter multiplied, up to its limit.
+// Times returns a copy in which the parameter name is multiplied by a factor, up to its limit.
 func (a Assumed) Times(name string, by float64) Assumed {
 	x := []*float64{&a.Upscale, &a.Jitter, &a.Spread, &a.LoadNs, &a.CostNs, &a.Slower, &a.Memory, &a.Headroom}[slices.Index(AssumedNames(), name)]
 	*x *= by
@@ -83,15 +83,15 @@ func (a Assumed) Times(name string, by float64) Assumed {
 	return a
 }
 
-// Outcome is the result of a run. "In time" is judged by the client's SLO.
+// Outcome is the result of a run. A frame is in time if it meets the client's SLO.
 type Outcome struct {
 	Frames   int
 	OnTime   int
 	Miss     float64 `json:"miss_rate"` // share of frames without a result in time
-	Accuracy float64 `json:"accuracy"`  // mean of the frames in time
-	Aligned  float64 `json:"aligned"`   // share of the frames on time whose size was the input size of the network that answered
+	Accuracy float64 `json:"accuracy"`  // mean over the frames in time
+	Aligned  float64 `json:"aligned"`   // share of the frames in time with the input size of the network that answered
 	Busy     float64 `json:"busy"`      // share of the time in which workers were busy
-	P50, P99 int64   // time from creation to result, of the frames in time
+	P50, P99 int64   // time in ns from creation to result, over the frames in time
 	HitRate  float64 // share of network changes for which the network was already loaded; 0: no changes
 	Counts   jellyfish.Counts
 	Summary  engine.Summary // the engine's summary, with latencies from the arrival of a frame
@@ -102,31 +102,31 @@ type Outcome struct {
 type ClientOutcome struct {
 	Frames   int
 	OnTime   int
-	Accuracy float64 // mean of the frames on time
-	P50, P99 int64   // time from creation to result, of the frames on time; -1: none
+	Accuracy float64 // mean over the frames in time
+	P50, P99 int64   // time in ns from creation to result, over the frames in time; -1: no frame in time
 	Link     float64 // bits/s: harmonic mean of the rates reported with its frames
 }
 
 // System is a way to serve the clients.
 type System struct {
 	Name     string
-	Select   jellyfish.Selector // Jellyfish's
+	Select   jellyfish.Selector // selects the networks, if not Fixed
 	Budget   jellyfish.Budget   // nil: the budget of aligned frames, with the assumed headroom
 	Sizing   Sizing
 	Prefetch int
 	Static   int // if Fixed: the network of every worker, under Clockwork's EDF
 	Fixed    bool
-	// Inside, if set, returns the policy of each worker. It replaces Jellyfish's own, or Clockwork.
+	// Inside, if set, returns the policy of each worker. It replaces Jellyfish's inner policy, or Clockwork.
 	Inside func() sched.Policy
 }
 
-// middle is the network in the middle of a zoo (352 pixels in the synthetic one). Systems that do not adapt use it.
+// middle returns the index of a zoo's middle network (352 pixels in the synthetic zoo), for systems without adaptation.
 func middle(networks int) int { return (networks - 1) / 2 }
 
-// Systems lists the systems that are compared, on the synthetic zoo.
+// Systems returns the compared systems for the synthetic zoo.
 func Systems() []System { return SystemsOf(jellyfish.Synthetic(1)) }
 
-// SystemsOf lists the compared systems for another zoo.
+// SystemsOf returns the compared systems for another zoo.
 func SystemsOf(zoo jellyfish.Zoo) []System {
 	all, middle := len(zoo)-1, middle(len(zoo))
 	out := []System{
@@ -165,8 +165,8 @@ func NamedOf(zoo jellyfish.Zoo, name string) (System, error) {
 	return System{}, fmt.Errorf("%w: there is no system %q; there are %s", ErrSetup, name, strings.Join(names, ", "))
 }
 
-// Cameras makes n equal clients. They start one after another, at random intervals of 1 to 10 s. In short runs, all of
-// them start within the first quarter.
+// Cameras returns n clients with the rates and SLOs of r. They start one after another, at random intervals of 1 to 10
+// s. In short runs, all clients start within the first quarter.
 func Cameras(n int, r func(i int) jellyfish.Registered, ns int64, seed uint64) []Camera {
 	rng := rand.New(rand.NewPCG(seed, 0x7374617274))
 	at, out := 0.0, []Camera(nil)
@@ -211,7 +211,7 @@ func Run(ctx context.Context, set *Setting, sys System, a Assumed) (*Outcome, er
 	return seen.outcome(res, policy), nil
 }
 
-// configure makes the workers, the networks and the policy; policy is nil for systems other than Jellyfish.
+// configure creates the workers, the networks and the policy. The returned policy is nil for fixed systems.
 func configure(set *Setting, sys System, advised bool, a Assumed) (cfg engine.Config, policy *jellyfish.Policy, err error) {
 	cfg = engine.Config{Inputs: engine.NoInputs, Clock: engine.Measured, Keep: engine.Counts, Watchdog: engine.Watchdog{Fixed: 1 << 50}}
 	for k := range set.Workers {
@@ -255,8 +255,8 @@ func configure(set *Setting, sys System, advised bool, a Assumed) (cfg engine.Co
 	return cfg, policy, nil
 }
 
-// networks returns the zoo's networks for the engine. The smallest one is loaded at the start. If fixed is set, it
-// returns only the network with the index only.
+// networks returns the zoo's networks for the engine. The smallest network is loaded at the start. If fixed is set,
+// networks returns a single network, with the index only, and this network is loaded at the start.
 func networks(set *Setting, only int, fixed bool, load int64) (out []engine.Network, err error) {
 	for j := range set.Zoo {
 		if fixed && j != only {
@@ -278,7 +278,7 @@ func networks(set *Setting, only int, fixed bool, load int64) (out []engine.Netw
 	return out, nil
 }
 
-// seen counts how frames end.
+// seen counts the results of frames.
 type seen struct {
 	engine.NopObserver
 	src     *cameras
@@ -310,7 +310,7 @@ func (s *seen) Ended(r *engine.Record, _ *device.ExitResult) {
 	s.good++
 	by.good++
 	acc := s.zoo[r.Class].Accuracy
-	// several networks may have the same side, so sizes are compared
+	// sides are compared, because several networks can have the same side
 	switch sent, takes := s.zoo[f.size].Side, s.zoo[r.Class].Side; {
 	case sent == takes:
 		s.aligned++

@@ -1,4 +1,4 @@
-// Runs the publication's settings under every system, and compares its network selections with optimal ones.
+// Runs of the publication's settings under every system, and a comparison of its network selections with the optimum.
 
 package jellyfish
 
@@ -26,7 +26,7 @@ var book []byte
 //go:embed tried.txt
 var tried []byte
 
-// Config says what is run.
+// Config selects the runs of the study.
 type Config struct {
 	frame.Config
 	Instances int // number of random instances of each size, for the approximation ratio
@@ -36,8 +36,8 @@ type Config struct {
 	firstCome bool
 }
 
-// firstCome is a switch: the baselines' workers serve requests in the order of arrival and drop none, instead of using
-// Clockwork's EDF.
+// firstCome is a switch: the workers of the baselines serve all requests in the order of arrival, instead of using
+// Clockwork's EDF with drops.
 const firstCome = "first-come"
 
 // Bench is the result of the study.
@@ -54,7 +54,7 @@ type Point struct {
 	Rate    int   // 0: clients differ
 	SLO     int64 // 0: clients differ
 	Large   bool  // the large set-up: the smallest ten networks on slower GPUs
-	Loaded  int   // number of networks that a worker keeps loaded; 0: 5
+	Loaded  int   // number of networks that remain loaded on a worker; 0: 5
 }
 
 // String returns the point's name, such as steps/8x15/75ms. Slashes in the link's name become %2F.
@@ -75,7 +75,7 @@ func (p Point) String() string {
 
 const ms = int64(1_000_000)
 
-// slos and rates of the publication's clients.
+// slos and rates return the SLOs in ns and the frame rates of the publication's clients.
 func slos() []int64 { return []int64{75 * ms, 100 * ms, 150 * ms} }
 func rates() []int  { return []int{15, 25} }
 
@@ -101,7 +101,7 @@ func large() (out []Point) {
 	return out
 }
 
-// setting makes the setting of a point.
+// setting returns the setting of a point.
 func (p Point) setting(c *Config, seed uint64) (*Setting, error) {
 	trace, err := LinkOf(p.Trace, seed, c.Assumed.Memory)
 	if err != nil {
@@ -127,7 +127,7 @@ type key struct {
 	system string
 }
 
-// lab has the runs of one seed.
+// lab contains the runs of one seed.
 type lab struct {
 	ctx    context.Context
 	config *Config
@@ -135,7 +135,7 @@ type lab struct {
 	runs   map[key]*Outcome
 }
 
-// of returns a run. If only some claims are checked, a run is made at its first use.
+// of returns the outcome of a run. It executes the run at its first use.
 func (l *lab) of(p Point, system string) (_ *Outcome, err error) {
 	k := key{p, system}
 	if l.runs[k] == nil {
@@ -180,7 +180,7 @@ func (c *Config) runs() (out []key) {
 	return out
 }
 
-// RunBench makes all runs and checks all claims.
+// RunBench executes the runs and checks the claims.
 func RunBench(ctx context.Context, c Config) (*Bench, error) {
 	if len(c.Seeds) == 0 || c.Ns < 1_000*ms || c.Instances < 1 || c.Workers < 1 {
 		return nil, fmt.Errorf("%w: %d seeds, %d ns, %d instances, %d at the same time; at least one, a second, one, one are expected",
@@ -234,7 +234,7 @@ func RunBench(ctx context.Context, c Config) (*Bench, error) {
 	return b, nil
 }
 
-// run makes a run.
+// run executes the run of a key.
 func (c *Config) run(ctx context.Context, k key, seed uint64) (*Outcome, error) {
 	sys, err := Named(k.system)
 	if err != nil {
@@ -260,28 +260,28 @@ type Ratio struct {
 	Workers   int `json:"workers"`
 	Clients   int `json:"clients"`
 	Instances int `json:"instances"`
-	// number of instances that were drawn until enough of them were valid: the smallest networks must be able to serve
+	// number of drawn instances until enough instances were valid; in a valid instance, the smallest networks can serve
 	// all clients
 	Draws  int     `json:"draws"`
-	Proved int     `json:"proved"` // number of instances whose optimum is proven; for the others, only an upper bound is known
+	Proved int     `json:"proved"` // number of instances with a proven optimum; for other instances, only an upper bound is known
 	Of     []Near  `json:"of"`
 	Share  float64 `json:"drawn_share"`
 }
 
-// claim returns the id of figure 14's claim for this size.
+// claim returns the ID of the claim in figure 14 for this size.
 func (r *Ratio) claim() string { return fmt.Sprintf("fig14a/%dx%d", r.Workers, r.Clients) }
 
-// Near has the ratios of one selector's accuracy to the optimum, or to the optimum's upper bound.
+// Near contains the ratios of one selector's accuracy to the optimal accuracy, or to its upper bound.
 type Near struct {
 	Name    string    `json:"name"`
 	Mean    float64   `json:"mean"`
 	CI95    *float64  `json:"ci95"`
 	Least   float64   `json:"least"`
-	Best    *float64  `json:"proved_mean"` // mean over instances with a proven optimum; null: there are none
-	Bound   *float64  `json:"bound_mean"`  // mean over the other instances; null: there are none
+	Best    *float64  `json:"proved_mean"` // mean over instances with a proven optimum; null: no such instance
+	Bound   *float64  `json:"bound_mean"`  // mean over the other instances; null: no such instance
 	Mapped  int       `json:"mapped"`      // number of instances in which all clients are mapped
 	Reached int       `json:"reached"`     // number of instances in which the selector found the optimum
-	Each    []float64 `json:"-"`           // by instance
+	Each    []float64 `json:"-"`           // ratios by instance
 	AtMost  []float64 `json:"-"`           // upper limit of each instance's ratio: 1 if the optimum is unknown
 }
 
@@ -291,12 +291,12 @@ const nodes = 20_000
 // draws limits the attempts to draw an instance.
 const draws = 1000
 
-// selectors are the compared selectors.
+// selectors returns the compared selectors.
 func selectors() []jellyfish.Selector {
 	return []jellyfish.Selector{jellyfish.Annealing{}, jellyfish.Search{}}
 }
 
-// Draw returns a random instance as in section VI-F. It is nil if even the smallest networks cannot serve all clients.
+// Draw returns a random instance as in section VI-F, or nil if even the smallest networks cannot serve all clients.
 func Draw(rng *rand.Rand, workers, clients int) (*jellyfish.Problem, error) {
 	var c []jellyfish.Client
 	for range clients {

@@ -1,6 +1,6 @@
 // Package jellyfish runs Jellyfish's evaluation (Nigade et al., RTSS 2022, section VI). Clients send frames over
-// changing links to workers, which run the networks of a zoo, under Jellyfish, its baselines, and systems that adapt
-// the frames in other ways. All of it is simulated, in virtual time, on the engine.
+// changing links to workers, and the workers run the networks of a zoo. The compared systems are Jellyfish, its
+// baselines, and systems that adapt frames in other ways. Run simulates in virtual time, Serve in real time.
 package jellyfish
 
 import (
@@ -16,9 +16,8 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// Worker is a simulated GPU as in the publication: it runs one batch at a time, and can load networks while a batch
-// runs. The zoo gives the 99th percentile of a batch's time. A result's class is the index of the network that
-// answered.
+// Worker is a simulated GPU as in the publication. It runs one batch at a time, and can load networks while a batch
+// runs. The zoo contains the 99th percentile of a batch's time. The class of a result is the index of its network.
 type Worker struct {
 	name   string
 	seed   uint64
@@ -38,8 +37,8 @@ type job struct {
 // slots is the length of a worker's local queue.
 const slots = 4096
 
-// NewWorker makes a worker. spread is the standard deviation of the logarithm of a batch's time; 0: every batch takes
-// its p99.
+// NewWorker returns a Worker. spread is the standard deviation of the logarithm of a batch's time; 0: the time of every
+// batch is its p99.
 func NewWorker(name string, zoo jellyfish.Zoo, spread float64, seed uint64) *Worker {
 	return &Worker{name: name, seed: seed, spread: spread, zoo: zoo}
 }
@@ -78,14 +77,14 @@ func (w *Worker) Begin(_ context.Context, now int64, work *device.Work) (bool, e
 	return false, nil
 }
 
-// time returns the time of a batch in ns. It is random with a lognormal distribution whose p99 is the zoo's.
+// time returns the time of a batch in ns. It is random with a lognormal distribution. Its p99 is the value in the zoo.
 func (w *Worker) time(net, batch int, launch uint64) int64 {
 	rng := rand.New(rand.NewPCG(w.seed, launch))
 	const z99 = 2.3263478740408408
 	return max(1, int64(float64(w.zoo[net].P99[batch-1])*math.Exp(w.spread*(rng.NormFloat64()-z99))))
 }
 
-// next returns the index of the job that ends first; -1: there is none.
+// next returns the index of the job that ends first, or -1 without jobs.
 func (w *Worker) next() int {
 	first := -1
 	for i := range w.jobs {

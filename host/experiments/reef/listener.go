@@ -7,21 +7,21 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// listener counts the events behind REEF's figures.
+// listener counts the events for REEF's figures.
 type listener struct {
 	device *gpu.Device
 	pads   bool       // the mode pads, so kernels have profiles
-	window sched.Time // end of the workload; 0: it is already over
+	window sched.Time // end of the workload; 0: the workload has ended
 
-	progress map[class]float64 // of the launches in flight at the window's end: sum of their finished shares, for each class
-	usage    float64           // share of multiprocessors with a block on them, mean until the window's end
+	progress map[class]float64 // by class: sum of the finished shares of launches in flight at the window's end
+	usage    float64           // mean share of multiprocessors that run a block, until the window's end
 
-	took   map[device.WorkID][]sched.Time // last run time of each kernel of a best-effort launch, summed over the kernel's parts
-	killed map[device.WorkID]sched.Time   // time for which the killed kernel had run
-	redone []float64                      // us of repeated work, for each resumed launch
+	took   map[device.WorkID][]sched.Time // by best-effort launch and kernel: time of the kernel's last run, summed over its parts
+	killed map[device.WorkID]sched.Time   // by launch: run time of the killed kernel until the kill
+	redone []float64                      // by resumed launch: time of the repeated work in us
 
-	// Numbers of real-time kernels (figure 27 of REEF): kernels that may be padded; of these, the kernels that are no
-	// slower than alone; and the kernels that are less than 9 us slower.
+	// Numbers of real-time kernels (figure 27 of REEF): kernels that can be padded, kernels of these that are no slower
+	// than alone, and kernels of these that are less than 9 us slower than alone.
 	padable, notSlowed, below9 int
 }
 
@@ -89,7 +89,7 @@ func (l *listener) Resumed(launch device.WorkID, from, ended int) {
 }
 
 // part returns the finished share of a client's requests that were in flight at the end. Clients with the same network
-// and priority cannot be distinguished, so each gets an equal part.
+// and priority cannot be distinguished, so each client receives an equal part of their sum.
 func (l *listener) part(all []Client, c *Client) float64 {
 	like := 0
 	for i := range all {

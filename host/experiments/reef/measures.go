@@ -61,9 +61,9 @@ func (l *lab) occupancy(network string) (float64, error) {
 	return sum / time, nil
 }
 
-// starving returns in how many pairs of figure 23 the best-effort clients starve. They starve if they get less than a
-// thousandth of a GPU in the second half of a run of twice the length. In the first half, their first kernels may still
-// run, so it does not count.
+// starving returns the number of pairs in figure 23 with a starving best-effort client. The client starves if it uses
+// less than a thousandth of a GPU in the second half of a run of twice the length. The first half does not count,
+// because the client's first kernels can still run in it.
 func (l *lab) starving(system string) (n float64, err error) {
 	for _, rt := range five() {
 		for _, be := range five() {
@@ -84,8 +84,8 @@ func (l *lab) starving(system string) (n float64, err error) {
 	return n, nil
 }
 
-// linear compares two slopes of the preemption time over the size of the device queue. It returns the slope between 16
-// and 64 places divided by the slope between 4 and 16.
+// linear returns the ratio of two slopes of the preemption time over the size of the device queue: the slope from 16 to
+// 64 places, divided by the slope from 4 to 16 places.
 func (l *lab) linear() (float64, error) {
 	w, err := workloadOf("resnet152+1")
 	if err != nil {
@@ -130,7 +130,7 @@ func (l *lab) kernels(style, network string) (float64, error) {
 	return float64(n), nil
 }
 
-// longest returns the largest number of kernels that one restart can repeat in REEF's five networks.
+// longest returns the largest number of kernels that a restart can repeat, in any of REEF's five networks.
 func (l *lab) longest(style string) (float64, error) {
 	n := 0
 	for _, network := range five() {
@@ -145,7 +145,7 @@ func (l *lab) longest(style string) (float64, error) {
 	return float64(n), nil
 }
 
-// stopped returns what, a statistic of preemptions. It is NaN if there was no preemption.
+// stopped returns the statistic what of preemptions, or NaN if there was no preemption.
 func stopped(o *Outcome, what float64) float64 {
 	if o.Preemptions == 0 {
 		return math.NaN()
@@ -153,7 +153,7 @@ func stopped(o *Outcome, what float64) float64 {
 	return what
 }
 
-// measures are the measures of the claims and rows. Those of runs take a style, a system and a workload.
+// measures returns the measures of the claims and rows. The arguments for a run are style, system and workload.
 func measures() frame.Measures[*lab] {
 	out := frame.Measures[*lab]{
 		"uniform SYSTEM kernels us":  func(l *lab, of frame.Args) (float64, error) { return l.uniform(of[0], of.Int(1), of.Float(2)) },
@@ -169,14 +169,14 @@ func measures() frame.Measures[*lab] {
 	frame.AddMetrics(out, run, (*lab).run, append(frame.Fields[Outcome](), []frame.Metric[*Outcome]{
 		{Name: "preempt", Of: func(o *Outcome) float64 { return stopped(o, o.Preempt) }},
 		{Name: "host_us", Of: func(o *Outcome) float64 { return stopped(o, o.Host) }},
-		{Name: "redone_us", Of: func(o *Outcome) float64 { // NaN if nothing was stopped
+		{Name: "redone_us", Of: func(o *Outcome) float64 { // NaN if no work was killed
 			if o.Redone == 0 {
 				return math.NaN()
 			}
 			return o.Redone
 		}},
 	}...))
-	// Relative to a run without best-effort clients.
+	// Metrics relative to a run without best-effort clients.
 	frame.AddMetrics(out, run, func(l *lab, of frame.Args) (x [2]*Outcome, err error) {
 		if x[0], err = l.run(of); err == nil {
 			x[1], err = l.run(frame.Args{of[0], "rt-only", of[2]})

@@ -1,4 +1,4 @@
-// Runs a user's workload and kernels on a simulated GPU.
+// Own runs a user's workload and kernels on a simulated GPU.
 
 package reef
 
@@ -23,9 +23,9 @@ type Own struct {
 	w   Workload
 }
 
-// NewOwn reads clients from a DISB workload, with the networks that catalogue.Meant assigns to them. In two cases a
-// client is best effort: its priority number is above zero, or it is a closed loop whose id does not end in _rt (as in
-// DISB's files).
+// NewOwn reads clients from a DISB workload. catalogue.Meant selects their networks. A client is best effort if its
+// priority number is above zero. A closed-loop client is also best effort if its ID does not end in _rt (as in DISB's
+// files).
 func NewOwn(f *params.File, style string, kernels []*kernel.Program, trace *load.Trace, slo func(alone int64) int64) (*Own, error) {
 	if _, err := catalogue.StyleOf(style); err != nil {
 		return nil, err
@@ -50,7 +50,7 @@ func NewOwn(f *params.File, style string, kernels []*kernel.Program, trace *load
 		c := Client{Name: s.Name, Network: name, BestEffort: s.Priority > 0, Deadline: s.Deadline}
 		if c.Urgent = s.Closed && strings.HasSuffix(s.Name, "_rt"); !s.Closed {
 			if c.Times = s.Times; c.Times == nil {
-				c.Times = []int64{} // empty: it sends nothing before the end
+				c.Times = []int64{} // empty, not nil: the client sends nothing, but is not a closed loop
 			}
 		}
 		o.w.Clients = append(o.w.Clients, c)

@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/kernel"
 )
 
-// publicList has the kernels that REEF's authors published, with the times that they measured. Its header gives the
+// publicList contains the kernels that REEF's authors published, with their measured times. Its header states the
 // source.
 //
 //go:embed testdata/reef-kernels.csv
@@ -22,7 +22,7 @@ type publicKernel struct {
 	network, name           string
 	blocks, threads, shared int
 	us                      int   // time of the whole kernel alone
-	per                     []int // us of a block, if one, two, ... blocks are on a unit
+	per                     []int // by number of blocks on a unit, from one: time of a block in us
 }
 
 // publicKernels returns the lines of the list.
@@ -44,8 +44,8 @@ var publicKernels = sync.OnceValue(func() (out []publicKernel) {
 	return out
 })
 
-// public returns the list's programs by network. The share of a unit that a block takes follows from the largest number
-// of blocks for which the list has a time. The list has no registers and no bytes.
+// public returns the programs of the list, by network. A block uses a share of a unit. This share follows from the
+// largest number of blocks with a time in the list. The list does not contain numbers of registers or bytes.
 func public() map[string]*kernel.Program {
 	out := map[string]*kernel.Program{}
 	for i := range publicKernels() {
@@ -70,9 +70,9 @@ func public() map[string]*kernel.Program {
 	return out
 }
 
-// split returns a program with more kernels, like those of TVM in the public list of DistilBERT. A norm becomes five
-// kernels and a softmax four. The sums and activations after a product become a kernel of their own. No kernel takes
-// less than 12 us, the time of the shortest kernel in the lists.
+// split returns a program with more kernels, like TVM's program for DistilBERT in the public list. A norm becomes five
+// kernels, and a softmax four kernels. The sums and activations after a product become a separate kernel. The time of
+// each kernel is at least 12 us, the time of the shortest kernel in the lists.
 func split(p *kernel.Program) *kernel.Program {
 	q := *p
 	q.Kernels, q.Exits = nil, nil

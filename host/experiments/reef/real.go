@@ -1,4 +1,4 @@
-// Runs the same workloads under the same systems on a real GPU, in real time.
+// The same workloads and systems on a real GPU, in real time.
 
 package reef
 
@@ -26,14 +26,14 @@ type Opened struct {
 	Close  func() error
 }
 
-// Report is what a GPU counted.
+// Report contains the counts of a GPU.
 type Report struct {
-	Gone               []float64 // us of each preemption, until no other work was on the GPU
-	Ran, Padded, Again int       // kernels
-	Pauses             []int64   // ns: the longest pause of the launcher, and for how much of it the launcher's thread was running
+	Gone               []float64 // by preemption: time in us until no other work was on the GPU
+	Ran, Padded, Again int       // numbers of kernels: all, padded, and run again
+	Pauses             []int64   // times in ns: longest pause of the launcher, and CPU time of its thread in this pause
 }
 
-// On makes a bed of a user's networks. It is on a real GPU if real is not nil, and on the simulated GPU otherwise.
+// On returns a bed with a user's networks. It uses a real GPU if real is not nil, and the simulated GPU otherwise.
 func On(f *params.File, networks []*gpu.Network, real Real) *Bed {
 	b := NewBed(f, "")
 	b.real = real
@@ -43,14 +43,14 @@ func On(f *params.File, networks []*gpu.Network, real Real) *Bed {
 	return b
 }
 
-// RealSystems are the systems that a real GPU supports. On it wait and drain are the same. reset-ahead is like reset,
-// but real-time work may start before the killed work has left. REEF has no such system.
+// RealSystems returns the systems that a real GPU supports. drain is omitted, because it equals wait on a real GPU.
+// reset-ahead is like reset, but real-time work can start before the killed work has left. REEF has no such system.
 func RealSystems() []string {
 	all := slices.DeleteFunc(Systems(), func(s string) bool { return s == "orion" || s == "drain" })
 	return slices.Insert(all, slices.Index(all, "reset")+1, "reset-ahead")
 }
 
-// Workloads returns DISB's workloads, and Drive, which replaces REEF's trace.
+// Workloads returns DISB's workloads and Drive. Drive replaces REEF's trace.
 func Workloads() []Workload { return append(DISB(), Drive()) }
 
 // Published returns the values of REEF's figures 15 and 16 for a GPU, by workload, system and metric. The metric rt is

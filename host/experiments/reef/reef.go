@@ -1,5 +1,5 @@
-// Package reef runs REEF's benchmark DISB on simulated GPUs, under the launching modes of package gpu. All of it is
-// simulated, in virtual time, from the files of package params and the synthetic programs of package catalogue.
+// Package reef runs REEF's benchmark DISB on GPUs, under the launching modes of package gpu. A simulated GPU runs in
+// virtual time. It uses files of package params and synthetic programs of package catalogue.
 package reef
 
 import (
@@ -25,20 +25,20 @@ import (
 // Client sends requests for one network.
 type Client struct {
 	Network string
-	// Share is the rate of a real-time client, as a share of the network's throughput alone. 0: the client is best
-	// effort, and sends its next request when the last one has ended.
+	// Share is the rate of a real-time client, as a share of the network's throughput alone. 0, without Times and
+	// Every: the client is a closed loop, which sends a request when the previous request has ended.
 	Share   float64
 	Poisson bool // random (Poisson) arrivals; otherwise at equal intervals
 
 	Name       string
 	Times      []int64 // arrival times in ns, in place of Share
-	Every      int64   // mean ns between requests, with up to 10 % random variation, in place of Share; 0: Share is used
+	Every      int64   // mean time between requests in ns, with a random variation of up to 10 %; 0: Share is used
 	BestEffort bool    // best effort, although the client is not a closed loop
 	Urgent     bool    // real time, although the client is a closed loop
-	Deadline   int64   // ns from the arrival of a real-time request; 0: the bed's default
+	Deadline   int64   // deadline of a real-time request, in ns from its arrival; 0: the bed's default
 }
 
-// closed reports whether the client is a closed loop: it sends its next request when the last one has ended.
+// closed reports whether the client is a closed loop: it sends a request when the previous request has ended.
 func (c *Client) closed() bool { return c.Share == 0 && c.Every == 0 && c.Times == nil }
 
 // RealTime reports whether the client's requests have priority.
@@ -74,9 +74,9 @@ func DISB() []Workload {
 	}
 }
 
-// Drive is the workload that replaces REEF's trace of an autonomous car (figures 15 and 16), if no trace is given. It
-// has five cameras and sensors, beside the best-effort clients of DISB C. They send at the mean intervals of DISB's
-// published trace, with up to 10 % variation.
+// Drive returns a workload that replaces REEF's trace of an autonomous car (figures 15 and 16) if the user provides no
+// trace. It contains five cameras and sensors, and the best-effort clients of DISB C. The cameras and sensors send at
+// the mean intervals of DISB's published trace, with a variation of up to 10 %.
 func Drive() Workload {
 	var all []Client
 	for _, c := range []struct {
@@ -97,34 +97,34 @@ func Systems() []string {
 }
 
 // Outcome is the result of one run. Latencies are multiples of the network's time alone. A client's throughput is its
-// requests per second times that time, and the throughputs here are sums over clients. A request in flight at the end
-// counts in part, by its finished share. Otherwise short runs would favour short requests.
+// number of requests per second, multiplied by this time. The throughputs are sums over clients. A request in flight at
+// the end counts by its finished share, because short runs would otherwise favour short requests.
 type Outcome struct {
 	RT                       float64 `json:"rt_latency"`
 	RTP99                    float64 `json:"rt_p99"`
 	Throughput               float64 `json:"throughput"`
 	RTThroughput, PreemptP99 float64
-	Preempt                  float64 `json:"preempt_us"` // mean us until best-effort work has left the device; 0: no preemption
-	Host                     float64 // mean us, the part of Preempt until the host queues were empty
+	Preempt                  float64 `json:"preempt_us"` // mean time in us until best-effort work has left the device; 0: no preemption
+	Host                     float64 // mean time in us: the part of Preempt until the host queues are empty
 	BestEffort               float64 `json:"best_effort"` // throughput of best-effort clients
-	Usage                    float64 `json:"usage"`       // share of SMs with a block on them
+	Usage                    float64 `json:"usage"`       // mean share of SMs that run a block
 	Preemptions              int
 	Padded                   float64 // share of all kernels that ran beside a real-time kernel
 	Again                    float64 // share of all kernels that were run again after a kill
-	Redone                   float64 // mean us of work repeated after a kill; 0: no kill
+	Redone                   float64 // mean time in us of repeated work after a kill; 0: no kill
 	NotSlowed                float64 `json:"not_slowed"` // share of real-time kernels no slower than alone; 0: the mode does not pad
 	Below9us                 float64 `json:"below_9us"`  // share of real-time kernels less than 9 us slower than alone
 	Clients                  []ClientOutcome
 	Served                   []Client  // clients in the order of Clients
-	Seen                     []float64 // latencies of real-time requests as multiples of alone, ascending
-	Gone                     []float64 // us of each preemption
+	Seen                     []float64 // latencies of real-time requests as multiples of the time alone, ascending
+	Gone                     []float64 // by preemption: its time in us
 	Pauses                   []int64   // pauses of a real GPU's launcher (Report.Pauses)
 }
 
 // ClientOutcome is one client's part of an Outcome.
 type ClientOutcome struct {
-	Requests, Ended int     // number of requests sent; number of these that were answered before the workload's end
-	Throughput      float64 // as a share of the client's throughput alone
+	Requests, Ended int     // number of sent requests; number of requests that were answered before the workload's end
+	Throughput      float64 // share of the client's throughput alone
 	Latency         engine.Latencies
 }
 
@@ -141,15 +141,15 @@ type Bed struct {
 	with  string                     // one of switches
 	keep  engine.Keep
 	slo   func(alone int64) int64 // deadline of real-time requests, in ns; nil: none
-	real  Real                    // opens a real GPU in place of the simulated one; nil: simulated
+	real  Real                    // opens a real GPU; nil: the GPU is simulated
 }
 
-// NewBed makes a bed; style is the framework whose kernels are used (catalogue.StyleOf).
+// NewBed returns a Bed. style is the framework of its kernels (catalogue.StyleOf).
 func NewBed(f *params.File, style string) *Bed {
 	return &Bed{file: f, style: style, alone: map[string]int64{}, nets: map[string]*gpu.Network{}, keep: engine.Counts}
 }
 
-// network returns a network with its kernels on the bed's GPU. Each is made once.
+// network returns a network with its kernels on the bed's GPU. Each network is built once.
 func (b *Bed) network(name string) *gpu.Network {
 	if n := b.nets[name]; n != nil {
 		return n
@@ -198,7 +198,7 @@ func (b *Bed) spec(name string) catalogue.Spec {
 	return s
 }
 
-// patient returns a watchdog that never fires, since a simulated GPU cannot hang.
+// patient returns a watchdog that never fires, because a simulated GPU cannot hang.
 func patient() engine.Watchdog { return engine.Watchdog{Fixed: 1 << 50} }
 
 // Alone returns the time of a network alone on the GPU, from launch to result, in ns.
@@ -206,7 +206,7 @@ func (b *Bed) Alone(name string) (ns int64, err error) {
 	if ns := b.alone[name]; ns > 0 {
 		return ns, nil
 	}
-	b.alone[name] = 1 // placeholder until it is measured
+	b.alone[name] = 1 // placeholder until the time is measured
 	defer func() {
 		if ns == 0 {
 			delete(b.alone, name)
@@ -238,7 +238,7 @@ func (b *Bed) Alone(name string) (ns int64, err error) {
 			return 0, fmt.Errorf("%w: %s alone came to no result: %s %s", ErrWorkload, name, r.Ending, r.Why)
 		}
 		if i == 0 && b.real != nil {
-			continue // a real GPU's first request is slower than the others
+			continue // the first request on a real GPU is slower than later requests
 		}
 		all = append(all, r.Latency())
 	}
@@ -253,9 +253,9 @@ func (b *Bed) device(mode string, networks []string) (*gpu.Device, error) {
 	}, mode, networks, func(i int) *gpu.Network { return b.network(networks[i]) })
 }
 
-// tables returns the networks with latency tables. The time of a segment is the network's time alone times the
-// segment's share of the kernels. The engine requires tables, but these policies do not use them: all times come from
-// the device.
+// tables returns the networks with latency tables. The time of a segment is the network's time alone, multiplied by the
+// segment's share of the kernels. The engine requires tables, but these policies do not use them, because all times
+// come from the device.
 func (b *Bed) tables(networks []string) (out []engine.Network, err error) {
 	for _, n := range networks {
 		p, err := b.network(n).Program(1)
@@ -349,7 +349,7 @@ func (b *Bed) serve(ctx context.Context, system string, w Workload, ns int64, se
 	return o, res, nil
 }
 
-// once returns a client that sends requests for one network, one after the other.
+// once returns a client that sends requests for one network, one after another.
 func once(network string, requests int) *load.Clients {
 	return &load.Clients{
 		Due: []load.Due{{}}, End: 1 << 60, Most: requests, Closed: func(int) bool { return true },
@@ -357,7 +357,7 @@ func once(network string, requests int) *load.Clients {
 	}
 }
 
-// requests draws the clients' arrival times within ns.
+// requests returns the clients' arrival times before the time ns.
 func (b *Bed) requests(all []Client, ns int64, seed uint64) (*load.Clients, error) {
 	src := &load.Clients{End: ns, Closed: func(client int) bool { return all[client].closed() }}
 	for i, c := range all {
@@ -469,7 +469,7 @@ func (b *Bed) sum(o *Outcome, seen *latencies, part func(client int) float64) {
 	o.BestEffort = o.Throughput - o.RTThroughput
 }
 
-// quantiles sorts latencies and returns their quantiles; -1 without any.
+// quantiles sorts latencies and returns their mean and quantiles. Without latencies, these are -1.
 func quantiles(v []int64) engine.Latencies {
 	if len(v) == 0 {
 		return engine.Latencies{Avg: -1, P50: -1, P99: -1}
@@ -493,7 +493,7 @@ func meanP99(v []float64) (mean, p99 float64) {
 	return mean / float64(len(v)), engine.Quantile(v, 0.99)
 }
 
-// latencies records how long requests took.
+// latencies records the latencies of requests.
 type latencies struct {
 	engine.NopObserver
 	bed     *Bed
@@ -502,8 +502,8 @@ type latencies struct {
 	rt      [][]float64
 	done    []int // number of requests answered before the end
 	sent    []int
-	all     [][]int64 // latencies
-	part    []float64 // of requests answered after the end: the share of their time that lies before the end
+	all     [][]int64 // by client: latencies in ns
+	part    []float64 // by client: for requests answered after the end, sum of the shares of their time before the end
 }
 
 func (l *latencies) TaskEnded(now int64, t *sched.Task, how engine.Ending) {

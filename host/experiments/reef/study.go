@@ -17,17 +17,17 @@ var book []byte
 //go:embed tried.txt
 var tried []byte
 
-// Config says what is run.
+// Config selects the runs of the study.
 type Config struct {
 	frame.Config
-	Files map[string]*params.File // parameters of GPUs, which replace the project's own
-	Real  *load.Trace             // a trace that replaces the workload Drive; nil: none
+	Files map[string]*params.File // by GPU: parameters that replace the project's parameters
+	Real  *load.Trace             // trace that replaces the workload Drive; nil: none
 }
 
 // GPUs are the GPUs of the evaluation.
 func GPUs() []string { return []string{"mi50", "gv100"} }
 
-// lab makes runs. It makes each run once and keeps its outcome.
+// lab executes runs. It executes each run once and stores its outcome.
 type lab struct {
 	ctx  context.Context
 	file *params.File
@@ -35,23 +35,23 @@ type lab struct {
 	seed uint64
 	beds map[string]*Bed
 	runs map[string]*Outcome
-	real []Client // clients of Config.Real, in place of those of Drive; nil: none
+	real []Client // clients of Config.Real, in place of the clients of Drive; nil: none
 	with string   // one of switches; "": none
 
-	twice *lab // a lab whose runs take twice the time
+	twice *lab // a lab with runs of twice the length
 }
 
-// switches are suspected causes that can be tried. resnet50-for-vgg19: a ResNet-50 replaces vgg19, since the public
-// kernel list with that name has the kernels of a ResNet-50. public-kernels: the networks in the public lists run with
-// these kernels, whose times were measured on an MI50. images-64: images have 64 x 64 pixels, as in those lists.
-// split-kernels: layers are split into as many kernels as in the public list of DistilBERT, none shorter than the
-// shortest kernel of the lists. pauses: real-time clients pause for a tenth of their time. drain-8: wait-based
-// preemption does not clear its device queue, which has eight places.
+// switches returns suspected causes that can be tried. resnet50-for-vgg19: a ResNet-50 replaces vgg19, because the
+// public kernel list of vgg19 contains the kernels of a ResNet-50. public-kernels: the networks in the public lists run
+// with the kernels of the lists. Their times were measured on an MI50. images-64: images have 64 x 64 pixels, as in the
+// lists. split-kernels: layers are split into as many kernels as in the public list of DistilBERT. No kernel is shorter
+// than the shortest kernel of the lists. pauses: real-time closed loops pause for a tenth of their time. drain-8:
+// wait-based preemption does not clear its device queue, which has eight places.
 func switches() []string {
 	return []string{"resnet50-for-vgg19", "public-kernels", "images-64", "split-kernels", "pauses", "drain-8"}
 }
 
-// longer returns a lab whose runs take twice the time.
+// longer returns a lab with runs of twice the length.
 func (l *lab) longer() *lab {
 	if l.twice == nil {
 		l.twice = newLab(l.ctx, l.file, 2*l.ns, l.seed)
@@ -104,9 +104,9 @@ func (l *lab) run(of frame.Args) (*Outcome, error) {
 	return o, nil
 }
 
-// workloadOf returns a workload by name: one of DISB's, NETWORK+n, or RT/BE. NETWORK+n is one real-time client of
-// mobilenetv2, which is short, at a tenth of its throughput, beside n best-effort clients of NETWORK. RT/BE is two
-// clients that send at their full rate.
+// workloadOf returns a workload by name: a DISB workload, drive, NETWORK+n, or RT/BE. NETWORK+n has one real-time
+// client and n best-effort clients of NETWORK. The real-time client sends requests for mobilenetv2, a short network, at
+// a tenth of its throughput. RT/BE has two closed loops: a real-time client of RT and a best-effort client of BE.
 func workloadOf(name string) (Workload, error) {
 	for _, w := range append(DISB(), Drive()) {
 		if w.Name == name {

@@ -1,7 +1,7 @@
-// SEEB-GPU's setting: four applications with early exits on an RTX 3090. A task has many images. Open has the values
-// that the publication does not state, each with its reason. Confidences and classes are computed, not measured, and
-// are the same for all systems. A sample has a uniform difficulty d and is classified correctly at an exit of accuracy
-// a if d < a. Its confidence there is
+// SEEB-GPU's setting: four applications with early exits on an RTX 3090. A task has many images. Open contains the
+// values that the publication does not state. Confidences and classes are computed, not measured, and are the same for
+// all systems. The difficulty d of a sample is uniform in 0..1. A sample is classified correctly at an exit of accuracy
+// a if d < a. Its confidence at this exit is
 //
 //	floor + (1 - floor) / (1 + exp(-steep (a - d + noise)))
 //
@@ -32,24 +32,24 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// Open are the parameters that SEEB-GPU's publication does not state.
+// Open contains the parameters that SEEB-GPU's publication does not state.
 type Open map[string]float64
 
 // DefaultOpen returns the default values, with their reasons.
 func DefaultOpen() Open {
 	return Open{
-		"images":     128,  // mean number in a task, exponential, at most four times that. Assumed from the largest batch of the ablation: figure 6 cannot be read in our copy
-		"exits":      8,    // number of exits of the networks besides MobileNetV2, which has ten
+		"images":     128,  // mean number of images in a task; exponential, at most four times the mean. Assumed from the largest batch of the ablation, because figure 6 is unreadable in our copy
+		"exits":      8,    // number of exits of all networks except MobileNetV2, which has ten
 		"first":      0.40, // accuracy at the first exit, fitted to figure 10: 40 % "for most tasks at the earliest exit"
-		"floor":      0.25, // lowest confidence, that of a softmax over few classes
+		"floor":      0.25, // lowest confidence, as of a softmax over few classes
 		"steep":      4,    // slope of the confidence as a function of the margin a - d
 		"noise":      0.1,  // standard deviation of the margin
 		"branchynet": 0.58, // BranchyNet's threshold, fitted to its accuracy in table 3
-		"launch_ns":  12e3, // time to launch a kernel under PyTorch, fitted to Batch's latency relative to SEEB's (table 3)
-		"batch":      2,    // batch of the system Batch, "as small as possible": the smallest that is used elsewhere (section 5.5, configuration 3)
-		"lambda1":    10,   // per second; lambda2 is 1
-		"slack":      5e6,  // tau, ns
-		"gslice":     1e9,  // ns between two changes of GSLICE's partitions
+		"launch_ns":  12e3, // time in ns to launch a kernel under PyTorch, fitted to the latency of Batch relative to SEEB (table 3)
+		"batch":      2,    // batch of the system Batch, "as small as possible": the smallest batch elsewhere in the paper (section 5.5, configuration 3)
+		"lambda1":    10,   // lambda1 per second; lambda2 is 1
+		"slack":      5e6,  // tau in ns
+		"gslice":     1e9,  // time in ns between two changes of GSLICE's partitions
 		"gamma":      2,    // tasks a second of the gamma loads
 	}
 }
@@ -61,7 +61,7 @@ func (o Open) with(key string, factor float64) Open {
 	return c
 }
 
-// whole returns a value that must be a whole number, rounded.
+// whole returns a value rounded to a whole number. The result must be at least 1.
 func (o Open) whole(key string) (int, error) {
 	n := int(math.Round(o[key]))
 	if n < 1 {
@@ -79,7 +79,7 @@ const (
 // edgeNetworks returns the networks of table 2.
 func edgeNetworks() []string { return []string{"resnet50", "shufflenet", "mobilenetv2", "resnet34"} }
 
-// Edge is the GPU with profiles of the four networks.
+// Edge is the GPU with the profiles of the four networks.
 type Edge struct {
 	file   *params.File
 	open   Open
@@ -94,7 +94,7 @@ type Edge struct {
 type edgeNet struct {
 	gpu.Network
 	accuracy []float64 // by exit
-	alone    []int64   // by batch - 1: ns at full depth on all units; 0: not measured yet
+	alone    []int64   // by batch - 1: time in ns at full depth on all units; 0: not measured
 	table    *sched.Table
 }
 
@@ -106,7 +106,7 @@ func Thetas() (out []float32) {
 	return out
 }
 
-// NewEdge makes an Edge and profiles its networks.
+// NewEdge returns an Edge with profiled networks.
 func NewEdge(f *params.File, o Open) (*Edge, error) {
 	if _, ok := f.Values["launch_ns"]; ok {
 		f = f.With("launch_ns", o["launch_ns"]/f.Values["launch_ns"].Value)
@@ -145,7 +145,7 @@ func NewEdge(f *params.File, o Open) (*Edge, error) {
 	return e, nil
 }
 
-// network makes a network with exits. Its program begins with the copy of the images.
+// network returns a network with exits. Its program begins with the copy of the images.
 func (e *Edge) network(name string) (*edgeNet, error) {
 	exits, err := e.open.whole("exits")
 	if err != nil {
@@ -187,7 +187,7 @@ func (e *Edge) network(name string) (*edgeNet, error) {
 			if d < n.accuracy[segment] {
 				x.Class = 1
 			}
-			// the sum of four uniform numbers is close to a normal distribution, and exactly equal on every machine
+			// the sum of four uniform numbers is nearly normal, and exactly equal on every machine
 			z := -2.0
 			for i := range uint64(4) {
 				z += uniform(uint64(id), 8*uint64(segment)+i+1)
@@ -200,7 +200,7 @@ func (e *Edge) network(name string) (*edgeNet, error) {
 	return n, nil
 }
 
-// uniform returns a hash of a sample and a place (which number of the sample it is), in [0, 1).
+// uniform returns a pseudorandom number in [0, 1) from a sample's ID and the number's index (place).
 func uniform(id, place uint64) float64 {
 	h := (id + 0x9e3779b97f4a7c15*(place+1)) * 0xbf58476d1ce4e5b9
 	h = (h ^ h>>27) * 0x94d049bb133111eb
@@ -222,7 +222,7 @@ type profiler struct {
 	id   device.RequestID
 }
 
-// run returns how long a batch takes alone.
+// run returns the time in ns of a batch that runs alone.
 func (p *profiler) run(network string, batch int, theta float32, units device.Units) (int64, error) {
 	ns, err := p.together(network, batch, theta, units)
 	return int64(ns), err
@@ -233,7 +233,7 @@ func (p *profiler) pair(network string, a, b device.Units) (float64, error) {
 	return p.together(network, 1, 2, a, b)
 }
 
-// together starts a launch on each set of units at the same time and returns their mean time.
+// together starts one launch per set of units at the same time, and returns the mean time of the launches in ns.
 func (p *profiler) together(network string, batch int, theta float32, sets ...device.Units) (float64, error) {
 	segments, err := p.d.Segments(network)
 	if err != nil {
@@ -291,7 +291,7 @@ func (e *Edge) alone(network string, images int) int64 {
 	return Whole(images, edgeBatch, func(batch int) int64 { return e.nets[network].alone[batch-1] })
 }
 
-// Whole returns the time of a number of images, in ns. The batches are powers of two up to most.
+// Whole returns the time in ns of images that run in batches of powers of two up to most. of returns a batch's time.
 func Whole(images, most int, of func(batch int) int64) (ns int64) {
 	for b := most; images > 0; images -= b {
 		for b > images {
@@ -307,15 +307,15 @@ func EdgeSystems() []string {
 	return []string{"seeb", "seeb-literal", "batch", "triton", "deeprt", "gslice", "branchynet"}
 }
 
-// atOnce is the system of figure 10's configuration 3 without a collection window.
+// atOnce is the system of configuration 3 in figure 10, but without a collection window.
 const atOnce = "seeb:3 at once"
 
 // Window is the time in ns for which every system collects requests.
 const Window int64 = 100e6
 
-// System makes a system by name, with the networks' latency models. seeb:1 to seeb:6 are the ablations.
-// seeb:LAMBDA1:LAMBDA2 sets other weights. batch:8 sets the batch of a baseline to 8. For baselines that take all
-// waiting requests, 8 is the largest batch.
+// System returns a system by name, with the networks' latency models. seeb:1 to seeb:6 are the ablations.
+// seeb:LAMBDA1:LAMBDA2 sets other weights. NAME:8 sets the batch of a baseline NAME to 8. For a baseline that batches
+// all waiting requests, 8 is the largest batch.
 func System(system string, models map[string]sched.LatencyModel, open Open) (sched.Policy, error) {
 	name, size, sized := strings.Cut(system, ":")
 	c := &sched.Collect{Label: system, Window: Window}
@@ -373,18 +373,18 @@ func System(system string, models map[string]sched.LatencyModel, open Open) (sch
 
 // EdgeOutcome is the result of one run; times are means over tasks, in seconds.
 type EdgeOutcome struct {
-	Latency    float64 `json:"latency_s"`           // dispatch of a task's first image to the end of its last
-	Waiting    float64 `json:"waiting_s"`           // release to dispatch
+	Latency    float64 `json:"latency_s"`           // from the dispatch of a task's first image to the end of its last image
+	Waiting    float64 `json:"waiting_s"`           // from a task's release to the dispatch of its first image
 	Throughput float64 `json:"throughput"`          // tasks/s
-	Accuracy   float64 `json:"accuracy"`            // share of the images that were classified correctly
+	Accuracy   float64 `json:"accuracy"`            // share of correctly classified images
 	Efficacy   float64 `json:"efficacy"`            // throughput / latency x accuracy
 	Violations float64 `json:"violations"`          // share of tasks that ended after their deadline
-	Dispatched float64 `json:"violations_dispatch"` // share of tasks with a latency above 1.2 times that of the task alone
+	Dispatched float64 `json:"violations_dispatch"` // share of tasks with a latency above 1.2 times the task's time alone
 	Tasks      int
 }
 
-// added is the suffix of a load whose deadlines include the 100 ms in which every system collects requests. The
-// publication's "120 % of the expected time" does not say whether these 100 ms are included.
+// added is the suffix of a load with later deadlines: they include the 100 ms in which every system collects requests.
+// The publication's "120 % of the expected time" does not state whether these 100 ms are included.
 const added = "+window"
 
 // deadline returns a task's deadline in ns after its release.
@@ -404,8 +404,8 @@ func EdgeLoads() []string {
 // paiRate is the throughput of the load pai in table 3, in tasks per second. It is nearly the same for all systems.
 const paiRate = 1.097
 
-// tasks draws the tasks of a load. pai are the arrival times of a trace. If it is nil, a Markov chain with two rates
-// makes bursts.
+// tasks returns random tasks of a load. pai contains the arrival times of a trace, for the load pai. If pai is nil, a
+// Markov chain with two rates generates bursts for this load.
 func (e *Edge) tasks(full string, ns int64, seed uint64, pai []int64) ([]Task, error) {
 	name := strings.TrimSuffix(full, added)
 	var p load.Process
@@ -426,7 +426,7 @@ func (e *Edge) tasks(full string, ns int64, seed uint64, pai []int64) ([]Task, e
 	var times []int64
 	var err error
 	if name == "pai" && pai != nil {
-		// each seed uses another part of the trace
+		// each seed uses a different part of the trace
 		if len(pai) < 2 {
 			return nil, fmt.Errorf("%w: %d arrivals, at least two are expected", load.ErrLoad, len(pai))
 		}

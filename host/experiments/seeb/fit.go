@@ -20,7 +20,7 @@ type Fit struct {
 	Mean     float64            `json:"error_mean"` // mean of the absolute relative errors
 	Worst    float64            `json:"error_worst"`
 	R2       float64            `json:"r2"` // share of the latencies' variance that the model explains
-	// Errors for profiles that differ from the base in more than one parameter. The model was not fitted to these.
+	// Errors for profiles that differ from the base in more than one parameter. The fit does not use these profiles.
 	CrossMean  float64 `json:"cross_error_mean"`
 	CrossWorst float64 `json:"cross_error_worst"`
 }
@@ -49,7 +49,7 @@ func (p *profiler) fit(network string) (*Fit, error) {
 	return f, nil
 }
 
-// sweep takes the profiles and keeps them.
+// sweep measures profiles and stores them.
 type sweep struct {
 	run func(batch int, theta float32, units int) (int64, error)
 	x   [][4]float64
@@ -63,10 +63,10 @@ func (s *sweep) at(batch int, theta float32, units int) error {
 	return err
 }
 
-// FitModel fits L = alpha + beta1 s + beta2 theta + beta3 / units to profiles, which run measures. As in sections 2.2.1
-// to 2.2.3, only one of batch (up to most), threshold and units changes at a time. The others stay at the base: batch
-// base, the highest threshold, all units. Profiles in which two of them change only serve to measure the error, since
-// the model has no term for both.
+// FitModel fits L = alpha + beta1 s + beta2 theta + beta3 / units to profiles. The function run measures a profile. As
+// in sections 2.2.1 to 2.2.3, only one parameter changes at a time: the batch (up to most), the threshold, or the
+// units. The other two stay at the base: batch base, the highest threshold, all units. Profiles with two changed
+// parameters are not fitted, because the model has no term for two parameters.
 func FitModel(units, base, most int, run func(batch int, theta float32, units int) (int64, error)) (*Fit, error) {
 	thetas := Thetas()
 	top := thetas[len(thetas)-1]
@@ -105,8 +105,8 @@ func (f *Fit) errors(x [][4]float64, y []float64) (mean, worst, r2 float64) {
 	return mean, worst, 1 - rest/all
 }
 
-// solve minimises the squares of the relative errors, since the model must fit batches of one as well as of a hundred.
-// The smallest profiled time is the least prediction.
+// solve minimises the squares of the relative errors, because the model must fit both small and large batches. The
+// smallest profiled time is the smallest possible prediction.
 func solve(x [][4]float64, y []float64) (*Fit, error) {
 	a, one := mat.NewDense(len(x), 4, nil), mat.NewVecDense(len(x), nil)
 	for i := range x {

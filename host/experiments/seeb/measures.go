@@ -14,10 +14,10 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/kernel"
 )
 
-// shorter divides the length of the Poisson runs, since their rate is ten times higher.
+// shorter divides the length of the Poisson runs, because their rate is ten times higher.
 const shorter = 10
 
-// served is a system's run on a load.
+// served returns the run of a system on a load.
 func served(l *lab, of frame.Args) (*EdgeOutcome, error) {
 	system, name, ns := of[0], of[1], l.ns
 	if strings.HasPrefix(name, "poisson") {
@@ -38,7 +38,7 @@ func served(l *lab, of frame.Args) (*EdgeOutcome, error) {
 	return o, err
 }
 
-// measures are the measures of the claims and rows.
+// measures returns the measures of the claims and rows.
 func measures() frame.Measures[*lab] {
 	out := frame.Measures[*lab]{
 		"alone NETWORK batch": func(l *lab, of frame.Args) (float64, error) {
@@ -67,7 +67,7 @@ func numbers() (out []frame.Number) {
 		}
 	}
 	for _, n := range EdgeLoads() {
-		// seeb-literal is skipped: it serves one image at a time, which takes long
+		// seeb-literal runs only on pai, because it is slow: it serves one image at a time
 		add(n, slices.DeleteFunc(EdgeSystems(), func(s string) bool { return s == "seeb-literal" && n != "pai" })...)
 	}
 	add("pai", "seeb:1", "seeb:2", "seeb:3", "seeb:4", "seeb:5", "seeb:6",
@@ -111,13 +111,13 @@ func (l *lab) micro(name string, program *kernel.Program) (*profiler, error) {
 	return &profiler{d: d}, err
 }
 
-// partitions returns the time of two equal convolutions that run together, relative to one that runs alone (table 1).
-// Each runs on eleven TPCs: the first starts at TPC a, the second at TPC b. The kernel is ResNet-34's convolution whose
-// time is closest to the published 0.068 ms.
+// partitions returns the time of two equal convolutions that run together, divided by the time of one convolution alone
+// (table 1). Each convolution runs on eleven TPCs. The first starts at TPC a, the second at TPC b. The kernel is a
+// convolution of ResNet-34. Its time is the closest to the published 0.068 ms.
 func (l *lab) partitions(a, b int) (float64, error) {
 	spec := catalogue.Spec{Network: "resnet34", Style: "pytorch"}
 	if l.with.Is("dram-bound") {
-		spec.Batch = 8 // for one image, no convolution takes so long
+		spec.Batch = 8 // for one image, no DRAM-bound kernel is long enough
 	}
 	p, err := catalogue.Program(spec, l.file.Machine())
 	if err != nil {
@@ -149,7 +149,7 @@ func (l *lab) partitions(a, b int) (float64, error) {
 
 func abs(x int64) int64 { return max(x, -x) }
 
-// saturation returns the ratio of a network's times on a and on b TPCs, for one image of 128 x 128 pixels.
+// saturation returns a network's time on a TPCs, divided by its time on b TPCs, for one image of 128 x 128 pixels.
 func (l *lab) saturation(network string, a, b int) (float64, error) {
 	p, err := catalogue.Program(catalogue.Spec{Network: network, Style: "pytorch", Side: 128}, l.file.Machine())
 	if err != nil {

@@ -1,5 +1,5 @@
 // Package seeb runs SEEB-GPU's evaluation on a simulated RTX 3090: four applications with early exits, under SEEB and
-// its baselines. All of it is simulated, in virtual time, from the GPU's file of package params and the synthetic
+// its baselines. The simulation runs in virtual time. It uses the GPU's file of package params and the synthetic
 // programs of package catalogue.
 package seeb
 
@@ -22,10 +22,10 @@ var tried []byte
 // GPU is the GPU of the evaluation.
 const GPU = "rtx3090"
 
-// Config says what is run.
+// Config selects the runs of the evaluation.
 type Config struct {
 	frame.Config
-	File *params.File // parameters of the GPU; nil: the project's
+	File *params.File // parameters of the GPU; nil: the project's parameters
 	PAI  []int64      // arrival times of a trace, in ns, in place of random bursts; nil: none
 }
 
@@ -37,10 +37,10 @@ type Bench struct {
 }
 
 // Parameters that are neither in Open nor in the GPU's file. rate is a factor on the rate of every load; the number of
-// tasks stays the same. most is the largest batch of DeepRT and GSLICE, for which the publication gives no number.
+// tasks stays the same. most is the largest batch of DeepRT and GSLICE. The publication states no number for most.
 const rate, most = "rate", "most"
 
-// lab makes the runs of one seed.
+// lab executes the runs of one seed.
 type lab struct {
 	ctx  context.Context
 	file *params.File
@@ -48,12 +48,12 @@ type lab struct {
 	ns   int64
 	seed uint64
 	pai  []int64
-	with *frame.Change // nil: none
+	with *frame.Change // change in every run; nil: none
 }
 
-// switches are suspected causes that can be tried. from-release: latencies count from a task's release. at-once: figure
-// 10's configuration 3 has no collection window. dram-bound: a kernel that is bound by DRAM replaces table 1's
-// convolution.
+// switches returns suspected causes that can be tried. from-release: latencies start at a task's release. at-once:
+// configuration 3 of figure 10 has no collection window, and latencies also start at the release. dram-bound: a
+// DRAM-bound kernel replaces the convolution of table 1.
 func switches() []string { return []string{"from-release", "at-once", "dram-bound"} }
 
 // Run checks SEEB's claims and runs every system on every load.

@@ -1,4 +1,4 @@
-// The tasks of a run, their source, and how they ended. Both the simulated GPU and a real one (package real) use them.
+// The tasks of a run, their source, and their results. The simulated GPU and a real GPU (package real) use them.
 
 package seeb
 
@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// Task is several images of one network that arrive together.
+// Task is a group of images for one network that arrive together.
 type Task struct {
 	At, Deadline int64 // ns; the deadline is relative to the arrival
 	Network      string
@@ -28,7 +28,7 @@ func Source(tasks []Task) *load.Open {
 	return s
 }
 
-// Span is when a task began and ended, in ns. Failed: at least one of its images failed.
+// Span contains the start and end time of a task, in ns. Failed: at least one image of the task failed.
 type Span struct {
 	From, To int64
 	Failed   bool
@@ -38,7 +38,7 @@ type Span struct {
 type Spans struct {
 	engine.NopObserver
 	Tasks         []Span // by task
-	Images, Right int    // number of images answered; number of these with the right class
+	Images, Right int    // number of answered images; number of images with the correct class
 }
 
 // Ended implements engine.Observer.

@@ -1,6 +1,6 @@
-// Package strait runs Strait's evaluation (section 5) on simulated GPUs: the errors of its predictor, and the missed
-// deadlines of each priority under Strait and its baselines. All of it is simulated, in virtual time. Contention comes
-// from the occupancy, bandwidth and queues of package sim, not from a predictor.
+// Package strait runs Strait's evaluation (section 5) on simulated GPUs. It measures the errors of Strait's predictor,
+// and the missed deadlines of each priority under Strait and its baselines. The simulation runs in virtual time.
+// Contention results from the occupancy, bandwidth and queues of package sim, not from a predictor.
 package strait
 
 import (
@@ -20,22 +20,23 @@ import (
 // MaxBatch is the largest batch of every model (section 5.1).
 const MaxBatch = 8
 
-// style is the framework whose kernels run (section 5.1: TensorRT).
+// style is the framework of the kernels (section 5.1: TensorRT).
 const style = "tensorrt"
 
 // Model is a row of table 1.
 type Model struct {
 	Name       string
-	Network    string // in the catalogue
+	Network    string // name in the catalogue
 	Priority   int
 	DeadlineNs int64
 	Input      int64 // bytes per sample
-	Exits      int   // number of exits; 0: one, at the end
+	Exits      int   // number of exits; 0: one exit, at the end
 }
 
 const image = 3 * 224 * 224 * 4
 
-// Table1 returns the models of the evaluation. Inputs are float32 images of the network's size, or numbers of tokens.
+// Table1 returns the models of the evaluation. An input is a float32 image of the network's size, or a text of 128
+// tokens with 8 bytes each.
 func Table1() []Model {
 	return []Model{
 		{"resnet50", "resnet50", 1, 8e6, image, 0},
@@ -59,9 +60,9 @@ func Twice(models []Model) (out []Model) {
 	return out
 }
 
-// jitter is the standard deviation of a batch's time alone, relative to its mean. Profiles of the L4 are not published,
-// so this is the median of 32 published values (Nexus, github.com/uwsampl/nexus: VGG-16, VGG-Face, VGG-S, YOLO9000 on a
-// TITAN X, batches of 1 to 8), which range from 0.1 to 1.8 %. The random factor is on the time of the blocks, so the
+// jitter is the standard deviation of a batch's time alone, relative to its mean. Profiles of the L4 are not published.
+// So jitter is the median of 32 published values between 0.1 and 1.8 % (Nexus, github.com/uwsampl/nexus: VGG-16,
+// VGG-Face, VGG-S, YOLO9000 on a TITAN X, batches of 1 to 8). The random factor multiplies the time of blocks, so the
 // times of DRAM-bound kernels vary less.
 const jitter = 0.0086
 
@@ -74,20 +75,20 @@ type Bed struct {
 	// Spread is the standard deviation of a batch's time alone, relative to its mean; 0: constant.
 	Spread float64
 	seed   uint64 // seed of the random times
-	slow   bool   // RoBERTa takes three times as long
+	slow   bool   // RoBERTa needs three times as long
 
 	style  string
-	own    map[string][]*kernel.Program // a user's kernels, by network and batch; nil: the catalogue's
+	own    map[string][]*kernel.Program // a user's kernels, by network and batch; nil: the catalogue's kernels
 	nets   map[string]*gpu.Network
 	tables map[string]*sched.Table
 }
 
-// NewBed makes a bed. It profiles a model at its first use.
+// NewBed returns a Bed. The Bed profiles a model at the model's first use.
 func NewBed(f *params.File) *Bed {
 	return &Bed{File: f, style: style, nets: map[string]*gpu.Network{}, tables: map[string]*sched.Table{}}
 }
 
-// network returns a model with its kernels on the bed's GPU. Each is made once.
+// network returns the network of a model with its kernels on the bed's GPU. Each network is built once.
 func (b *Bed) network(m *Model) *gpu.Network {
 	key := fmt.Sprint(m.Network, " ", m.Exits, " ", m.Input)
 	if n := b.nets[key]; n != nil {
@@ -124,8 +125,8 @@ func (b *Bed) most(m *Model) int {
 	return MaxBatch
 }
 
-// confidence returns a request's confidence at an exit. It is uniform in 0..1 and rises from exit to exit. It is
-// synthetic, and the same for all systems.
+// confidence returns a request's confidence at an exit. The confidence is uniform in 0..1 at the first exit, and rises
+// from exit to exit. It is synthetic, and the same for all systems.
 func confidence(id device.RequestID, segment int) float32 {
 	x := uint64(id)*0x9E3779B97F4A7C15 + 0x632BE59BD9B4E019
 	x ^= x >> 31
@@ -141,7 +142,7 @@ func (b *Bed) drawn(first device.RequestID) float64 {
 	return max(0.5, 1+b.Spread*rand.New(rand.NewPCG(b.seed, uint64(first))).NormFloat64())
 }
 
-// device makes a GPU with the models loaded. slow is a factor on a batch's time.
+// device returns a GPU with the models loaded. slow returns a factor on a batch's time.
 func (b *Bed) device(mode string, models []Model, slow func(device.RequestID) float64) (*gpu.Device, error) {
 	var names []string
 	for i := range models {
@@ -156,8 +157,8 @@ func (b *Bed) config(slow func(device.RequestID) float64) gpu.Config {
 	}
 }
 
-// Table returns a model's profile: the times of all ranges of segments and of all batches alone on the GPU, transfer
-// times, and resource use. p95 and p99 follow from the bed's spread.
+// Table returns a model's profile: the times of all ranges of segments at all batches alone on the GPU, transfer times,
+// and resource use. p95 and p99 are computed from the bed's spread.
 func (b *Bed) Table(m *Model) (*sched.Table, error) {
 	key := fmt.Sprint(m.Network, " ", m.Exits, " ", m.Input)
 	if t := b.tables[key]; t != nil {
@@ -209,18 +210,19 @@ func (b *Bed) Table(m *Model) (*sched.Table, error) {
 	return t, nil
 }
 
-// alone runs one batch alone, slower by a factor, and returns the times of its input transfer and of its segments.
+// alone runs a batch alone, with its time multiplied by slow. It returns the times of its input transfer and segments.
 func (b *Bed) alone(m *Model, batch int, slow float64) (copied int64, segments []int64, err error) {
 	cfg := b.config(func(device.RequestID) float64 { return slow })
 	return gpu.Alone(context.Background(), cfg, b.network(m), device.Units{}, batch)
 }
 
-// L1 bytes per clock of an SM (CUDA programming guide: 32 banks of four bytes), and its share of the L2's bandwidth.
-// The latter is assumed: Jia et al. 2018 measure 2,155 GB/s on a V100, which is 19.5 for each of 80 SMs at 1.38 GHz.
+// l1Bytes is the L1 bandwidth of an SM in bytes per clock (CUDA programming guide: 32 banks of four bytes). l2Bytes is
+// its share of the L2 bandwidth. It is assumed: Jia et al. 2018 measured 2,155 GB/s on a V100, or 19.5 bytes per clock
+// for each of 80 SMs at 1.38 GHz.
 const l1Bytes, l2Bytes = 128, 16
 
-// use returns the resource use of each segment's kernels, per time alone: bytes of L1, L2 and DRAM, issue slots (of the
-// FMA pipes), and threads. The kernels are in float32, without tensor cores.
+// use returns the resource use of each segment's kernels during the segment's time alone: L1, L2 and DRAM bandwidth,
+// issue slots (of the FMA pipes), and threads. The kernels are in float32, without tensor cores.
 func (b *Bed) use(m *Model, batch int, segments []int64) ([]sched.Throughput, error) {
 	program, err := b.network(m).Program(batch)
 	if err != nil {

@@ -10,12 +10,12 @@ import (
 )
 
 // Intense is the load of the comparisons (Load.Work). The publication's load is high enough to cause violations, but
-// its value is not stated. This value was chosen once: with it, 15 to 23 % of all high-priority requests are late under
+// its value is not stated. This value was chosen once, so that 15 to 23 % of the high-priority requests are late under
 // static sharing.
 const Intense = 0.85
 
-// Loads returns the loads of section 5.2 and two loads whose rates change. One follows a trace, or random bursts if
-// trace is nil. The rates of the other change in a sine, by model.
+// Loads returns the loads of section 5.2, and two loads with changing rates. In the first, named "trace", the rates
+// follow a trace, or random bursts if trace is nil. In the second, named "evolving", the rate of each model is a sine.
 func Loads(seed uint64, trace *load.Trace) []Load {
 	all := []Load{
 		{Name: "high", Work: Intense, High: 3},
@@ -30,16 +30,16 @@ func Loads(seed uint64, trace *load.Trace) []Load {
 	return all
 }
 
-// evolving raises the rates of one half of the models and at the same time lowers those of the other half. Appendix A.3
-// mentions such a workload without details.
+// evolving returns the factor on a task's rate at the time at. It raises the rates of one half of the tasks while it
+// lowers the rates of the other half. Appendix A.3 mentions such a workload without details.
 func evolving(task int, at float64) float64 {
 	return 1 + 0.6*math.Sin(2*math.Pi*(2*at+0.5*float64(task%2)))
 }
 
 const steps = 60
 
-// Bursts returns rates that replace a serverless trace. Sixty times a run, each model's rate is drawn from a log-normal
-// distribution (sigma 0.6) with mean 1.
+// Bursts returns rates that replace a serverless trace. A run has sixty parts. In each part, the rate of each task is
+// drawn from a log-normal distribution (sigma 0.6), scaled to mean 1 over the run.
 func Bursts(seed uint64) func(int, float64) float64 {
 	return func(task int, at float64) float64 {
 		rng := rand.New(rand.NewPCG(seed, 1000+uint64(task)))
@@ -53,8 +53,8 @@ func Bursts(seed uint64) func(int, float64) float64 {
 	}
 }
 
-// OfTrace returns the rates of the six most frequent functions of a trace (section 5.4), scaled to the length of the
-// run. Both copies of a model have the rates of the same function.
+// OfTrace returns the rates of the six most frequent functions in a trace (section 5.4), scaled to the length of the
+// run. Both copies of a model use the rates of the same function.
 func OfTrace(t *load.Trace) func(int, float64) float64 {
 	streams := slices.Clone(t.Streams)
 	slices.SortStableFunc(streams, func(a, b load.Stream) int { return len(b.Times) - len(a.Times) })
@@ -76,7 +76,7 @@ func OfTrace(t *load.Trace) func(int, float64) float64 {
 	}
 }
 
-// checkTrace returns an error if a trace has no rates.
+// checkTrace returns an error if a trace contains no arrivals.
 func checkTrace(t *load.Trace) error {
 	if !slices.ContainsFunc(t.Streams, func(s load.Stream) bool { return len(s.Times) > 0 }) {
 		return fmt.Errorf("trace: no stream of %d has an arrival", len(t.Streams))

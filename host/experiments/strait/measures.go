@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// quiet returns frame.ErrQuiet if no request of this priority was late in a run.
+// quiet returns frame.ErrQuiet if all requests of this priority were on time in a run.
 func quiet(c *Class) error {
 	if c.Requests > c.OnTime {
 		return nil
@@ -20,8 +20,8 @@ func quiet(c *Class) error {
 	return frame.ErrQuiet
 }
 
-// classed returns a measure of one priority in a run. Its arguments are load, system and priority. Without a violation
-// it returns ErrQuiet.
+// classed returns a measure of one priority in a run. Its arguments are load, system and priority. The measure returns
+// ErrQuiet if there was no violation.
 func classed(number func(c *Class) float64) func(*lab, frame.Args) (float64, error) {
 	return func(l *lab, of frame.Args) (float64, error) {
 		o, err := l.served(of[:2])
@@ -38,8 +38,8 @@ func odds(c *Class) float64 {
 	return (float64(c.Requests-c.OnTime) + 0.5) / (float64(c.Requests) + 1)
 }
 
-// learning returns by how many points learning reduces an error quantile after the warmed-up predictor has moved to
-// another setting.
+// learning returns the reduction of an error quantile by training, in points, after the warmed-up predictor has moved
+// to another setting.
 func (l *lab) learning(where string, q float64) (float64, error) {
 	o, err := l.moved(where)
 	if err != nil {
@@ -52,8 +52,8 @@ func (l *lab) learning(where string, q float64) (float64, error) {
 	return quantile(relativeErrors(o.Finished, still(m)), q) - quantile(relativeErrors(o.Finished, adaptive), q), nil
 }
 
-// linearOn returns by how many points the p95 error of the static linear model is larger under other conditions than on
-// its validation set.
+// linearOn returns the p95 error of the static linear model under other conditions, minus its p95 error on the
+// validation set, in points.
 func (l *lab) linearOn(where string) (float64, error) {
 	m, validation, err := l.fit()
 	if err != nil {
@@ -75,14 +75,14 @@ func (l *lab) linearOn(where string) (float64, error) {
 	return quantile(relativeErrors(o.Finished, linear(m)), 0.95) - quantile(relativeErrors(validation, linear(m)), 0.95), nil
 }
 
-// bias returns the median signed relative error, in per cent, of the batches whose overhead is between least and most.
+// bias returns the median signed relative error, in per cent, of the batches with an overhead between least and most.
 func (l *lab) bias(least, most float64) (float64, error) {
 	f, err := l.all()
 	f = slices.DeleteFunc(f, func(f sched.Finished) bool { return f.Actual-1 < least || f.Actual-1 >= most })
 	return quantile(ordered(f, signed), 0.5), err
 }
 
-// underestimated returns the median underestimate, in per cent, of the batches whose overhead is above a quantile.
+// underestimated returns the median underestimate, in per cent, of the batches with an overhead above a quantile.
 func (l *lab) underestimated(q float64) (float64, error) {
 	v, err := overhead(l)
 	if err != nil {
@@ -92,7 +92,7 @@ func (l *lab) underestimated(q float64) (float64, error) {
 	return -b, err
 }
 
-// drift returns by how many points the p99 error changes if the profile has random errors (appendix A.2).
+// drift returns the change of the p99 error, in points, if the profile has random errors (appendix A.2).
 func (l *lab) drift(system string) (float64, error) {
 	var p99 [2]float64
 	for i, s := range []string{"strait", system} {
@@ -105,7 +105,7 @@ func (l *lab) drift(system string) (float64, error) {
 	return math.Abs(p99[0] - p99[1]), nil
 }
 
-// wander returns the largest absolute value of the windows' median errors in a run, in per cent.
+// wander returns the largest absolute median error of a window of the settled batches, in per cent.
 func wander(o *Outcome) float64 {
 	f := settled(o)
 	const windows = 5
@@ -116,11 +116,11 @@ func wander(o *Outcome) float64 {
 	return most
 }
 
-// overhead is how much sharing slows kernels down, in per cent.
+// overhead returns the slowdown of kernels by sharing, in per cent of their time alone.
 var overhead = overAll(func(f *sched.Finished) float64 { return 100 * (f.Actual - 1) })
 
-// predictions are the predictors' errors over section 5.2's loads, and the kernels' slowdowns by sharing. All are in
-// per cent and ascending.
+// predictions return the errors of the predictors under the loads of section 5.2, and the slowdowns of kernels by
+// sharing. All results are in per cent, in ascending order.
 var predictions = map[string]func(*lab) ([]float64, error){
 	"kernel/adaptive":                   func(l *lab) ([]float64, error) { f, err := l.all(); return relativeErrors(f, adaptive), err },
 	"kernel/static-linear-equal-inputs": by(halves(predict.Fit), weighted),
@@ -131,7 +131,7 @@ var predictions = map[string]func(*lab) ([]float64, error){
 	"overhead":                          overhead,
 }
 
-// metrics of a run, for rows or only for claims
+// metrics of a run; rows contain the first eight, and claims use all
 var metrics = []frame.Metric[*Outcome]{
 	{Name: "high_violation_rate", Of: func(o *Outcome) float64 { return o.Class[1].Violations() }},
 	{Name: "low_violation_rate", Of: func(o *Outcome) float64 { return o.Class[0].Violations() }},
@@ -174,7 +174,7 @@ func measures() frame.Measures[*lab] {
 	for usage, measure := range out {
 		out[usage] = func(l *lab, of frame.Args) (float64, error) {
 			x, err := measure(l, of)
-			if errors.Is(err, predict.ErrFit) { // the run is too short to fit a line
+			if errors.Is(err, predict.ErrFit) { // the run is too short for a fit
 				return math.NaN(), nil
 			}
 			return x, err

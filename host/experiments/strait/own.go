@@ -1,4 +1,4 @@
-// Runs a user's workload and kernels under Strait and its baselines.
+// Own runs a user's workload and kernels under Strait and its baselines.
 
 package strait
 
@@ -22,7 +22,7 @@ import (
 // ErrOwn is the error of a workload that cannot be served.
 var ErrOwn = errors.New("workload")
 
-// Own has the clients of a workload file. Each is a task with its own network, as in the publication.
+// Own contains the clients of a workload file. Each client is a task with its own network, as in the publication.
 type Own struct {
 	bed     *Bed
 	ns      int64
@@ -30,11 +30,11 @@ type Own struct {
 	streams []load.Stream
 }
 
-// NewOwn reads clients from a DISB workload, with the networks that catalogue.Meant assigns to them. In two cases a
-// client has low priority: its priority number is above zero, or it is a closed loop whose id does not end in _rt. A
-// request's deadline is its client's deadline_ms. Without one, slo returns it from the time alone. Kernels are for one
-// sample. A network NAME@2, NAME@3, ... has the kernels for that batch; no batch may be missing between. The uploads
-// before the first kernel are the input of a sample.
+// NewOwn reads clients from a DISB workload. catalogue.Meant selects their networks. A client has low priority if its
+// priority number is above zero. A closed-loop client also has low priority if its ID does not end in _rt. The deadline
+// of a request is its client's deadline_ms. If deadline_ms is not set, slo computes the deadline from the time alone. A
+// program NAME contains the kernels for one sample. NAME@2, NAME@3, ... contain the kernels for these batches, and no
+// batch can be omitted. The uploads before the first kernel are the input of a sample.
 func NewOwn(f *params.File, style string, kernels []*kernel.Program, trace *load.Trace, slo func(alone int64) int64) (*Own, error) {
 	if _, err := catalogue.StyleOf(style); err != nil {
 		return nil, err
@@ -87,7 +87,7 @@ func NewOwn(f *params.File, style string, kernels []*kernel.Program, trace *load
 	return o, nil
 }
 
-// input returns the size of a network's input in bytes: that of table 1, or that of a float32 image.
+// input returns the size of a network's input in bytes: the size in table 1, or else the size of a float32 image.
 func input(network string) int64 {
 	for _, m := range Table1() {
 		if m.Network == network {
@@ -137,7 +137,7 @@ func batches(all []*kernel.Program) (map[string][]*kernel.Program, map[string]in
 	return own, inputs, nil
 }
 
-// withoutUploads removes the uploads at the start of a program, and returns their bytes.
+// withoutUploads returns a copy of a program without the uploads at its start, and the bytes of these uploads.
 func withoutUploads(p *kernel.Program) (*kernel.Program, int64, error) {
 	n, bytes := 0, int64(0)
 	for ; n < len(p.Kernels) && p.Kernels[n].Kind == kernel.Upload; n++ {
@@ -179,7 +179,7 @@ type OwnOutcome struct {
 	Model   *predict.Model // Strait's final model; nil for other systems
 }
 
-// Run serves the workload under a system on a number of GPUs. begin is Strait's initial model; nil: a new one.
+// Run serves the workload under a system on a number of GPUs. begin is Strait's initial model; nil: a new model.
 func (o *Own) Run(ctx context.Context, system string, gpus int, begin *predict.Model) (*OwnOutcome, error) {
 	cfg, strait, err := o.bed.engine(&Run{System: system, Models: o.models, GPUs: gpus, Model: begin})
 	if err != nil {
@@ -230,7 +230,7 @@ func (o *Own) source() *load.Clients {
 	return s
 }
 
-// ownEndings counts how requests end, by priority and client.
+// ownEndings counts the results of requests, by priority and client.
 type ownEndings struct {
 	engine.NopObserver
 	out *OwnOutcome

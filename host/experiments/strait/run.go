@@ -19,10 +19,10 @@ import (
 // Load describes the arrivals.
 type Load struct {
 	Name string
-	// Work is the load of each GPU: requests per second, multiplied by the time of a request in a full batch that is
+	// Work is the load of each GPU: requests per second, multiplied by the time per request of a full batch that runs
 	// alone on the GPU.
 	Work float64
-	// High is the request rate of a high-priority model, divided by that of a low-priority model.
+	// High is the request rate of a high-priority model, divided by the rate of a low-priority model.
 	High float64
 	// Even: periodic arrivals; otherwise a Poisson process.
 	Even bool
@@ -39,14 +39,14 @@ type Run struct {
 	GPUs   int // 0: 1
 	Ns     int64
 	Seed   uint64
-	// Model is Strait's initial model; nil: a new one. Frozen: the model does not learn.
+	// Model is Strait's initial model; nil: a new model. Frozen: the model is not trained.
 	Model  *predict.Model
 	Frozen bool
 	Low    float64 // initial value of Strait's cap; 0: as published
 	Theta  float32 // exit threshold; 0: no early exits
-	Form   float64 // share of its deadline for which a request waits until its batch is full; 0: the default
-	// Beside is the share of the work on the device at a batch's launch that, as the predictor expects, will run beside
-	// the batch; 0: half.
+	Form   float64 // longest wait of a request for a full batch, as a share of its deadline; 0: the default
+	// Beside is a share of the work on the device at a batch's launch. The predictor expects that this share will run
+	// beside the batch; 0: half.
 	Beside float64
 	// Drift is the largest random relative error of the profiled resource use.
 	Drift float64
@@ -54,7 +54,7 @@ type Run struct {
 	Finished func(now int64, f *sched.Finished)
 }
 
-// Class counts how the requests of one priority end.
+// Class counts the results of the requests of one priority.
 type Class struct {
 	Requests, OnTime, Late, Dropped int
 	latencies                       []int64
@@ -75,7 +75,7 @@ func (c *Class) ended(took int64, how engine.Ending) {
 	c.latencies = append(c.latencies, took)
 }
 
-// Violations is the share of requests that were not on time.
+// Violations returns the share of requests that were not on time.
 func (c *Class) Violations() float64 {
 	if c.Requests == 0 {
 		return math.NaN()
@@ -83,7 +83,7 @@ func (c *Class) Violations() float64 {
 	return float64(c.Requests-c.OnTime) / float64(c.Requests)
 }
 
-// Latency returns a quantile of the latencies, in ns, of the requests with a result.
+// Latency returns a quantile of the latencies of requests with a result, in ns.
 func (c *Class) Latency(q float64) float64 {
 	if len(c.latencies) == 0 {
 		return math.NaN()
@@ -98,12 +98,12 @@ type Outcome struct {
 	Finished []sched.Finished // Strait's batches
 	Model    *predict.Model   // Strait's final model
 	Exits    []int64          // number of requests by exit
-	// Slow has the slowdowns of batches relative to their time alone, by model. It has only networks of one segment.
+	// Slow contains, by model, batch times divided by the times alone. It contains only models with one segment.
 	Slow map[string][]float64
 }
 
-// form is the share of its deadline for which a request may wait until its batch is full. In section 5.1 the wait is
-// proportional to the deadline, but the factor is not given. This factor is assumed.
+// form is the default of Run.Form. In section 5.1 the wait is proportional to the deadline, but the factor is not
+// stated. So this factor is assumed.
 const form = 0.1
 
 // system returns the system's policy and the GPU's launching mode.
@@ -121,7 +121,7 @@ func (r *Run) system() (policy sched.Policy, mode string, err error) {
 		policy, share.Limit = share, 1
 	case "static":
 		policy, share.Limit = share, 3
-	case "pairs": // of figure 1
+	case "pairs": // the system of figure 1
 		policy, share.Limit, share.Instances = share, 2, 1
 	case "plain-streams": // like pairs, without stream priority
 		policy, share.Limit, share.Instances, mode = share, 2, 1, "streams"
@@ -131,14 +131,14 @@ func (r *Run) system() (policy sched.Policy, mode string, err error) {
 		policy, share.Limit, share.Reactive = share, 4, true
 	case "xsched": // no batches and no dropped requests: kernels go directly to XSched, which intercepts them
 		return &sched.Sharing{Label: "xsched", BMax: 1, Instances: 1, Keep: true}, "xsched", nil
-	case "xsched-2", "xsched-4": // like xsched, with two or four streams per network; the publication does not give their number
+	case "xsched-2", "xsched-4": // like xsched, with two or four streams per network; the publication does not state their number
 		return &sched.Sharing{Label: "xsched", BMax: 1, Instances: int(r.System[len(r.System)-1] - '0'), Keep: true}, "xsched", nil
 	case "strait":
-	case "strait-null": // Strait that expects no interference and does not learn
+	case "strait-null": // Strait with an untrained predictor that predicts no interference
 		strait.Model, strait.Frozen = predict.Null(), true
-	case "no-cap": // low priority may use the whole GPU
+	case "no-cap": // low-priority batches can use the whole GPU
 		strait.Low = math.Inf(1)
-	case "strait-now": // to compare with XSched: requests do not wait for a batch to fill
+	case "strait-now": // for the comparison with XSched: requests do not wait for a full batch
 		strait.Form = 0
 	case "no-priority":
 		strait.NoPriority = true
@@ -148,7 +148,7 @@ func (r *Run) system() (policy sched.Policy, mode string, err error) {
 		strait.NoPriority, strait.NoStream, strait.NoMeet, mode = true, true, true, "streams"
 	case "no-violate":
 		strait.NoPriority, strait.NoStream, strait.NoMeet, strait.NoViolate, mode = true, true, true, true, "streams"
-	case "strait-deep": // with early exits that the predictor does not know
+	case "strait-deep": // with early exits, but the predictor does not consider them
 		strait.Exits = false
 	default:
 		return nil, "", fmt.Errorf("no system %q; there are %v", r.System, Systems())
@@ -161,7 +161,7 @@ func Systems() []string {
 	return []string{"temporal", "static", "reactive", "strait", "strait-null", "one-low", "no-cap", "xsched", "xsched-4", "strait-now", "no-priority", "no-stream", "no-meet", "no-violate", "pairs", "strait-deep"}
 }
 
-// Run makes the run.
+// Run executes the run.
 func (b *Bed) Run(ctx context.Context, r Run) (*Outcome, error) {
 	if len(r.Models) == 0 || r.Ns < 1 || !(r.Load.Work > 0) {
 		return nil, errors.New("a run needs models, a length and a load")
@@ -238,7 +238,7 @@ func (b *Bed) engine(r *Run) (cfg engine.Config, strait *sched.Strait, err error
 	return cfg, strait, nil
 }
 
-// drifted returns a table whose resource use has random relative errors, limited to 0..1 (appendix A.2).
+// drifted returns a copy of t with random relative errors of the resource use, which is limited to 0..1 (appendix A.2).
 func drifted(t *sched.Table, by float64, rng *rand.Rand) *sched.Table {
 	c := *t
 	c.Use = nil
@@ -275,8 +275,8 @@ func (b *Bed) Rates(models []Model, l *Load, gpus int) ([]float64, error) {
 	return rates, nil
 }
 
-// arrivals draws the arrival times. Each model has its own random numbers, so all systems get the same requests from
-// a seed.
+// arrivals returns random arrival times. Each model has its own random numbers, so with the same seed, all systems
+// receive the same requests.
 func (b *Bed) arrivals(r *Run, gpus int) (*load.Clients, error) {
 	rates, err := b.Rates(r.Models, &r.Load, gpus)
 	if err != nil {
@@ -307,7 +307,7 @@ func (b *Bed) arrivals(r *Run, gpus int) (*load.Clients, error) {
 	return src, nil
 }
 
-// source returns a source of requests, for full depth or with an exit threshold.
+// source returns a source of requests. theta is the exit threshold. With theta = 2, requests run at full depth.
 func source(models []Model, theta float32) *load.Clients {
 	return &load.Clients{Task: func(client int, at int64) sched.Task {
 		m := &models[client]
@@ -319,7 +319,7 @@ func sortDue(all []load.Due) {
 	slices.SortStableFunc(all, func(a, b load.Due) int { return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Client, b.Client)) })
 }
 
-// endings counts how requests end, by priority.
+// endings counts the results of requests, by priority.
 type endings struct {
 	engine.NopObserver
 	o      *Outcome
@@ -334,7 +334,7 @@ func (e *endings) Span(s *engine.Span) {
 	if s.Segment != 0 || len(s.Requests) == 0 || s.Failed {
 		return
 	}
-	// a task has one request, so request ids are in the order of tasks
+	// each task has one request, so request IDs are in the order of tasks
 	m := &e.models[e.due[s.Requests[0]-1].Client]
 	t, err := e.bed.Table(m)
 	if err != nil || t.Segments() > 1 {

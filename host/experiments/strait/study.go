@@ -17,35 +17,35 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// Config says what is run.
+// Config selects the runs of the study.
 type Config struct {
 	frame.Config
 	Trace *load.Trace
-	Model *predict.Model // initial model of every predictor; nil: a new one
+	Model *predict.Model // initial model of every predictor; nil: a new model
 }
 
-// lab makes the runs of one seed and one set of parameters. It makes each run once.
+// lab executes the runs of one seed and one set of parameters. It executes each run once.
 type lab struct {
 	ctx   context.Context
 	beds  map[string]*Bed
 	ns    int64
 	seed  uint64
-	with  *frame.Change // change of a parameter of every GPU or of own, or a switch; nil: none
+	with  *frame.Change // change of a parameter (knobs), or a switch; nil: none
 	trace *load.Trace
 	runs  map[string]*Outcome
 	begin *predict.Model
 	warm  *predict.Model
 }
 
-// switches are suspected causes that can be tried. They are: Strait without its cap; the streams of a pair without
-// priority; a RoBERTa that takes three times as long, so that its time relative to VGG-19's matches their deadlines;
-// XSched with two streams per network in place of four; a predictor that does not learn. This predictor expects no
-// interference, or what the model of --begin has learnt.
+// switches returns suspected causes that can be tried. no-cap: Strait without its cap. plain-streams: the streams of a
+// pair have no priority. slow-roberta: RoBERTa needs three times as long, so that the times of RoBERTa and VGG-19 have
+// the same ratio as their deadlines. two-streams: XSched uses two streams per network in place of four. unlearnt: the
+// predictor is not trained. It predicts no interference, or uses the model of --begin.
 func switches() []string {
 	return []string{"no-cap", "plain-streams", "slow-roberta", "two-streams", "unlearnt"}
 }
 
-// work returns a load's work with the change of this parameter.
+// work returns a load's work, multiplied by the change of the parameter load.
 func (l *lab) work(of float64) float64 { return of * l.with.Of("load") }
 
 func (l *lab) bed(gpu string) (*Bed, error) {
@@ -75,7 +75,7 @@ func (l *lab) load(name string) (Load, error) {
 	return Load{}, fmt.Errorf("no load %q", name)
 }
 
-// run returns the run with a key, which is made once.
+// run returns the outcome of the run with this key. It executes the run once.
 func (l *lab) run(key, gpu string, r Run) (*Outcome, error) {
 	if o := l.runs[key]; o != nil {
 		return o, nil
@@ -106,7 +106,7 @@ func (l *lab) run(key, gpu string, r Run) (*Outcome, error) {
 }
 
 // served returns a run by load and system. The load is GPUS/LOAD, pressure/RATIO (for the comparison with XSched), or
-// pair. For pair, the second argument is the other network, not a system.
+// pair. For the load pair, the second argument is the other network, not a system.
 func (l *lab) served(of frame.Args) (*Outcome, error) {
 	kind, name, _ := strings.Cut(of[0], "/")
 	switch kind {
@@ -118,8 +118,8 @@ func (l *lab) served(of frame.Args) (*Outcome, error) {
 	return l.main(frame.Args{kind}.Int(0), of[1], name)
 }
 
-// main runs a system under a load: the twelve tasks on one L4 or several. With several, the run is proportionally
-// shorter. strait:low=SHARE sets the initial cap, strait:drift=SHARE the profile's error.
+// main runs a system under a load, with twelve tasks on a number of L4 GPUs. With several GPUs, the run is
+// proportionally shorter. strait:low=SHARE sets the initial cap. strait:drift=SHARE sets the error of the profile.
 func (l *lab) main(gpus int, system, name string) (*Outcome, error) {
 	x, err := l.load(name)
 	if err != nil {
@@ -137,14 +137,14 @@ func (l *lab) main(gpus int, system, name string) (*Outcome, error) {
 	return l.run(fmt.Sprint("main ", gpus, " ", system, " ", name), "l4", r)
 }
 
-// xsched runs each of the six models once, with more requests of one priority (section 5.3). The load is lower than
-// elsewhere, since a server without batches makes less use of a GPU.
+// xsched runs one copy of each of the six models, with more requests of one priority (section 5.3). The load is lower
+// than in the other comparisons, because a server without batches uses a GPU less efficiently.
 func (l *lab) xsched(system string, high float64) (*Outcome, error) {
 	return l.run(fmt.Sprint("xsched ", system, high), "l4", Run{System: system, Models: Table1(), Load: Load{Name: "pressure", Work: l.work(0.6), High: high}})
 }
 
 // pair runs ResNet-50 beside one other network at the same rate, with at most one batch of each network at a time
-// (figure 1). The rates beside YOLOv8n, VGG-19 and RoBERTa are as 3 : 2 : 1. With YOLOv8n they make a load of 0.9.
+// (figure 1). The rates beside YOLOv8n, VGG-19 and RoBERTa have the ratio 3 : 2 : 1. With YOLOv8n, the load is 0.9.
 func (l *lab) pair(network string) (*Outcome, error) {
 	b, err := l.bed("l4")
 	if err != nil {
@@ -173,7 +173,7 @@ func (l *lab) pair(network string) (*Outcome, error) {
 	return l.run("pair "+network, "l4", Run{System: "pairs", Models: pick("resnet50", network), Load: Load{Name: "pair", Work: l.work(0.9) * part / whole * ratio / 3, High: 1}})
 }
 
-// warmed returns a predictor that has learnt from the CNNs under a moderate load (section 5.4).
+// warmed returns a predictor that was trained on the CNNs under a moderate load (section 5.4).
 func (l *lab) warmed() (*predict.Model, error) {
 	if l.warm != nil {
 		return l.warm, nil
@@ -218,12 +218,12 @@ func (l *lab) moved(where string) (*Outcome, error) {
 	case "ampere":
 		gpu = "rtx3090"
 	case "hopper":
-		gpu, r.Ns = "h200", l.ns/4 // the same number of requests takes a quarter of the time
+		gpu, r.Ns = "h200", l.ns/4 // the same number of requests needs a quarter of the time
 	}
 	return l.run("moved "+where, gpu, r)
 }
 
-// ordered returns a number of each batch, ascending.
+// ordered applies of to each batch and returns the results in ascending order.
 func ordered(f []sched.Finished, of func(*sched.Finished) float64) (out []float64) {
 	for i := range f {
 		out = append(out, of(&f[i]))
@@ -232,8 +232,8 @@ func ordered(f []sched.Finished, of func(*sched.Finished) float64) (out []float6
 	return out
 }
 
-// relativeErrors returns the relative errors of slowdowns, in per cent. The function of returns the prediction for a batch,
-// either the recorded one or the prediction of another model.
+// relativeErrors returns the relative errors of predicted slowdowns, in per cent. of returns a batch's prediction: the
+// recorded prediction, or the prediction of another model.
 func relativeErrors(f []sched.Finished, of func(*sched.Finished) float64) []float64 {
 	return ordered(f, func(f *sched.Finished) float64 { return 100 * math.Abs(of(f)-f.Actual) / f.Actual })
 }
@@ -258,10 +258,10 @@ func quantile(v []float64, q float64) float64 {
 	return v[min(len(v)-1, int(q*float64(len(v))))]
 }
 
-// settled returns the second half of a run's batches. By then the model has adapted.
+// settled returns the second half of a run's batches. In this half, the model has adapted.
 func settled(o *Outcome) []sched.Finished { return o.Finished[len(o.Finished)/2:] }
 
-// all returns the settled batches of section 5.2's three loads.
+// all returns the settled batches under the three loads of section 5.2.
 func (l *lab) all() (out []sched.Finished, err error) {
 	for _, name := range []string{"high", "low", "uniform"} {
 		o, err := l.main(1, "strait", name)
@@ -273,10 +273,10 @@ func (l *lab) all() (out []sched.Finished, err error) {
 	return out, nil
 }
 
-// halves fits a model to the first half of each run (all returns the second half). Two models are fitted in this way.
-// One is the static linear model, here with the inputs of the adaptive model (averages over time, all models). The
-// other is the adaptive model's equation, which then does not change. It shows which part of the error comes from the
-// equation, and which from learning one batch at a time.
+// halves returns a function that fits a model to the first half of each run (all returns the second halves). Two models
+// are fitted in this way. The first is the static linear model, with the inputs of the adaptive model (averages over
+// time, all models). The second is the adaptive model's equation, without further training. It separates the error of
+// the equation from the error of training batch by batch.
 func halves[M any](fit func([]predict.Sample) (M, error)) func(*lab) (M, error) {
 	return func(l *lab) (m M, err error) {
 		s, err := l.firstHalves()
@@ -305,7 +305,7 @@ func weighted(m *predict.Linear) func(*sched.Finished) float64 {
 }
 
 // fit returns the static linear model as we understand the publication. It is trained on the first 80 % of the batches
-// of one set of three models. Its input is the device's load at the launch.
+// from a set of three models; validation contains the rest. Its input is the device's load at the launch.
 func (l *lab) fit() (m *predict.Linear, validation []sched.Finished, err error) {
 	o, err := l.run("set 1", "l4", Run{System: "strait", Models: set1(), Load: Load{Name: "set 1", Work: l.work(Intense), High: 1}})
 	if err != nil {
@@ -329,7 +329,7 @@ var tried []byte
 // Bench is the result of the study.
 type Bench struct {
 	frame.Result
-	Traced []string // ids of statements about the load of a given trace
+	Traced []string // IDs of the statements about the load of Config.Trace
 	// Model is the predictor's final model under the evolving load with the first seed.
 	Model *predict.Model
 }
@@ -337,7 +337,7 @@ type Bench struct {
 // ErrUntraced is the error if a trace is given but no selected statement uses it.
 var ErrUntraced = errors.New("no statement is about the load of the trace")
 
-// traced returns the ids of claims about the load of a trace.
+// traced returns the IDs of the claims about the load of a trace.
 func traced() []string { return []string{"trace/high", "fig7c/median"} }
 
 // RunBench checks Strait's claims and runs every system under every load.
@@ -379,7 +379,7 @@ func RunBench(ctx context.Context, c Config) (*Bench, error) {
 	return b, nil
 }
 
-// by returns the errors of a fitted model on all().
+// by returns a function for the relative errors of a fitted model on all().
 func by[M any](fit func(*lab) (M, error), of func(M) func(*sched.Finished) float64) func(*lab) ([]float64, error) {
 	return func(l *lab) ([]float64, error) {
 		m, err := fit(l)
@@ -397,23 +397,23 @@ func published(l *lab) (*predict.Linear, error) {
 	return m, err
 }
 
-// latency returns the relative errors of whole latencies, in per cent.
+// latency returns a function for the relative errors of whole latencies, in per cent.
 func latency(of func(*sched.Finished) int64) func(*lab) ([]float64, error) {
 	return overAll(func(f *sched.Finished) float64 { return 100 * math.Abs(float64(of(f)-f.Latency)) / float64(f.Latency) })
 }
 
-// overAll returns a number of each batch of all(), ascending.
+// overAll returns a function that computes one number per batch of all(), in ascending order.
 func overAll(of func(*sched.Finished) float64) func(*lab) ([]float64, error) {
 	return func(l *lab) ([]float64, error) { f, err := l.all(); return ordered(f, of), err }
 }
 
-// unread returns the assumed parameters of evictions, kills and padding. These do not occur here.
+// unread returns the assumed parameters of evictions, kills and padding. These actions do not occur here.
 func unread() []string {
 	return []string{"reset_host_ns", "reclaim_ns", "evict_ns", "evict_each_ns", "kill_ns", "restart_ns", "pad_share"}
 }
 
-// knobs returns the GPU's parameters and those of a run: the wait until a batch is full (form), the spread, the load,
-// and the expected overlap (beside). Vary halves and doubles the assumed parameters, and scales the load.
+// knobs returns the parameters of the GPU and of a run: wait until a batch is full (form), spread, load, expected
+// overlap (beside). Vary halves and doubles the assumed parameters, and scales the load.
 func knobs(string) (*frame.Knobs, error) {
 	f, err := params.Of("l4")
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package exact solves problem P1 of Jellyfish (section IV-A) exactly, by branch and bound. If that takes too many
-// nodes, it returns a proven upper bound by Lagrangian relaxation. It is the reference with which selections are
-// compared. It is too slow for scheduling.
+// Package exact solves problem P1 of Jellyfish (section IV-A) exactly, by branch and bound. If too many nodes are
+// necessary, the result is a proven upper bound by Lagrangian relaxation. The package is the reference for selections.
+// It is too slow for scheduling.
 package exact
 
 import (
@@ -16,20 +16,20 @@ import (
 // ErrSize is the error for a problem that is too large.
 var ErrSize = errors.New("exact: problem too large")
 
-// Answer is the solution. Accuracy is as in jellyfish.Mapping.
+// Answer is the solution. Accuracy has the same meaning as in jellyfish.Mapping.
 type Answer struct {
-	Accuracy float64 // of the best selection that maps all clients; an upper bound if not Proved
-	Proved   bool    // Accuracy is reached
+	Accuracy float64 // accuracy of the best selection that maps all clients; if Proved is false: an upper bound
+	Proved   bool    // Accuracy is exact
 	Nodes    int
 }
 
-// kind is a network with a largest batch: a possible configuration of a worker.
+// kind is a possible configuration of a worker: a network and its largest batch.
 type kind struct {
 	net, batch int
 	value      float64 // accuracy
 	room       int
-	fits       uint64 // clients whose budgets allow the batch, among the first 64
-	who        []int  // all clients whose budgets allow the batch
+	fits       uint64 // clients with budgets that allow the batch, among the first 64 clients
+	who        []int  // all clients with budgets that allow the batch
 	load       int    // their total weight
 }
 
@@ -57,9 +57,9 @@ type solver struct {
 // eps is the tolerance for sums of accuracy times weight.
 const eps = 1e-9
 
-// Solve finds the best selection that maps all clients. found is the accuracy of a selection that is already known (0:
-// none). After limit nodes and assignments, it returns a bound. With more than 64 clients or 4 workers the result is
-// always a bound; at most 192 clients are allowed.
+// Solve finds the best selection that maps all clients. found is the accuracy of a known selection (0: none). If more
+// than limit nodes are necessary, the result is a bound. With more than 64 clients or 4 workers, the result is always a
+// bound. At most 192 clients are allowed.
 func Solve(p *jellyfish.Problem, found float64, limit int) (Answer, error) {
 	if len(p.Clients) > len(set{})*64 || len(p.Clients) == 0 {
 		return Answer{}, fmt.Errorf("%w: %d clients, expected 1..%d", ErrSize, len(p.Clients), len(set{})*64)
@@ -102,12 +102,12 @@ func newSolver(p *jellyfish.Problem) *solver {
 				}
 			}
 			k.room = min(k.room, k.load)
-			// A batch is dominated by a larger batch that serves as many clients, and by a smaller batch that has as
-			// much room for at least as many clients.
+			// A batch is unnecessary if a larger batch serves the same clients, or if a smaller batch has at least the
+			// same room.
 			if len(k.who) == 0 || len(s.kinds) > from && len(s.kinds[len(s.kinds)-1].who) == len(k.who) {
 				continue
 			}
-			if n := len(s.kinds); n > from && s.kinds[n-1].room <= k.room { // a smaller batch suits all clients of a larger one
+			if n := len(s.kinds); n > from && s.kinds[n-1].room <= k.room { // all clients of a larger batch allow a smaller batch
 				s.kinds = s.kinds[:n-1]
 			}
 			s.kinds = append(s.kinds, k)
@@ -124,7 +124,7 @@ func (s *solver) weigh(set uint64) int {
 	return sum
 }
 
-// branch chooses the kind of the worker at, among the kinds from index from on.
+// branch chooses the kinds of the workers with index at or higher. The smallest allowed index of a kind is from.
 func (s *solver) branch(at, from int) {
 	for k := from; k < len(s.kinds) && !s.over; k++ {
 		if s.nodes++; s.nodes > s.limit {
@@ -143,9 +143,9 @@ func (s *solver) branch(at, from int) {
 	}
 }
 
-// above returns an upper bound if the first n workers are as chosen and the others have kinds from index from on.
-// Consider the workers in descending order of accuracy: the load of the first few exceeds neither their room nor the
-// weight of the clients that one of them can serve. The result is negative if not all clients can be mapped.
+// above returns an upper bound if the first n workers have the chosen kinds and the other workers have kinds with an
+// index of at least from. In descending order of accuracy, the load of the first workers is at most their total room,
+// and at most the weight of the clients that they can serve. The result is negative if some clients cannot be mapped.
 func (s *solver) above(n, from int) float64 {
 	value, load, room := 0.0, 0, 0
 	var fits uint64
@@ -177,8 +177,8 @@ func (s *solver) above(n, from int) float64 {
 	return value
 }
 
-// assign maps all clients to the chosen kinds in the best way. Client by client, it enumerates the vectors of loads
-// that can be reached. The load of the kind with the most room is not stored, since it follows from the others.
+// assign maps all clients to the chosen kinds in the best way. Client by client, it computes the set of reachable
+// vectors of loads. The load of the kind with the most room is not stored, because it follows from the other loads.
 func (s *solver) assign() {
 	implied := 0
 	for i, k := range s.chosen {
@@ -186,7 +186,8 @@ func (s *solver) assign() {
 			implied = i
 		}
 	}
-	// Each dimension has one step more than needed, which is masked out.
+	// Each dimension is larger than its room by the largest weight, so that one client's step beyond the room
+	// does not reach a valid vector. s.inside is the mask of the valid vectors.
 	var stride [4]int
 	size := 1
 	for i, k := range s.chosen {
@@ -233,7 +234,7 @@ func (s *solver) assign() {
 	})
 }
 
-// each calls f for all reachable vectors of loads.
+// each calls f for all vectors of loads within the rooms. The kind with the index implied has no load in the vectors.
 func (s *solver) each(implied int, stride [4]int, f func(bit, load int, value float64)) {
 	var walk func(at, bit, load int, value float64)
 	walk = func(at, bit, load int, value float64) {
@@ -260,13 +261,13 @@ func zeroed(v []uint64, n int) []uint64 {
 }
 
 // bound returns an upper bound of the sum of accuracy times weight (Lagrangian relaxation). Each client has a price.
-// Every worker takes the kind and the clients with the largest value minus prices, and the sum of all prices is added.
-// The result is a bound for any prices. Subgradient steps change the prices so that it falls.
+// The bound is the sum of all prices and, for every worker, of the largest value of a kind minus the prices of its
+// clients. It is valid for any prices. Subgradient steps change the prices to reduce the bound.
 func (s *solver) bound(target float64, steps int) float64 {
 	n := len(s.p.Clients)
 	price, slope := make([]float64, n), make([]float64, n)
 	for i := range price {
-		price[i] = target / float64(s.total) * float64(s.p.Weight(i)) // start with equal prices
+		price[i] = target / float64(s.total) * float64(s.p.Weight(i)) // start with the same price for each unit of weight
 	}
 	least, since, scale := float64(1<<60), 0, 1.0
 	at := slices.Clone(price)
@@ -297,7 +298,7 @@ func (s *solver) bound(target float64, steps int) float64 {
 		if flat || sum-target < eps {
 			break
 		}
-		// with a price that is far too high or low, only rounding errors would be left
+		// The limit 1 prevents extreme prices, because sums with extreme prices consist of rounding errors.
 		step := scale * (sum - target) / max(norm, 1)
 		for i := range price {
 			price[i] -= step * slope[i]
@@ -306,8 +307,8 @@ func (s *solver) bound(target float64, steps int) float64 {
 	return least
 }
 
-// dearest returns the largest value of a kind less the prices of the clients that it takes, and these clients. The
-// value is 0 if no kind has a positive one.
+// dearest finds the kind and the clients with the largest value minus prices. It returns this difference and the
+// clients. The difference is 0 if it is positive for no kind.
 func (s *solver) dearest(price []float64) (most float64, best set) {
 	var v []float64
 	var with []set
@@ -336,11 +337,11 @@ func (s *solver) dearest(price []float64) (most float64, best set) {
 	return most, best
 }
 
-// partitions is the largest number of clients for which all partitions are tried (3^16/2 for pairs of sets).
+// partitions is the largest number of clients for which all partitions are tried: 3^16/2 pairs of sets for 16 clients.
 const partitions = 16
 
-// partition returns the best sum of accuracy times weight over all assignments of clients to four workers. It first
-// computes, for every set of clients, the best sum of two workers. Then it combines two pairs.
+// partition returns the best sum of accuracy times weight over all assignments of clients to four workers. First it
+// computes the best sum of two workers for every set of clients. Then it combines two pairs of workers.
 func (s *solver) partition() float64 {
 	full := 1<<len(s.p.Clients) - 1
 	alone, pair := make([]float64, full+1), make([]float64, full+1)
@@ -358,7 +359,7 @@ func (s *solver) partition() float64 {
 		low := set & -set
 		rest := set ^ low
 		best := alone[set]
-		for part := rest; ; part = (part - 1) & rest { // part|low may be the whole set: then a single worker serves it
+		for part := rest; ; part = (part - 1) & rest { // part|low can be the whole set: a single worker serves this set
 			best = max(best, alone[part|low]+alone[rest^part])
 			if part == 0 {
 				break

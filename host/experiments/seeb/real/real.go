@@ -1,6 +1,6 @@
-// Package real runs SEEB-GPU's policy, unchanged, and its baselines on a GPU in real time. Bundles with exits run on
-// the partitions that the driver offers, and the latency models are fitted to launches on that GPU. The input is noise,
-// so thresholds and accuracies mean nothing. Times and partitions are meaningful.
+// Package real runs SEEB-GPU's unchanged policy and its baselines on a GPU in real time. Bundles with exits run on the
+// partitions that the driver offers. The latency models are fitted to launches on that GPU. The input is noise, so
+// thresholds and accuracies are meaningless. Times and partitions are meaningful.
 package real
 
 import (
@@ -19,29 +19,29 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// Config says what is run.
+// Config selects the runs.
 type Config struct {
-	GPU      cuda.Config // library, GPU and masks; the package sets the rest
+	GPU      cuda.Config // library, GPU and masks; this package sets the other fields
 	Networks []*bundle.Bundle
-	Ns       int64 // length of a run
-	Task     int64 // mean ns of a task alone in the largest batches; 0: 10 ms, since SEEB-GPU's tasks take 10 to 100 ms
+	Ns       int64 // length of a run in ns
+	Task     int64 // mean time in ns of a task alone in the largest batches; 0: 10 ms, because SEEB-GPU's tasks need 10 to 100 ms
 	Seed     uint64
 	Systems  []string // nil: Systems
 	Tell     func(what string)
 	Keep     func([]bench.Series) // if set, it is called with all runs so far after each run
 }
 
-// Systems are the compared systems.
+// Systems returns the compared systems.
 func Systems() []string { return []string{"seeb", "batch", "deeprt", "gslice", "branchynet"} }
 
 const (
-	usual = 10e6    // default ns of a task
-	plain = "batch" // the system whose times set load and deadlines
-	tries = 2       // tasks of each network that run alone under it
+	usual = 10e6    // default time of a task alone, in ns
+	plain = "batch" // system; its times determine load and deadlines
+	tries = 2       // number of tasks per network that run alone under plain
 	share = 0.5     // load: sum of the tasks' times alone under plain, as a share of the run's time
 	slack = 2       // a deadline is this multiple of a task's time alone, plus the collection window
 	base  = 8       // batch at which threshold and units are varied
-	runs  = 3       // runs of each profile; the profile is their median
+	runs  = 3       // number of runs per profile; the profile is their median
 	slots = 2048
 	most  = 512 // largest number of images in a task
 )
@@ -49,7 +49,7 @@ const (
 // served is a network with its profiles.
 type served struct {
 	b     *bundle.Bundle
-	alone []int64 // ns by log2 of the batch, at full depth on all units
+	alone []int64 // by log2 of the batch: time in ns at full depth on all units
 	table *sched.Table
 }
 
@@ -57,13 +57,13 @@ type served struct {
 type run struct {
 	cfg    Config
 	nets   []*served
-	each   map[string]float64 // ns per image of a task alone, including the runtime's own time
+	each   map[string]float64 // by network: time in ns per image of a task alone, including the runtime's own time
 	models map[string]sched.LatencyModel
 	inputs map[string][]device.Tensor
 	out    []bench.Series
 }
 
-// Run profiles the networks and serves the same tasks under each system. On an error it returns the runs so far.
+// Run profiles the networks and serves the same tasks under each system. On an error, it returns the completed runs.
 func Run(ctx context.Context, cfg Config) ([]bench.Series, error) {
 	r := &run{cfg: cfg, models: map[string]sched.LatencyModel{}, inputs: map[string][]device.Tensor{}}
 	if err := r.profile(ctx); err != nil {
@@ -116,7 +116,7 @@ func (r *run) open(ctx context.Context) (*cuda.Seat, error) {
 	return s, nil
 }
 
-// profile times the networks and fits the models.
+// profile measures the times of the networks and fits the models.
 func (r *run) profile(ctx context.Context) (err error) {
 	s, err := r.open(ctx)
 	if err != nil {
@@ -158,7 +158,7 @@ func (r *run) profile(ctx context.Context) (err error) {
 				if err != nil {
 					return 0, err
 				}
-				if i > 0 { // not the first, in which the partition is made
+				if i > 0 { // the first run does not count, because it creates the partition
 					took = append(took, ns)
 				}
 			}
@@ -192,17 +192,17 @@ func (r *run) profile(ctx context.Context) (err error) {
 	return nil
 }
 
-// images returns the number of images that take ns together, alone on the GPU in the largest batches.
+// images returns the number of images that the GPU processes in ns, alone and in the largest batches.
 func (n *served) images(ns float64) int {
 	return 1 + int(min(most-1, ns*cuda.MaxBatch/float64(n.alone[len(n.alone)-1])))
 }
 
-// mean returns the mean ns of a task alone in the largest batches.
+// mean returns the mean time in ns of a task alone in the largest batches.
 func (c *Config) mean() float64 { return float64(cmp.Or(c.Task, usual)) }
 
-// pace measures the time per image of tasks that run one by one under the simplest system (plain). The time is from
-// dispatch to end: kernels, copies and the host's work. Load and deadlines are computed from it, so that the deadlines
-// can be met.
+// pace measures the time per image of tasks that run one by one under the simplest system (plain). The time from
+// dispatch to end includes kernels, copies and the host's work. Load and deadlines are computed from this time, so that
+// the deadlines can be met.
 func (r *run) pace(ctx context.Context) error {
 	var tasks []seeb.Task
 	at := int64(0)
@@ -233,9 +233,9 @@ func (r *run) pace(ctx context.Context) error {
 	return nil
 }
 
-// tasks returns random tasks with Poisson arrivals. Each task has several input images, all for the same network. A task
-// of mean size takes Config.Task alone in the largest batches. By the times that pace measured, all tasks need half of
-// the GPU's time. A deadline is twice a task's own time, plus the collection window.
+// tasks returns random tasks with Poisson arrivals. Each task has several input images for one network. A task of mean
+// size needs the time Config.Task, alone in the largest batches. According to the times that pace measured, all tasks
+// need half of the GPU's time. A deadline is twice a task's time alone, plus the collection window.
 func (r *run) tasks() (out []seeb.Task) {
 	rng, own := rand.New(rand.NewPCG(r.cfg.Seed, 31)), 0.0
 	for _, n := range r.nets {
@@ -252,7 +252,7 @@ func (r *run) tasks() (out []seeb.Task) {
 	}
 }
 
-// play serves tasks under a system and returns how they ended.
+// play serves tasks under a system and returns their results.
 func (r *run) play(ctx context.Context, system string, tasks []seeb.Task) (*seeb.Spans, *watched, error) {
 	policy, err := seeb.System(system, r.models, seeb.DefaultOpen())
 	if err != nil {
@@ -309,7 +309,7 @@ func (r *run) serve(ctx context.Context, system string, tasks []seeb.Task) error
 	return nil
 }
 
-// watched wraps a policy and records on how many units it launches; 0: on all.
+// watched wraps a policy and records the number of units of each launch; 0: all units.
 type watched struct {
 	sched.Policy
 	units []int64

@@ -24,7 +24,7 @@
 // bytes per cycle. Let A, W, R, O be the bytes of a visit (activations, weights, residuals, results). An item is one
 // row tile times one C tile. An item has P_pass = K_H * ceil(K_W IN_C / T_P') passes:
 //
-//	pass = max(rows, D_k, load)                              D_k = T_P' + chainDepth
+//	pass = max(rows, D_k, load)                              D_k: Depth
 //	L_1  = (A_1 + W' + R') / r                               L: all rows are there
 //	L_v  = max(L_v-1 + (A_v + W_v-1 + R_v-1 + O_v-1) / r, E_v-2 + latency + A_v / r)
 //	S_v  = max(E_v-1 + pass, L_v - late + OUT_W)             S: the first pass ends, before late rows are there
@@ -41,12 +41,12 @@
 // rows are read.
 //
 // Bytes include all wide beats that a run touches. Bytes / r is the longest of three times: of the bytes on the DRAM,
-// of the bytes on the ports in one direction, and of the bursts. The bursts limit short rows, because each port has a
-// limited number of bursts in flight, and each burst needs one latency. If the queues of several ports can store fewer
-// bytes than arrive in a round trip, reads need one round trip each time the queues are filled. The same applies to
-// weights if the ring can store fewer bytes than that. Weights are read in chunks, and a chunk is requested when passes
-// have used a chunk. Weights that are read again for each row tile then delay the last pass of the tile at any DRAM
-// rate. Packing a run of results needs one more cycle for each end of the run within a wide beat.
+// of the bytes on the ports in one direction, and of the bursts. The bursts limit short rows, because each port has at
+// most BurstsUnderWay bursts in flight, and each burst needs one latency. If the queues of several ports can store
+// fewer bytes than arrive in a round trip, reads need one round trip each time the queues are filled. The same applies
+// to weights if the ring can store fewer bytes than that. Weights are read in chunks, and a chunk is requested when
+// passes have used a chunk. Weights that are read again for each row tile then delay the last pass of the tile at any
+// DRAM rate. Packing a run of results needs one more cycle for each end of the run within a wide beat.
 //
 // An input that is kept on chip (KEEP_IN) has A = 0, and its first row has no latency. An output that is only on chip
 // (ON_CHIP) has O = 0 and answer = 0. A pool processes one tap for a vector of NB lanes per cycle. It processes the

@@ -41,8 +41,8 @@ type Run struct {
 	Tool    string         `json:"tool"`
 	Sources string         `json:"sources_sha256"`
 	Used    Used           `json:"resources"`
-	// Units contains the cells of the units of npu_core, without LUT memories. Only runs of npu_top with role fit have
-	// them. Each unit has the hash of its own RTL. Units with changed RTL are missing.
+	// Units contains the cells of the units of npu_core in a run of npu_top with role fit, without LUT memories. Each
+	// unit has the hash of its own RTL. A unit is missing if its RTL has changed since the run.
 	Units map[string]Cells `json:"units,omitempty"`
 }
 

@@ -1,8 +1,8 @@
 // Command dse maps early-exit networks to the NPU. It compiles an ONNX network to a bundle for one design, and shows
 // which resource limits each layer.
 //
-// Exit codes: 0: success. 1: a check failed (a layer fits no tile, no design fits a board, a sweep was interrupted). 2:
-// wrong usage. 3: invalid input. 5: a data set or a tool is missing.
+// Exit codes: 0 success; 1 a check failed (a layer fits no tile, no design fits a board, a sweep was interrupted); 2
+// wrong usage; 3 invalid input; 5 a data set or a tool is missing.
 package main
 
 import (

@@ -7,7 +7,7 @@
 // These are the parameters that npu_core sets and, for the whole NPU, the parameters of memories in URAM. They are not
 // in the configuration. With -stale it prints the stored runs whose RTL differs from that of the tree, one per line:
 // fit/NAME or held/NAME. -root is the repository with the synthesised RTL, if this is not the current folder.
-// Exit codes: 0: success. 2: wrong usage. 3: a file is missing or cannot be read.
+// Exit codes: 0 success; 2 wrong usage; 3 a file is missing or cannot be read.
 package main
 
 import (

@@ -1,11 +1,9 @@
 // Package alias decides which tensors of a network share memory, and which convolutions become one layer for this
 // reason. It is a package of its own because quantiser, compiler and search must make the same decision.
 //
-// If possible, the inputs of a concatenation are stored inside its output. The layers that compute the inputs then
-// write them to their final place, at no cost.
+// If possible, the inputs of a concatenation are stored inside its output, so the concatenation costs nothing.
 //
-// The input and the output of a reshape are the same memory, pixel after pixel. Neither is stored inside another
-// tensor.
+// The input and the output of a reshape are the same memory, which is not part of another tensor.
 //
 // Convolutions of the same tensor with the same window and the same clamp become one layer. The layer has the output
 // channels of all these convolutions, and reads the tensor only once. Their outputs must be adjacent. An output that is
@@ -17,8 +15,8 @@
 //	                                          `- the concatenation -
 //
 // Merged convolutions become one layer only if they have the same shift after quantisation. quant chooses the same
-// shift if the weights then lose few bits. Otherwise, each convolution is a layer, but the places of the tensors are
-// the same.
+// shift if the weights then lose few bits. Otherwise, each convolution is a layer, but the tensors have the same
+// places.
 //
 // The decision does not depend on the design, for two reasons. First, scales and places are chosen before the design is
 // known. Second, by the law of cycles no network was faster without one of the merges. This was tested for each of the
@@ -174,8 +172,8 @@ func (p *Plan) merge(g *graph.Graph) {
 // to the same integers, but may have different scales.
 func scaleIndependent(bound float32) bool { return bound == 0 || math.IsInf(float64(bound), 0) }
 
-// extent is the range of used channels in a root. Channels before the root's own channels have negative numbers until
-// all tensors are placed.
+// extent is the range of used channels in a root. Until all tensors are placed, channels before the root's own channels
+// have negative numbers.
 type extent struct{ lo, hi int }
 
 // run is a list of convolutions whose outputs are adjacent in one root.

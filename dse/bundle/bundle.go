@@ -28,8 +28,7 @@ type Bundle struct {
 	Meta    map[string]string // provenance: source file hash, seed, float accuracy ...
 }
 
-// NetworkName returns the name of the network. NetworkName and Kind implement device.Artefact, so that a device can
-// load a bundle at run time.
+// NetworkName returns the name of the network. With NetworkName and Kind, a bundle is a device.Artefact.
 func (b *Bundle) NetworkName() string { return b.Network.Name }
 
 // Kind returns the kind of every bundle.
@@ -68,8 +67,7 @@ func (n *Network) Input(x []float32) []int16 {
 	return out
 }
 
-// Elements converts the values x to elements of the input, and writes them to out. The result cut reports whether a
-// value was saturated or was not a number.
+// Elements converts the values x to elements of the input. cut reports whether a value was saturated or not a number.
 func (n *Network) Elements(out []int16, x []float32) (cut bool) {
 	out = out[:len(x)]
 	if n.Step != 0 {
@@ -124,8 +122,7 @@ func (n *Network) Scale() string {
 	return fmt.Sprintf("2^-%d", n.InFrac)
 }
 
-// Logits returns the logits of an exit as numbers. For int16 the result is exact, because a float32 can represent any
-// int16 times a power of two.
+// Logits returns the logits of an exit. For int16 they are exact: a float32 represents any int16 times a power of two.
 func (e *Exit) Logits(raw []int16) []float32 { return e.Codes.values(raw, e.Frac) }
 
 func (c Codes) values(elements []int16, frac int) []float32 {
@@ -145,8 +142,7 @@ type Exit struct {
 	Classes     int   // number of logits; ClassesOf returns the number of classes
 	Frac        int   // a logit is element * 2^-Frac
 	MACs        int64 // number of MACs of the segment for one sample
-	// Confidence is the confidence measure of the exit, one of graph.Confidences. "" means softmax, or sigmoid for a
-	// single logit.
+	// Confidence is one of graph.Confidences. "" means softmax, or sigmoid for a single logit.
 	Confidence string `json:",omitempty"`
 	Codes
 }

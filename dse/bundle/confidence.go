@@ -75,8 +75,7 @@ func ln(x float64) float64 {
 // The confidence is then the larger of p and 1-p. Without logits the class is -1.
 //
 // The value is bit for bit the same on every platform. The sum is computed in a fixed order in float64. The exponential
-// rounds after every operation: it uses no fused operation and no exp of the platform. The result is rounded to float32
-// once, at the end.
+// uses no fused operation and no exp of the platform. The result is rounded to float32 once, at the end.
 func Confidence(raw []int16, frac int) (class int, conf float32) {
 	return confidence(raw, math.Ldexp(1, -frac), 0)
 }

@@ -182,8 +182,7 @@ func ReadFile(path string) (*Bundle, error) {
 	return b, nil
 }
 
-// Read reads one bundle up to the end of r. It returns the bundle only if the hash is correct and Validate accepts the
-// bundle.
+// Read reads one bundle up to the end of r. It returns an error if the hash is wrong or if Validate returns an error.
 func Read(r io.Reader) (*Bundle, error) {
 	var begin [len(magic)]byte // checked first, so that a large file of another format is not read completely
 	n, err := io.ReadFull(r, begin[:])

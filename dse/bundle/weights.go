@@ -61,8 +61,7 @@ func ofPairs(d configs.Design) configs.Design {
 	return d
 }
 
-// paired combines the weights of c int8 channels to words, in pairs of channels. If c is odd, the last channel is
-// combined with zeros.
+// paired combines pairs of c int8 channels to words. If c is odd, the last channel is combined with zeros.
 func paired(w []int16, c int) ([]int16, error) {
 	each := len(w) / c
 	out := make([]int16, (c+1)/2*each)
@@ -96,8 +95,8 @@ func unpaired(words []int16, c int) ([]int16, error) {
 	return w[:c*each], nil
 }
 
-// byteWeight returns an error for weights outside int8, and for -128. The weight -128 is illegal because two weights
-// share a multiplier (hw/INT8.md).
+// byteWeight returns an error for weights outside int8, and for -128, because two weights share a multiplier
+// (hw/INT8.md).
 func byteWeight(v int16) error {
 	if v < -math.MaxInt8 || v > math.MaxInt8 {
 		return fmt.Errorf("a weight of %d, in int8 they are -127..127", v)
@@ -235,8 +234,7 @@ func SetPacking(l *abi.Desc, k cost.K, p Packing) {
 }
 
 // LayerWeights returns the unpacked weights of layer l as [OUT_C][K_H][K_W][IN_C], or [C][K_H][K_W] for a depthwise
-// layer. It reads the packing for k. If k is negative, it reads the first packing that is stored. It returns nil for
-// pools.
+// layer. It reads the packing for k, or the first stored packing if k is negative. It returns nil for pools.
 func (b *Bundle) LayerWeights(l int, k int) ([]int16, error) {
 	d := &b.Layers[l]
 	if g := cost.GeomOf(d); !g.Drained() {

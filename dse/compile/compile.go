@@ -170,8 +170,7 @@ func (c *compiler) descriptor(x *lower.Layer) abi.Desc {
 	return d
 }
 
-// words returns the words of the bias memory of a layer: biases and the words after them, or the table of an average
-// pool.
+// words returns the bias memory of a layer: biases and the words after them, or the table of an average pool.
 func (c *compiler) words(x *lower.Layer) []int32 {
 	n := x.Nodes[0]
 	node, curve := &c.g.Nodes[n], c.q.Layers[n].Curve
@@ -330,8 +329,7 @@ func (c *compiler) pack(l int, x *lower.Layer) error {
 	return nil
 }
 
-// store appends bytes to the weights and returns their offset. If equal bytes are already stored, it returns their
-// offset.
+// store appends bytes to the weights, unless equal bytes are already stored. It returns their offset.
 func (c *compiler) store(data []byte) (uint32, error) {
 	sum := sha256.Sum256(data)
 	if at, ok := c.stored[sum]; ok {

@@ -98,8 +98,7 @@ func (c *compiler) codes(t graph.TensorID) bundle.Codes {
 	return bundle.Codes{Step: c.eight.Maps[t].Step, Zero: c.eight.Maps[t].Zero}
 }
 
-// operand returns the effect of the residual or second input of a node on its sums. It returns nil if res is
-// graph.None.
+// operand returns the effect of the residual or second input of a node on its sums, or nil if res is graph.None.
 func (c *compiler) operand(n int, res graph.TensorID) *abi.Operand {
 	if res == graph.None {
 		return nil
@@ -121,8 +120,7 @@ func (c *compiler) scaling(x *lower.Layer) abi.Scaling {
 	return scaling
 }
 
-// pooled returns the factor of a pool. For an average with several factors, it returns a table of factors by number of
-// pixels.
+// pooled returns the factor of a pool, or the factors by number of pixels for an average with several factors.
 func (c *compiler) pooled(n int) (abi.Scaling, []int32) {
 	scales, out := c.eight.Layers[n].Scales, c.g.Tensors[c.g.Nodes[n].Output]
 	if c.g.Nodes[n].Op == graph.MaxPool {

@@ -150,8 +150,8 @@ func (s *Floor) all() int64 {
 	return s.wait.Ends + max(s.passes*s.pass(rows)-s.ahead(1)+s.wait.Drain, s.drain+s.wait.Drain, s.dram(s.once)-s.wait.Shared)
 }
 
-// Tile returns a bound for row tiles of tb samples and tr output rows in a loop order. The bound is not computed to the
-// end when a part of it reaches limit.
+// Tile returns a bound for row tiles of tb samples and tr output rows in a loop order. If a simpler bound is at least
+// limit, Tile returns the simpler bound.
 func (s *Floor) Tile(order bool, tb, tr int, limit int64) int64 {
 	g := &s.g
 	tb0, tr0 := tb, tr
@@ -235,8 +235,7 @@ func (s *Floors) lastTile() *tiles {
 	return &s.c[0]
 }
 
-// ahead returns the cycles by which the minimum length of a pass exceeds the r rows of the last pass. Only a next pass
-// would wait for them.
+// ahead returns the cycles of the last pass beyond its r rows, because only a next pass would wait for these cycles.
 func (s *Floors) ahead(r int64) int64 { return max(0, s.lastTile().floor-r) }
 
 // pass returns the cycles that all C tiles together need for one pass over a row tile of r rows.

@@ -49,9 +49,8 @@ func Chain(d configs.Design, k K) int {
 	return [...]int{K1: d.TP, KHalf: d.TP - d.TP/2, K2: 2 * d.TP}[k]
 }
 
-// ToSums is the number of cycles from a row in the array to done_o, when the drain may read the row's sums. In int16
-// the length of the chain determines this number. In int8 the segments run in parallel (T0, T1 and T2 of
-// pe_array_int8).
+// ToSums is the number of cycles from a row in the array to done_o, when the drain may read the row's sums. It depends
+// on the chain in int16. In int8 the segments of the chain run in parallel (T0, T1 and T2 of pe_array_int8).
 func ToSums(d configs.Design, k K) int {
 	if !d.Int8() {
 		return Chain(d, k) + rtl.ChainTail
@@ -77,9 +76,8 @@ func WordStages(d *configs.Design, drained bool) int {
 	return rtl.PoolStages
 }
 
-// Checks is the number of cycles that layer_fetch needs for its products. The row tile is given by its input rows,
-// samples and output rows. A product needs one cycle per bit of one factor, and two more (StMul and the last
-// StMulWait).
+// Checks is the number of cycles of the products in layer_fetch, for row tiles with the given input rows, samples and
+// output rows. A product needs one cycle per bit of one factor, and two more (StMul and the last StMulWait).
 func Checks(d configs.Design, g *Geom, rows, tileB, tileRows int) (n int) {
 	res, words := 0, 0
 	if g.Residual {
@@ -94,8 +92,7 @@ func Checks(d configs.Design, g *Geom, rows, tileB, tileRows int) (n int) {
 	return n + 2*rtl.Products
 }
 
-// Geom represents everything that the time of a layer depends on: the fields of a descriptor, and whether the layer is
-// the first of its start (InStart).
+// Geom contains the fields of a descriptor that the time of a layer depends on.
 type Geom struct {
 	Op                  abi.Op
 	Residual            bool
@@ -146,8 +143,7 @@ func GeomsOf(layers []abi.Desc) []Geom {
 }
 
 // View returns the geometry that the hardware receives, and the distance between input rows in bytes. A strided window
-// of one row or column skips rows or columns of the input. The view contains only the others, with stride 1, so that
-// skipped ones are never fetched.
+// of one row or column skips rows or columns. The view does not contain them, so they are never fetched.
 func (g Geom) View() (view Geom, rowBytes int) {
 	rowBytes = g.InW * g.InPix * g.elemBytes()
 	view = g
@@ -189,8 +185,7 @@ func (g Geom) ByColumns(d configs.Design) bool {
 	return !g.GEMM() && g.KW >= 2 && g.KW <= 3 && g.SW < g.KW && g.KH >= 2 && g.KH <= 4 && g.InC <= rtl.PoolGroups*d.NB()
 }
 
-// PoolTaps is the number of taps of NB lanes per output row of a pool or depthwise layer. An output row needs at least
-// one cycle per tap.
+// PoolTaps is the number of taps of NB lanes per output row of a pool or depthwise layer. Each needs one cycle or more.
 func (g Geom) PoolTaps(d configs.Design) int64 {
 	columns := int64(g.OutW) * int64(g.KW)
 	if g.ByColumns(d) {
@@ -213,8 +208,7 @@ func (g Geom) P() int {
 	return g.KH * g.KWC()
 }
 
-// WideAverage reports whether the hardware treats the window as a window of more than 512 taps. Two multipliers then
-// compute each word.
+// WideAverage reports whether the hardware uses two multipliers per word, as for a window of more than 512 taps.
 func (g Geom) WideAverage() bool {
 	return bits.Len(uint(g.KH-1))+bits.Len(uint(g.KW-1)) > rtl.AvgBits
 }
@@ -325,8 +319,7 @@ func WeightBytes(d configs.Design, g Geom, k K) (all, tile int64) {
 	return all, tile
 }
 
-// packed is the number of bytes of n channels with the given number of elements per channel. In int8 two channels share
-// words.
+// packed is the number of bytes of n channels, by elements per channel. In int8 two channels share words.
 func packed(d configs.Design, n int, elements int64) int64 {
 	if d.Int8() {
 		n = ceil(n, 2)

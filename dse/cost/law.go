@@ -6,12 +6,11 @@
 // # The model
 //
 // A start is a sequence of layers (Walk). InStart marks the first layer. All units wait at the layer barrier: a layer
-// begins when the last write of the previous layer has its response, answer cycles after the write. Three things need
-// not wait for the barrier. The next descriptor is fetched and checked (Fetch) when all units have accepted the
-// previous descriptor. Weights are read as soon as their layer is offered and the ring has room. A kept tensor is
-// already on chip (KEEP_IN). E is the time at which a layer ends, and O the time at which its descriptor is offered. M
-// is the earliest time at which the DRAM can have moved everything up to a layer. T is the number of cycles of the
-// layer if its weights are not late:
+// begins when the last write of the previous layer has its response, answer cycles after the write. Three things do not
+// wait for the barrier. The next descriptor is fetched and checked (Fetch) when all units have accepted the previous
+// descriptor. Weights are read as soon as their layer is offered and the ring has room. A kept tensor is already on
+// chip (KEEP_IN). E is the end of a layer, and O the time at which its descriptor is offered. M is the earliest time at
+// which the DRAM can have moved everything up to a layer. T is the layer's cycles without late weights:
 //
 //	O_i = max(O_i-1, E_i-2 - answer) + Fetch_i
 //	X_i = max(M_i-1, O_i + there)                            X: its weights begin to come
@@ -34,11 +33,10 @@
 //
 // load is the minimum number of cycles between two swaps of weights, because the weights must be loaded. First the swap
 // runs down the chain. Then W_LOAD PEs per cycle receive weights from the ring, which delivers one wide beat per cycle.
-// Late rows are rows that the first kernel row does not need, only a later one. W' are the weights of the first layer
-// of a start that are read before its rows: those of one pass, and a reserve in the ring. R' are the residuals of the
-// first item that fit their queue. A half of the buffer is free when the visit before the previous one has ended.
-// Results of the last item that are written after the rows do not delay the rows. Results of a pool are written while
-// rows are read.
+// Late rows are rows that only later kernel rows need, not the first one. W' are the weights that are read before the
+// rows of the first layer of a start: those of one pass, and a reserve in the ring. R' are the residuals of the first
+// item that fit their queue. A half of the buffer is free when the visit before the previous one has ended. Results of
+// the last item that leave after the rows do not delay the rows. Results of a pool are written while rows are read.
 //
 // Bytes include all wide beats that a run touches. Bytes / r is the longest of three times: of the bytes on the DRAM,
 // of the bytes on the ports in one direction, and of the bursts. The bursts limit short rows, because each port has at
@@ -49,9 +47,8 @@
 // DRAM rate. Packing a run of results needs one more cycle for each end of the run within a wide beat.
 //
 // An input that is kept on chip (KEEP_IN) has A = 0, and its first row has no latency. An output that is only on chip
-// (ON_CHIP) has O = 0 and answer = 0. A pool processes one tap for a vector of NB lanes per cycle. It processes the
-// taps window by window or column by column (Geom.ByColumns). Residuals of a depthwise layer are read in chunks, at
-// most 16 of them in flight.
+// (ON_CHIP) has O = 0 and answer = 0. A pool processes one tap of NB lanes per cycle, window by window or column by
+// column (Geom.ByColumns). Residuals of a depthwise layer are read in chunks, with at most 16 chunks in flight.
 //
 // # Use
 //
@@ -86,9 +83,8 @@ func Load(d configs.Design, k K, s, nch int) int64 {
 	return int64(chain + rtl.Swap + max(ceil(vectors, d.WLoad/s), ceil(nch*words, wide)-ahead))
 }
 
-// Layer is the law: it returns the cycles of one layer at batch size bact under the entry e. The entry must be legal
-// (mapping.Check). Except for the first layer of a start, weights that fit the ring are assumed to be on chip. Walk
-// adds the cycles that a layer waits for them.
+// Layer is the law: it returns the cycles of one layer at batch size bact under a legal entry e (mapping.Check). Except
+// for the first layer of a start, it assumes that weights that fit the ring are on chip. Walk adds the wait for them.
 func Layer(d configs.Design, g Geom, bact int, e abi.FBCB) Breakdown {
 	p := Prepare(d, g, K(e.K), Groups(e, bact))
 	return p.Layer(bact, e)
@@ -150,8 +146,7 @@ func words(d *configs.Design, g *Geom) int64 {
 	return int64(n)
 }
 
-// Start is the number of cycles of a start without its layers: from the write to the registers to the first descriptor,
-// and for the interrupt.
+// Start is the number of cycles of a start without its layers: before the first descriptor, and for the interrupt.
 func Start(configs.Design) int64 { return rtl.StartStates + 1 }
 
 // Segment returns the cycles of one start that runs the layers first to last.

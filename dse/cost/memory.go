@@ -45,8 +45,8 @@ func memoryOf(d *configs.Design) memory {
 	return m
 }
 
-// almostOne is added before cycles are rounded down. Together they round up, except for fractions that are only a
-// rounding error.
+// almostOne rounds cycles up if it is added before rounding down. Fractions that are only a rounding error do not
+// count.
 const almostOne = 1 - 1e-6
 
 // time returns the cycles that the traffic t needs, the largest of three times: of the bytes on the DRAM, of the bytes

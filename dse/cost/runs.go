@@ -9,9 +9,8 @@ import (
 // This file computes the geometry of runs. A run is a contiguous piece of a tensor in DRAM. The geometry describes
 // which beats, stripes and requests a run touches. It depends only on the layer and on the addresses of its tensors.
 
-// run is the average cost of a run of a tensor. The field bytes counts the bytes of all wide beats that the run
-// touches, and ragged the ends within a wide beat. Each such end costs one cycle when results are packed. The field
-// chunks counts requests for residuals.
+// run is the average cost of a run of a tensor: bytes of the touched wide beats, bursts, ends within a wide beat
+// (ragged), and requests for residuals (chunks). When results are packed, each such end costs one cycle.
 type run struct{ bytes, bursts, ragged, chunks float64 }
 
 // times returns the cost of n runs, or of a fraction n of a run.
@@ -87,10 +86,9 @@ func (m *memory) runOf(n, pitch, offset int64) run {
 	return r
 }
 
-// Seen returns g with reduced offsets, so that geometries with equal cycles by the law on this design become equal.
-// Runs at a constant pitch begin at the same positions in beats and stripes if their offsets are equal modulo a certain
-// number. This number is the greatest common divisor of the pitch, and the least common multiple of a beat and a
-// stripe.
+// Seen returns g with reduced offsets, so that geometries become equal if the law on this design cannot distinguish
+// them. Positions of runs in beats and stripes depend only on the offset modulo a number: the greatest common divisor
+// of the pitch, and the least common multiple of a beat and a stripe.
 func Seen(d configs.Design, g Geom) Geom {
 	m := memoryOf(&d)
 	unit := m.stripe * m.wide / gcd(m.stripe, m.wide)

@@ -114,8 +114,7 @@ func (m *Prepared) input(rows, n int) traffic {
 	return m.in.read(int64(rows) * int64(n))
 }
 
-// open computes the cycle at which the rows of the first visit are on chip. It returns the cycle at which the array may
-// begin.
+// open computes when the rows of the first visit are on chip. It returns the cycle at which the array may begin.
 func (m *Prepared) open(v *visit, in traffic, own int64) (begin int64) {
 	if res := m.full.moved.read; m.g.GEMM() && res > 0 { // residuals of the first item that fit their queue are read with its rows
 		v.ahead.read = min(res, rtl.ResBeats*m.wide)

@@ -129,8 +129,7 @@ func Summarise(all []Layer) Summary {
 	return s
 }
 
-// Worst returns the layer with the largest relative error among the layers with an error above WorstCycles. It returns
-// nil if there is no such layer.
+// Worst returns the layer with the largest relative error and an error above WorstCycles, or nil if no layer has one.
 func Worst(all []Layer) (worst *Layer) {
 	for i := range all {
 		if l := &all[i]; l.off(0) && (worst == nil || math.Abs(l.Share()) > math.Abs(worst.Share())) {
@@ -300,9 +299,8 @@ func (k *Kind) Exact() (n int) {
 	return n
 }
 
-// Sources returns a hash of the sources that determine cycles, in the repository at root. These are the RTL of npu_top,
-// without comments and white space, and the model of the DRAM. For int8 the hash includes the files that replace or
-// patch the RTL.
+// Sources returns a hash of the files in the repository at root that determine cycles: the RTL of npu_top, without
+// comments and white space, and the model of the DRAM. For int8 it includes the files that replace or patch the RTL.
 func Sources(root string, eight bool) (string, error) {
 	rtl, err := syn.SourcesIn(root, "npu_top")
 	if err != nil {

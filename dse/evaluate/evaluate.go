@@ -90,8 +90,7 @@ type sums struct {
 	float, oracle, floatOracle int // numbers of images: correct; correct; of the same class
 }
 
-// Network8 is a network in int8 and its bundle. If Bundle is not nil, its results are compared with those of the
-// network.
+// Network8 is a network in int8. If Bundle is not nil, its results are compared with those of the network.
 type Network8 struct {
 	*quant.Int8
 	Bundle *bundle.Bundle
@@ -468,8 +467,8 @@ func (e *evaluator) report(oracle bool) *Report {
 	return r
 }
 
-// Warning describes the exit with the largest distance between int16 and float. It returns "" if this distance does not
-// exceed quant.LossBound.
+// Warning describes the exit with the largest distance of int16 from float, or returns "" if it is within
+// quant.LossBound.
 func (r *Report) Warning() string {
 	x := slices.MaxFunc(r.Exits, func(a, b Exit) int { return cmp.Compare(a.WorstFloat, b.WorstFloat) })
 	if x.WorstFloat <= quant.LossBound {

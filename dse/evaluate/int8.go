@@ -21,9 +21,8 @@ type Int8 struct {
 	Share  float64     `json:"macs_in_int8"`                 // share of MACs that are computed in int8
 }
 
-// LayerLoss contains root mean square errors of the output of a layer, as a share of the output's own root mean square.
-// Alone is the error of the layer if its inputs are the codes of the float network's values. Whole is the error if all
-// layers are computed in int8.
+// LayerLoss contains root mean square errors of a layer's output, as a share of the output's own root mean square. For
+// Alone, the inputs are codes of the float network's values. For Whole, all layers are computed in int8.
 type LayerLoss struct {
 	Layer string  `json:"layer"`
 	Bits  int     `json:"bits"` // number of bits of the weights; 0 if the layer computes nothing

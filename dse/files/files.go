@@ -1,6 +1,5 @@
-// Package files writes files atomically: it writes a temporary file and then renames the file. It uses renameio except
-// on Windows. On Windows the rename fails while a reader has the old file open, and the temporary file remains after a
-// crash.
+// Package files writes files atomically: it writes a temporary file and then renames it. On Windows, where renameio is
+// not available, the rename fails while the old file is open, and a crash may leave the temporary file.
 package files
 
 import (

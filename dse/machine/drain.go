@@ -164,8 +164,7 @@ func (x *output) step(m *machine) {
 	x.runs.step(m, unitRuns, taken)
 }
 
-// arrives returns the number of words that out_writer or keep_writer accepts in this cycle. The parameter room reports
-// whether out_writer has room.
+// arrives returns the number of words that keep_writer, or out_writer if it has room, accepts in this cycle.
 func (x *output) arrives(room bool) int {
 	accepts := x.state == body && room
 	if x.local {
@@ -177,8 +176,7 @@ func (x *output) arrives(room bool) int {
 	return *x.words.front()
 }
 
-// takes reports whether the next run starts in this cycle, in which n words arrive. Its writer must be free or become
-// free.
+// takes reports whether the next run starts in this cycle: its writer is free, or becomes free with n arriving words.
 func (x *output) takes(m *machine, n int, room bool) bool {
 	if x.closing || x.runs.s.n == 0 {
 		return false

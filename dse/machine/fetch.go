@@ -64,8 +64,7 @@ type fetch struct {
 	n     int // number of units that have accepted the layer (taken)
 }
 
-// take returns the offered layer, or nil if no layer is offered or the unit has already accepted it. The unit must be
-// ready for a layer.
+// take returns the offered layer to a unit that is ready, or nil if there is none or the unit has already accepted it.
 func (f *fetch) take(m *machine, unit int) *layer {
 	if f.state != offer || f.taken[unit] {
 		return nil

@@ -33,8 +33,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// ErrEndless is wrapped by errors about starts that do not end. ErrStart is wrapped by some errors about illegal
-// starts.
+// ErrEndless is wrapped by errors about starts that do not end, and ErrStart by some errors about illegal starts.
 var (
 	ErrEndless = errors.New("the machine does not end")
 	ErrStart   = errors.New("no start of this design")

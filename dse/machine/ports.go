@@ -123,8 +123,7 @@ func (x *readPorts) request(client, at, n int) bool {
 	return true
 }
 
-// fairest returns the client with a pending request and the highest level. If levels are equal, it returns the first
-// client from ptr on.
+// fairest returns the client with a pending request and the highest level, or the first such client from ptr on.
 func (x *readPorts) fairest() (best int) {
 	most := -1
 	best = x.ptr
@@ -267,8 +266,7 @@ func (x *readPorts) deliver(m *machine) {
 	}
 }
 
-// collect is one clock edge of several ports. The ports assemble beats into wide beats. One port receives a request for
-// a stripe of n wide beats.
+// collect is one clock edge of several ports, which assemble wide beats. One port gets a request for n wide beats.
 func (x *readPorts) collect(m *machine, n int) {
 	for i := range x.ports {
 		p := &x.ports[i]
@@ -292,8 +290,7 @@ func (x *readPorts) collect(m *machine, n int) {
 	}
 }
 
-// step is one clock edge of a port. The port receives a request for a burst of given beats, or no request if given is
-// 0.
+// step is one clock edge of a port, which receives a request for given beats, or no request if given is 0.
 func (p *readPort) step(m *machine, i, given int) {
 	b := &m.dram.ports[i]
 	free := p.free()

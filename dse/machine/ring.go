@@ -85,8 +85,7 @@ func (x *fetcher) step(m *machine) {
 	x.free += m.ring.step(came && !isBiases, f) - issued
 }
 
-// memory writes a bias into the memory of biases. One wide beat contains beat biases. The result is the number of wide
-// beats that are completely written.
+// memory writes one bias. A wide beat contains beat biases. used is the number of wide beats that are now written.
 func (x *fetcher) memory(beat int) (used int) {
 	if x.layers.n == 0 {
 		return 0

@@ -26,8 +26,8 @@ func Stay(e abi.FBCB, keepIn bool, out Link) abi.FBCB {
 	return e
 }
 
-// CheckLinks returns an error if the entries of the layers of a start contradict each other about kept tensors. Each
-// entry must be legal on its own (Check).
+// CheckLinks returns an error if entries of a start, each legal on its own (Check), contradict each other about kept
+// tensors.
 func CheckLinks(layers []cost.Geom, entries []abi.FBCB) error {
 	kept := false
 	for i, e := range entries {

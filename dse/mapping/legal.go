@@ -65,8 +65,7 @@ func need(g *cost.Geom, s int, e *abi.FBCB) (n Room) {
 	return n
 }
 
-// Need returns the room that the tile of an entry needs. It also reports whether the numbers of the tile fit the fields
-// of the hardware.
+// Need returns the room that the tile of an entry needs, and whether the tile fits the fields of the hardware.
 func Need(g *cost.Geom, s int, e *abi.FBCB) (n Room, ok bool) {
 	if fields(g, int(e.TileB), int(e.TileRows)) != nil {
 		return n, false

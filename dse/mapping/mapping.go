@@ -34,8 +34,7 @@ type Options struct {
 	Pick func(n int) int
 }
 
-// Basic returns options that allow only the mappings of the simplest hardware: k = 1, s = 1, and the row tile as the
-// outer loop.
+// Basic allows only the mappings of the simplest hardware: k = 1, s = 1, and the row tile as the outer loop.
 func Basic() Options {
 	return Options{Points: []Point{{cost.K1, 1}}, Orders: []bool{false}, Spill: true}
 }
@@ -52,7 +51,7 @@ func (o Options) lists() ([]Point, []bool) {
 	return points, orders
 }
 
-// RTL returns options that allow every mapping of the hardware: every <k, s> of the design, and both loop orders.
+// RTL allows every mapping of the hardware: every <k, s> of the design, and both loop orders.
 func RTL() Options { return Options{} }
 
 // Enumerate calls f with every legal entry of a layer.
@@ -138,15 +137,13 @@ func parts(n int) []int {
 	return sizes
 }
 
-// Choose returns the entry with the fewest cycles. If several entries have the fewest cycles, it returns the first of
-// them by Enumerate, with the simplest point and the largest tile. If no entry is legal, the error describes the
-// exceeded limit.
+// Choose returns the entry with the fewest cycles. If several entries are equally fast, it returns the one with the
+// simplest point and the largest tile. If no entry is legal, the error describes the exceeded limit.
 func Choose(d configs.Design, g cost.Geom, bact int, o Options) (abi.FBCB, cost.Breakdown, error) {
 	if err := Limits(d, g); err != nil {
 		return abi.FBCB{}, cost.Breakdown{}, err
 	}
-	// A point has bounds, and a legal entry has its own bound (floor). The law is evaluated only if the bound of an
-	// entry allows an improvement.
+	// The law is evaluated for an entry only if the entry's bound (floor) allows an improvement.
 	type point struct {
 		at    Point
 		law   cost.Prepared

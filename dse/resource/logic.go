@@ -30,8 +30,8 @@ type Law struct {
 // calc computes one feature of a design for a family.
 type calc func(family string, d configs.Design) float64
 
-// part is a group of units of npu_core. Their LUTs and registers are linear functions of the same features. Units have
-// the names of the netlist.
+// part is a group of units of npu_core, by their names in the netlist. Their LUTs and registers are linear functions of
+// the same features.
 type part struct {
 	name  string
 	alone string   // name of the module, if the part is fitted on runs of a module alone
@@ -75,8 +75,7 @@ func ports(d configs.Design) int                 { return d.NAXI }
 func portBytes(d configs.Design) int             { return d.NAXI * d.WideBytes() }
 func striped(_ string, d configs.Design) float64 { return flag(d.NAXI > 1) }
 
-// lanes is the width of the inputs of pe_array. k and s select each bit, and a shift register delays the bit if the
-// delay is long enough.
+// lanes is the width of the inputs of pe_array. k and s select each bit, and shift registers delay most of the bits.
 func lanes(_ string, d configs.Design) float64 {
 	first, second := d.TP/2, d.TP-d.TP/2
 	n := d.TP - 2
@@ -184,8 +183,7 @@ var parts = []part{
 			func(_ string, d configs.Design) float64 { return float64(d.TP*log2(d.NB())) * flag(d.Fluid) },
 		},
 		ff: []calc{one},
-		// for each bank: word, addresses, enables, and the number of the memory part that was read; in addition the
-		// windows of both groups
+		// by bank: word, addresses, enables, index of the memory part that was read; and the windows of both groups
 		regs: func(family string, d configs.Design) float64 {
 			parts := len(Memory{Name: activations, Words: d.ABufWords, Width: bankBits}.parts(family))
 			if Folds(family, d) {
@@ -243,11 +241,10 @@ func options(family string, d configs.Design) (lut, ff float64) {
 	return lut, ff
 }
 
-// eight returns the additional LUTs and registers of an int8 array, compared with an int16 array with the same number
-// of chains. They are for the adders and two accumulators of the segments in both halves of each chain (mac_packed),
-// and for the packed sums of weights (weight_pack). The numbers are from runs of these units alone with yosys 0.23
-// (hw/INT8.md). The error for mac_packed is at most 1 % for lengths of 4, 7, 8 and 16 on series 7, and of 8, 13 and 16
-// on UltraScale+.
+// eight returns the additional LUTs and registers of an int8 array, compared with an int16 array with the same chains.
+// They are for the adders and two accumulators of the segments in both halves of each chain (mac_packed), and for the
+// packed sums of weights (weight_pack). The numbers are from runs of these units alone with yosys 0.23 (hw/INT8.md).
+// The error for mac_packed is at most 1 %, for lengths 4, 7, 8 and 16 on series 7, and 8, 13 and 16 on UltraScale+.
 func eight(family string, d configs.Design) (lut, ff float64) {
 	cells, shadow := 4, 25.
 	if family == boards.UltraScalePlus {
@@ -273,8 +270,7 @@ func ends(d configs.Design) (lut, ff float64) {
 	return lut + 128*nb + 577*pool + 17.4*nb*pool, ff + 43*nb + 475*pool
 }
 
-// depthwiseSlots is the number of queues for the sums of the depthwise unit. It is two if DRAIN words can belong to two
-// groups.
+// depthwiseSlots is the number of queues for depthwise sums: two if DRAIN words can belong to two groups.
 func depthwiseSlots(d configs.Design) int {
 	if d.Drain > 0 && d.NB()%d.Drain != 0 {
 		return 2
@@ -285,9 +281,8 @@ func depthwiseSlots(d configs.Design) int {
 // elementBits is the width of an address in one half of the activation buffer.
 func elementBits(d configs.Design) int { return log2(d.NB()) + log2(d.ABufWords) }
 
-// cells returns the LUTs and registers of a group of memories, without blocks. They are LUT RAM, registers at read
-// ports, and multiplexers for rows of blocks and for the parts of a deep memory. Block RAM includes registers at its
-// read ports.
+// cells returns the LUTs and registers of a group of memories without blocks: LUT RAM, registers at the read ports of
+// LUT RAM, and multiplexers for rows of blocks and for the parts of a deep memory.
 func (m Memory) cells(family string) (memory, mux, regs float64) {
 	parts := m.parts(family)
 	n := float64(m.Count)
@@ -304,8 +299,8 @@ func (m Memory) cells(family string) (memory, mux, regs float64) {
 	return memory, mux + n*muxLUTs(len(parts), m.Width), regs
 }
 
-// muxLUTs is the number of LUTs for the multiplexer and the write enables of 3 to 15 rows of blocks. It is fitted to
-// the counts of yosys for one bit.
+// muxLUTs is the number of LUTs for the multiplexer and write enables of 3 to 15 rows of blocks. It is fitted to counts
+// of yosys for one bit.
 func muxLUTs(rows, width int) float64 {
 	bit := 0.4 * float64(rows)
 	switch {
@@ -359,8 +354,7 @@ func Fit(family string, runs []Run, want Sources) (Law, error) {
 // off is the relative error of an estimate.
 func off(estimate float64, counted int) float64 { return estimate/float64(counted) - 1 }
 
-// fitPart fits a part to its units in each run. It first subtracts the cells that other terms of the law already
-// include.
+// fitPart fits a part to its units in each run, without the cells that other terms of the law include.
 func fitPart(l Law, i int, runs []Run) (x [2][]float64, err error) {
 	p := parts[i]
 	var used []Run
@@ -502,15 +496,14 @@ func leastSquares(features []calc, runs []Run, y []float64) ([]float64, error) {
 	return best, nil
 }
 
-// hardware removes fields that do not change the hardware. If the results for two designs are equal, their runs are
-// runs of the same hardware.
+// hardware removes fields that do not change the hardware, so that runs of the same hardware have equal designs.
 func hardware(d configs.Design) configs.Design {
 	d.Name, d.Reason, d.Board, d.ClockMHz, d.DRAM = "", "", "", 0, configs.DRAM{}
 	return d
 }
 
-// lawOf returns the family's law, fitted without runs of the design d and of its array. Therefore, neither the estimate
-// nor its band depends on the synthesis of d.
+// lawOf returns the family's law, fitted without runs of d and of its array, so that the estimate and its band do not
+// depend on the synthesis of d.
 func lawOf(family string, d configs.Design) Law {
 	known := without()
 	if !known.runs[hardware(d)] {
@@ -557,8 +550,7 @@ var laws = sync.OnceValue(func() map[string]Law {
 	return out
 })
 
-// stale reports by family whether the stored runs are unusable, or whether their RTL differs from that of this program.
-// The error of the law is then unknown.
+// stale reports by family whether the error of the law is unknown: the stored runs are unusable or of other RTL.
 var stale = sync.OnceValue(func() map[string]bool {
 	out := map[string]bool{}
 	for _, family := range []string{boards.Series7, boards.UltraScalePlus} {

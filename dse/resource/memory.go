@@ -176,8 +176,7 @@ var bram = []ram{
 	{blockRAM, 14, []int{1, 2, 4, 9, 18, 36}, 9, 129, 0, Blocks{BRAM18: 1}},
 }
 
-// More costs in yosys: for one bit of a multiplexer of rows of blocks, for the write enable of a row, and for a
-// separate read port.
+// More costs in yosys: a bit of a multiplexer of rows of blocks, the write enable of a row, and a separate read port.
 const muxCost, demuxCost, portCost = 0.5, 0.5, 2
 
 // place chooses the word width for one type of block, as memory_libmap of yosys does. Words are padded to whole bytes,

@@ -100,8 +100,7 @@ func (e Estimate) Least() Estimate {
 	return e
 }
 
-// Check returns an error that lists every resource of the board that the design exceeds. For LUTs and registers it uses
-// the estimate without its band.
+// Check returns an error that lists every resource of the board that the estimate exceeds. It does not use the bands.
 func (e Estimate) Check(b boards.Board) error {
 	var errs []error
 	over := func(what string, need, have float64) {
@@ -118,16 +117,15 @@ func (e Estimate) Check(b boards.Board) error {
 }
 
 const (
-	// unit is the step and the minimum of the depth of the activation buffer: the number of 16-bit words in a block of
-	// 18 Kibit.
+	// unit is the step and the minimum of the activation buffer's depth: the 16-bit words in a block of 18 Kibit.
 	unit = 1024
 	// maxWords is the deepest bank that a configuration allows.
 	maxWords = 1 << 16
 )
 
-// FillABuf returns d with the deepest activation buffer that fits the board beside all other memories. Depths are in
-// steps of 1,024 words, and the limit most is in words per bank (0: no limit). If the smallest buffer does not fit, the
-// error describes which resource is too small.
+// FillABuf returns d with the deepest activation buffer that fits the board, in steps of 1,024 words. The limit most is
+// in words per bank (0: no limit). If the smallest buffer does not fit, the error describes which resource is too
+// small.
 func FillABuf(b boards.Board, d configs.Design, most int) (configs.Design, error) {
 	if most == 0 || most > maxWords {
 		most = maxWords

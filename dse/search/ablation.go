@@ -10,8 +10,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// Ablation compares how fast a design is under different schemes: each Scheme allows other mappings (the paper's
-// figures 10 and 1b).
+// Ablation compares the speed of a design under different schemes of mapping (the paper's figures 10 and 1b).
 
 // Scheme names a way to map batches.
 type Scheme string
@@ -27,8 +26,7 @@ const (
 	Ours      Scheme = "ours"            // Stackable, and tile, loop order and kept tensors as dse/compile chooses them
 )
 
-// Schemes lists all schemes for the law of the hardware. The paper's law has no choice of tiles, so Ours does not
-// apply.
+// Schemes lists all schemes. Ours is only for the law of the hardware, because the paper's law has no choice of tiles.
 var Schemes = []Scheme{Serial, FC, RBatch, PBatch, Fluid, Stackable, Ours}
 
 // AblationRow contains the GOP/s of a scheme at B = 1..8, for the whole network and for each segment. If the exits

@@ -80,9 +80,8 @@ func Advise(b *boards.Board, d configs.Design, g cost.Geom, batch int, o mapping
 	return ""
 }
 
-// AdviseUnit describes how many cycles the depthwise unit would save for a depthwise layer that runs on the array,
-// because the design does not have the unit. It returns "" if the layer does not fit the unit, or if the unit saves
-// less than 2 %.
+// AdviseUnit describes how many cycles a depthwise unit would save for a depthwise layer on a design without the unit.
+// It returns "" if the layer does not fit the unit, or if the unit saves less than 2 %.
 func AdviseUnit(b *boards.Board, d configs.Design, g cost.Geom, batch int) string {
 	x, on := d, g
 	x.Depthwise, on.Op = true, abi.OpDepthwise
@@ -95,7 +94,7 @@ func AdviseUnit(b *boards.Board, d configs.Design, g cost.Geom, batch int) strin
 }
 
 // saving describes a change from design d to x, and whether x does not fit the board. It returns "" if the change saves
-// less than minSaving of a layer's cycles.
+// less than minSaving.
 func saving(b *boards.Board, d, x configs.Design, now, then cost.Breakdown, what string) string {
 	less := 1 - float64(then.Total)/float64(now.Total)
 	if less < minSaving {

@@ -26,8 +26,8 @@ type Axes struct {
 	Type          []string  `json:"type,omitempty"`       // "int16" or "int8"
 }
 
-// axis describes one of the Axes: its name for messages, its mark in names of designs, the number of its values, and a
-// function that sets value i in a template.
+// axis is one of the Axes: its name for messages, its mark in names of designs, the number n of its values, and a
+// function that sets one of them.
 type axis struct {
 	name, mark string
 	n          int
@@ -172,8 +172,7 @@ func (a *Axes) String() string {
 	return strings.Join(out, "; ")
 }
 
-// Budget limits the resources that designs may use. A limit of 0 means all resources of the board except the share
-// Margin.
+// Budget limits the resources of designs. A limit of 0 means all resources of the board except the share Margin.
 type Budget struct {
 	DSP    int     `json:"dsp,omitempty"`
 	BRAM36 int     `json:"bram36,omitempty"`

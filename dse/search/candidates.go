@@ -24,8 +24,7 @@ func candidatesOf(d configs.Design, l *layer, o mapping.Options) candidates {
 	return candidates{d, l, spreads(d, l, o)}
 }
 
-// branches returns the branches at a batch size in ascending order of their bounds, so that most of them can be
-// skipped.
+// branches returns the branches at a batch size by ascending bounds, so that most of them can be skipped.
 func (c *candidates) branches(batch int, m *scratch) []branch {
 	out := m.branches[:0]
 	m.fitted = [4]bool{}

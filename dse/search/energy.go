@@ -21,8 +21,7 @@ type Energy struct {
 	Sources []string `json:"sources"`
 }
 
-// Horowitz returns values from the table in M. Horowitz, "Computing's energy problem (and what we can do about it)",
-// ISSCC 2014.
+// Horowitz is the table of M. Horowitz, "Computing's energy problem (and what we can do about it)", ISSCC 2014.
 func Horowitz() *Energy {
 	return &Energy{
 		MAC: 0.9, MAC8: 0.3, Word: 2.5, Byte: 162.5,
@@ -134,8 +133,7 @@ func (m *Energy) Least(w *Workload, d configs.Design, all []Class, reach []float
 }
 
 // Of returns the energy of the mean request on a design in pJ, weighted over batch sizes. Every layer uses its fastest
-// entry. The parameter reach contains the share of requests that run each segment. If reach is nil, all requests run
-// all segments.
+// entry. reach contains the share of requests that run each segment (nil: all requests run all segments).
 func (m *Energy) Of(w *Workload, d configs.Design, o mapping.Options, weights Weights, reach []float64) (float64, error) {
 	if weights == (Weights{}) {
 		weights = Uniform()

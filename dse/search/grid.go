@@ -24,8 +24,7 @@ var (
 	ErrRTL     = errors.New("the RTL does not elaborate")
 )
 
-// Grid defines which designs and mappings are searched. A result is optimal only within its grid. The method String
-// describes all fields.
+// Grid defines which designs and mappings are searched. A result is optimal only within its grid.
 type Grid struct {
 	Board    boards.Board
 	Template configs.Design // parameters that are not searched: ports, loader, drain, ring, clock, DRAM
@@ -149,12 +148,10 @@ func (g Grid) String() string {
 		where, points, orders, more)
 }
 
-// cMaxFrom is a number of output channels that every design of a grid supports. It is the maximum of the networks in
-// the zoo.
+// cMaxFrom is a number of output channels that every design of a grid supports: the maximum in the zoo.
 const cMaxFrom = 2048
 
-// At returns the design of the grid at <T_R, T_P, T_C> with the largest activation buffer that fits. The error
-// describes why no such design exists.
+// At returns the design at <T_R, T_P, T_C> with the largest activation buffer that fits, or the reason if none exists.
 func (g Grid) At(tr, tp, tc int) (configs.Design, error) {
 	v := variant{d: g.Template}
 	v.d.Name = g.Board.Name
@@ -181,8 +178,7 @@ func (v variant) at(b boards.Board, tr, tp, tc int) (configs.Design, error) {
 	return d, resource.Of(b, d).Check(b)
 }
 
-// drainFor returns the largest even divisor of T_C / 2 that is at most the parameter most. It returns 0 if no divisor
-// exists.
+// drainFor returns the largest even divisor of T_C / 2 that does not exceed most, or 0 if there is none.
 func drainFor(tc, most int) int {
 	if tc%2 != 0 {
 		return 0
@@ -203,8 +199,8 @@ type pair struct {
 	tooMany int     // number of designs on which the network has more than L_MAX layers
 }
 
-// refusals counts the points of a grid that are not legal designs, by reason. The reason is the RTL, or the first
-// resource of the board that is too small.
+// refusals counts the points of a grid that are not legal designs, by reason: the RTL, or the first resource of the
+// board that is too small.
 type refusals struct {
 	points map[string]int
 	sample map[string]string // message about the first point with this reason

@@ -55,8 +55,7 @@ func Choose(d configs.Design, layers []lower.Layer, batch int, o mapping.Options
 	return out, nil
 }
 
-// far is the number of cycles of an impossible mapping. It exceeds every real number of cycles, and several such
-// numbers can be added up without overflow.
+// far is the number of cycles of an impossible mapping. It exceeds every real one, and sums of it do not overflow.
 const far = none >> 3
 
 // chain contains the layers of a network in order.
@@ -76,8 +75,8 @@ func chainOf(layers []lower.Layer, of []int) chain {
 	return out
 }
 
-// kept is an entry of a class that keeps a tensor on chip, and the room that the entry needs. The cycles of the entry
-// are the same on all designs of a group.
+// kept is an entry of a class that keeps a tensor on chip, with the room that it needs. Its cycles are the same on all
+// designs of a group.
 type kept struct {
 	class, in int // index of the class; 1 if the input is on chip, otherwise 0
 	out       mapping.Link
@@ -117,13 +116,11 @@ func (s *solver) kept(d configs.Design, gr *lowered, batch int, rs []mapping.Roo
 	return out
 }
 
-// stays contains the minimum cycles of the layers of a class at a batch size. The first index is 1 if the input is on
-// chip, otherwise 0. The second index is the link of the output, and the third is the room. Impossible values are far
-// or nil.
+// stays contains the minimum cycles of the layers of a class at a batch size. The indices are: whether the input is on
+// chip (0, 1), the link of the output, and the room. Impossible values are far or nil.
 type stays [2][mapping.Only + 1][]int64
 
-// stays returns the cycles of a group's classes on designs with the given rooms. The first call for a group must pass
-// the rooms of all its designs.
+// stays returns the cycles of a group's classes for the rooms rs. The first call must have the rooms of all designs.
 func (s *solver) stays(d configs.Design, gr *lowered, batch int, rs []mapping.Room) []stays {
 	all := &gr.kept[batch-1]
 	if *all == nil {

@@ -15,9 +15,8 @@ type Part struct {
 	MACs     int64   `json:"macs"`
 }
 
-// Mix combines several networks that share one design. The parameter shares contains each network's share of the
-// requests. Mix scales these shares to a sum of 1. All values then refer to the mean request: its latency, and its
-// operations divided by its cycles.
+// Mix combines several networks on one design. The parameter shares contains their shares of the requests, in any unit.
+// All values then refer to the mean request: its latency, and its operations divided by its cycles.
 func Mix(ws []*Workload, shares []float64) (*Workload, error) {
 	if len(ws) == 0 || len(shares) != len(ws) {
 		return nil, fmt.Errorf("%w: %d networks and %d shares", ErrWeights, len(ws), len(shares))

@@ -59,8 +59,7 @@ type Served struct {
 	// confidence interval, or nil for one seed. For Rate, both belong to the arrival rate Value.
 	Violations float64  `json:"violations"`
 	CI95       *float64 `json:"ci95"`
-	// Goodput is the number of requests per second that are served in time, as a mean over seeds. GCI95 is half of its
-	// 95 % confidence interval.
+	// Goodput is the mean over seeds of requests per second served in time, and GCI95 half of its interval.
 	Goodput float64  `json:"goodput"`
 	GCI95   *float64 `json:"goodput_ci95"`
 }
@@ -208,8 +207,7 @@ func (s *sweep) costOf(p *Point, least bool) (float64, error) {
 	return float64(p.DSP), nil
 }
 
-// judged sets the value of an evaluated point. A point that cannot reach the wanted value is not simulated, and its
-// value is an upper bound.
+// judged sets the value of an evaluated point. If a point cannot reach the wanted value, the value is an upper bound.
 func (s *sweep) judged(p *Point) error {
 	p.Value, p.Fails = s.optimistic(*p)
 	if !s.o.Objective.Simulated() {
@@ -244,8 +242,7 @@ func (s *sweep) judged(p *Point) error {
 	return nil
 }
 
-// optimistic returns an upper bound of the value of p and of all designs that are no better than p. It also reports
-// whether all of them fail.
+// optimistic returns an upper bound of the values of all designs that are no better than p, and whether all fail.
 func (s *sweep) optimistic(p Point) (value float64, fails bool) {
 	switch s.o.Objective {
 	case Latency:
@@ -280,8 +277,7 @@ func (s *sweep) loosened(v float64) float64 {
 	return v * (1 - band) / (1 + band)
 }
 
-// wanted returns the lowest value that still matters for the result. It is within the band of the best value found so
-// far, or equal to the value of a reference.
+// wanted returns the lowest value that still matters: within the band of the best value found, or equal to a reference.
 func (s *sweep) wanted() float64 { return min(s.loosened(s.top), s.floor) }
 
 func (s *sweep) unwanted(v float64) bool { return v < s.wanted() }

@@ -22,8 +22,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// ErrInterrupted is wrapped by the error of a sweep that ends before it has covered the whole space. Such a sweep has
-// no result.
+// ErrInterrupted is wrapped by errors of a sweep that ends before it has covered the whole space, without a result.
 var ErrInterrupted = errors.New("the sweep was interrupted before it had seen the whole space")
 
 // ErrSlow is wrapped by errors about designs that exceed the latency limit.
@@ -162,8 +161,7 @@ type Slice struct {
 	Found                       []Point
 }
 
-// SweepSlice divides all <T_P, T_C> of the grid into as many slices as the parameter of indicates. It searches only the
-// slice with the given number.
+// SweepSlice searches one slice of the grid: the <T_P, T_C> with the numbers slice, slice + of, slice + 2 of, ...
 func SweepSlice(ctx context.Context, w *Workload, g Grid, o Options, slice, of int) (*Slice, error) {
 	s, err := newSweep(ctx, w, g, o)
 	if err != nil {
@@ -458,9 +456,8 @@ func (s *sweep) judge(d configs.Design) (*Point, error) {
 	return &pt, s.judged(&pt)
 }
 
-// reached computes points that designs are known to reach, so that the search can skip more designs. It skips designs
-// that cannot beat the points found before, and objectives with values from a simulation. It processes chunks, like the
-// search.
+// reached computes points that designs are known to reach, without a simulation, so that the search can skip more
+// designs. It skips designs that cannot beat the points found before. It processes chunks, like the search.
 func (s *sweep) reached(solvers []*solver) error {
 	if s.o.Objective == Rate || s.o.Objective == Cheapest {
 		return nil
@@ -624,8 +621,7 @@ func cheaper(a, b *Point) int {
 		compare(a.LUT, b.LUT), cmp.Compare(a.Design.Name, b.Design.Name))
 }
 
-// Front returns the Pareto front in GOP/s, latency at B = 1 and DSPs, sorted by DSPs. If points are equal, it contains
-// one of them.
+// Front returns the Pareto front in GOP/s, latency at B = 1 and DSPs, sorted by DSPs, with one of several equal points.
 func Front(points []Point) []Point {
 	sorted := slices.Clone(points)
 	slices.SortStableFunc(sorted, func(a, b Point) int {

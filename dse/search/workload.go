@@ -54,8 +54,7 @@ func NewWorkload(g *graph.Graph) (*Workload, error) {
 	return w, nil
 }
 
-// Backbone returns the network without its early exits, as one segment. It contains only nodes that the last exit
-// needs.
+// Backbone returns the network without its early exits, as one segment: only the nodes that the last exit needs.
 func Backbone(g *graph.Graph) (*graph.Graph, error) {
 	if g == nil || len(g.Exits) == 0 {
 		return nil, ErrNothing
@@ -81,9 +80,8 @@ func Backbone(g *graph.Graph) (*graph.Graph, error) {
 	return out, nil
 }
 
-// Lower returns the layers that a design runs (lower.Network.Lower). The layers of several networks follow each other.
-// Convolutions that dse/alias merges are one layer. Lower assumes that their scales allow this, because only the
-// compiler knows the scales.
+// Lower returns the layers that a design runs (lower.Network.Lower), network after network. Convolutions that dse/alias
+// merges are one layer. Lower assumes that their scales allow this, because only the compiler has the scales.
 func (w *Workload) Lower(d configs.Design) ([]lower.Layer, error) { return w.lower(d, lower.Options{}) }
 
 func (w *Workload) lower(d configs.Design, o lower.Options) ([]lower.Layer, error) {

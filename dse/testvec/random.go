@@ -20,8 +20,7 @@ type File struct {
 	Records int    `json:"records"`
 }
 
-// Random writes test vectors of n random networks for a design, as dir/NAME-SEED.vec. The seeds are consecutive
-// numbers, beginning with first.
+// Random writes test vectors of n random networks for a design, as dir/NAME-SEED.vec with consecutive seeds.
 func Random(dir string, d configs.Design, o randnet.Options, at Layout, first uint64, n int) ([]File, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err

@@ -119,8 +119,7 @@ func (c *ablateCmd) design(in *given) (d configs.Design, err error) {
 	return d, nil
 }
 
-// paper evaluates the paper's law on the design that the paper publishes for the network. If there is no such design,
-// it uses the best design by that law.
+// paper evaluates the paper's law on the published design for the network, or on the best design by that law.
 func (c *ablateCmd) paper(in *given, d configs.Design) ([]search.AblationRow, error) {
 	p, err := search.NewPaperSpace(in.w, in.grid.Board, in.grid.Template, search.PaperOptions{BytesPerCycle: d.DRAM.BytesPerCycle, Formed: c.Formed})
 	if err != nil {

@@ -79,9 +79,8 @@ type npuRow struct {
 	Published []published `json:"published,omitempty"` // estimates for the paper's schemes
 }
 
-// published is the estimate for one of the paper's schemes to batch samples, as in dse ablate. The estimate uses one of
-// two laws: the hardware's law on the same array with the largest tiles that fit, or the paper's law on the design that
-// the paper publishes for the board.
+// published is the estimate for one of the paper's schemes to batch samples, as in dse ablate. It uses the hardware's
+// law on the same array with the largest tiles that fit, or the paper's law on the published design for the board.
 type published struct {
 	Law    string  `json:"law"`
 	Scheme string  `json:"scheme"`
@@ -172,8 +171,7 @@ func (c *benchNPUCmd) config(ctx context.Context, e *cli.Env, name string, doc *
 	return nil
 }
 
-// print writes one row for each batch size. The row contains the time on the array and its parts, then the times of the
-// paper's schemes.
+// print writes one row for each batch size: the time on the array and its parts, then the times of the paper's schemes.
 func (d *benchNPUDoc) print(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	if d.Label == "estimated" {
@@ -215,8 +213,7 @@ func (d *benchNPUDoc) print(out io.Writer) error {
 	return w.Flush()
 }
 
-// schemes returns the estimates for the paper's schemes on design d, by batch size. It returns nil if d is not the
-// design of a board.
+// schemes returns the estimates for the paper's schemes on d, by batch size, or nil if d is not the design of a board.
 func schemes(network string, from recipe.Import, d configs.Design) (map[int][]published, error) {
 	if d.Board == "" {
 		return nil, nil

@@ -65,9 +65,8 @@ func templateOf(b boards.Board, name string) (configs.Design, error) {
 	return d, nil
 }
 
-// boardOf returns the board of a configuration (a name or a file). This is the board that the flag names, or the board
-// file that dse export wrote to the folder of the configuration, or the board with the name of the configuration. A
-// design for simulation only has no board.
+// boardOf returns the board of a configuration (a name or a file): the board that the flag names, the board file that
+// dse export wrote beside the configuration, or the board with the same name. Designs for simulation have no board.
 func boardOf(config string, d configs.Design, flag string) (*boards.Board, error) {
 	name := flag
 	beside := strings.TrimSuffix(config, ".yaml") + ".board.yaml"

@@ -294,8 +294,7 @@ func (c *checkCmd) resources(ctx context.Context, e *cli.Env, b boards.Board, d 
 	return nil
 }
 
-// cells counts the cells of the netlist in an output folder of hw/syn/synth.sh. The folder contains a hash only if
-// yosys has finished.
+// cells counts the cells of the netlist in a folder of hw/syn/synth.sh. A folder has a hash only after yosys has ended.
 func cells(dir string) (syn.Resources, error) {
 	if _, err := os.Stat(filepath.Join(dir, "hash")); err != nil {
 		return syn.Resources{}, fmt.Errorf("hw/syn/synth.sh made no netlist: %w", err)

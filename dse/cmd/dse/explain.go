@@ -90,8 +90,7 @@ var advice = map[cost.Bound]string{
 	cost.BoundDepthwise:   "the depthwise unit is busy: a T_P beyond the next power of two has twice the lanes",
 }
 
-// advise describes the cheapest change that makes a layer faster by the law. If no change does, it returns the general
-// advice for the limiting resource.
+// advise describes the cheapest change that makes a layer faster, or returns general advice if no change does.
 func advise(board *boards.Board, d configs.Design, g cost.Geom, batch int, t cost.Breakdown) string {
 	if a := search.Advise(board, d, g, batch, mapping.RTL()); a != "" {
 		return a
@@ -113,8 +112,7 @@ func advise(board *boards.Board, d configs.Design, g cost.Geom, batch int, t cos
 	return a
 }
 
-// onDiagonal reports whether a layer on the array is depthwise. Each output channel of such a layer reads only the
-// input channel with the same number.
+// onDiagonal reports whether a layer on the array is depthwise: output channel i reads only input channel i.
 func onDiagonal(b *bundle.Bundle, i int) bool {
 	l := &b.Layers[i]
 	if l.Op != abi.OpGEMM || l.InC != l.OutC || l.InC == 1 {
@@ -282,8 +280,7 @@ func (c *explainCmd) trace(to io.Writer, b *bundle.Bundle) error {
 	return usage("--layer %q: the network has %s", c.Layer, strings.Join(b.Names, ", "))
 }
 
-// besides describes unusual properties of a layer: pixels or rows that are not contiguous, a residual, and operations
-// after the sum.
+// besides describes special properties of a layer: gaps between pixels or rows, a residual, operations after the sum.
 func besides(d configs.Design, l *machine.Layer) (text string) {
 	if l.InPix != l.InC {
 		text += fmt.Sprintf(", an input pixel every %d values", l.InPix)

@@ -20,8 +20,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// finalist is a design with its result by the machine. The error of the law is too large to distinguish finalists from
-// the best design.
+// finalist is a design that the law cannot distinguish from the best design, with its result by the machine.
 type finalist struct {
 	Name    string  `json:"name"`
 	TR      int     `json:"TR"`
@@ -70,8 +69,7 @@ func finalists(ctx context.Context, w *search.Workload, points []search.Point, w
 	return out, nil
 }
 
-// machineCycles returns the cycles of all segments of a network by the machine, with the entries that are best by the
-// law.
+// machineCycles returns the cycles of all segments of a network by the machine, with the best entries by the law.
 func machineCycles(ctx context.Context, w *search.Workload, d configs.Design, batch int, o mapping.Options) (cycles int64, err error) {
 	layers, err := w.Lower(d)
 	if err != nil {

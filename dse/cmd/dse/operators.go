@@ -104,8 +104,7 @@ func (c *operatorsCmd) Run(e *cli.Env) error {
 	return nil
 }
 
-// missing prints the missing operators, each with two numbers: the networks that need the operator, and the networks
-// that miss only this operator.
+// missing prints each missing operator with the numbers of networks that need it, and that need no other missing one.
 func (doc *operatorsDoc) missing(to io.Writer) {
 	need, alone, seen := map[string]int{}, map[string]int{}, map[string]int{}
 	for _, n := range doc.Networks {

@@ -36,8 +36,7 @@ func (s *source) open() (d configs.Design, r *recipe.Recipe, g *graph.Graph, fro
 	return
 }
 
-// inInt16 returns a network in int16, and its bundle for the same design with 16-bit elements. It shortens chains to
-// the maximum length of int16.
+// inInt16 returns a network in int16, and its bundle for the same design in int16, with shorter chains if necessary.
 func inInt16(r *recipe.Recipe, g *graph.Graph, from *recipe.Calibration, d configs.Design) (*quant.Network, *bundle.Bundle, error) {
 	q, err := from.Quantise(g)
 	if err != nil {

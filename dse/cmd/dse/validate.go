@@ -198,8 +198,7 @@ func (d *validateDoc) step(ctx context.Context, all []counted.Layer) error {
 	return nil
 }
 
-// starts counts segments and writes them to a file. The file does not contain the law's results, because these are
-// computed again when the file is read.
+// starts counts segments and writes them to a file. The law's results are computed when the file is read.
 func (c *validateCmd) starts(ctx context.Context, e *cli.Env, shards *shard.Run) (all []counted.Layer, over bool, err error) {
 	var out counted.Starts
 	for d, err := range c.designs() {
@@ -233,8 +232,7 @@ func (c *validateCmd) starts(ctx context.Context, e *cli.Env, shards *shard.Run)
 	return all, false, err
 }
 
-// compiled compiles a network for a configuration. If the network does not fit, it prints a note and returns nil
-// without an error.
+// compiled compiles a network for a configuration. If the network does not fit, it prints a note and returns nil, nil.
 func (c *validateCmd) compiled(e *cli.Env, d configs.Design, network string) (*bundle.Bundle, error) {
 	s := source{Network: network, Config: d.Name, Seed: 1, Images: 1, Flags: recipe.Flags{Import: c.Import}}
 	b, err := s.compileFor(d)
@@ -396,9 +394,8 @@ func (c *validateCmd) again() ([]counted.Layer, error) {
 	return f.Layers, nil
 }
 
-// insideBands returns an error if the law is outside its bands. A small sample of random layers contains few of the
-// rare large errors. Therefore, if the machine ran, random layers are not compared with the law: every counter of every
-// layer must equal that of the machine.
+// insideBands returns an error if the law is outside its bands. Large errors are too rare for a small sample of random
+// layers. If the machine ran, its counters must therefore equal those of every random layer instead.
 func insideBands(e *cli.Env, all []counted.Layer, stepped bool) error {
 	kinds, err := counted.Kinds(all)
 	if err != nil {
@@ -476,8 +473,7 @@ func build(d configs.Design, full bool) string {
 	return d.Name + "-stub"
 }
 
-// open starts a build of the Verilated NPU, with the memory that the design specifies. The parameter named is the value
-// of --config.
+// open starts a build of the Verilated NPU with the memory of the design. The parameter named is the value of --config.
 func open(ctx context.Context, d configs.Design, build string, named []string) (*npu.Driver, error) {
 	bin, err := npu.FindCosim(build, named...)
 	if err != nil {

@@ -131,8 +131,7 @@ func addUnits(r *resource.Run, dir, root string) error {
 	return nil
 }
 
-// params returns the parameters that npu_core computes for a module. For the whole NPU, it returns the parameters of
-// memories that the law folds into URAM.
+// params returns the parameters that npu_core computes for a module, or those of folded memories for the whole NPU.
 func params(module, family string, d configs.Design) []string {
 	wide := d.WideBytes()
 	lanes := wide / d.AXIBytes
@@ -264,8 +263,7 @@ func (c *cell) logic() bool {
 	return strings.HasPrefix(c.Type, "LUT") || strings.HasPrefix(c.Type, "MUXF") || strings.HasPrefix(c.Type, "CARRY") || c.Type == "INV"
 }
 
-// unit returns the unit of a cell. If the cell stores state, its location or name indicates the unit. Otherwise, the
-// cells that it drives indicate the unit.
+// unit returns the unit of a cell: by location or name if the cell stores state, otherwise by the cells that it drives.
 func (n *netlist) unit(c *cell) string {
 	if c.unit != "" || c.visiting {
 		return c.unit

@@ -233,8 +233,8 @@ func (p *Plan) siblings(g *graph.Graph, nodes []int, extents map[graph.TensorID]
 	}
 }
 
-// runs divides convolutions into two sets. The outputs of free have their own memory. The outputs of the others are in
-// concatenations, and runs groups them by adjacent places.
+// runs divides convolutions into two sets. The outputs of the first set have their own memory. The outputs of the
+// second set are in concatenations, and runs groups these convolutions by adjacent places.
 func (p *Plan) runs(g *graph.Graph, nodes []int) (free []int, runs []run) {
 	view := func(n int) View { return p.Views[g.Nodes[n].Output] }
 	var inside []int
@@ -284,7 +284,7 @@ func (p *Plan) Pix(t graph.TensorID) int {
 }
 
 // Layer returns the nodes that are one layer with node n, in the order of their output channels. The layer replaces the
-// first of these nodes, because all of them have the same input. The result stands reports whether n is the first.
+// first of these nodes, because all of them have the same input. The second result reports whether n is the first.
 func (p *Plan) Layer(n int) (nodes []int, stands bool) {
 	if i := p.merged[n]; i >= 0 {
 		return p.Merged[i], slices.Min(p.Merged[i]) == n

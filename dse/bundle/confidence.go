@@ -21,7 +21,7 @@ func ConfidenceBy(by string, logits []float32) (class int, conf float32) {
 	return measured(by, logits, 1, 0)
 }
 
-// measured returns class and confidence for the logits step * (raw - zero), by the measure by.
+// measured returns class and confidence for the logits step * (raw - zero), by the given measure.
 func measured[T int16 | float32](by string, raw []T, step float64, zero int) (class int, conf float32) {
 	class, conf = confidence(raw, step, zero)
 	if len(raw) == 0 {

@@ -376,7 +376,7 @@ func (c *compiler) describe() {
 	}
 }
 
-// latency computes the latency table. It has one entry per segment, because the driver starts one segment at a time.
+// latency computes the latency table. Each segment is one start, because the driver starts one segment at a time.
 func (c *compiler) latency() error {
 	exits := c.b.Network.Exits
 	by := func(count func(first, last, batch int) (int64, error)) (cycles [abi.BMax + 1][]int64, sum int64, err error) {

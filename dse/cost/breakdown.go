@@ -21,20 +21,20 @@ const (
 	BoundDepthwise   Bound = "depthwise"   // the depthwise unit
 )
 
-// Breakdown is the time of one layer, split into parts. Times are in cycles.
+// Breakdown is the time of one layer in cycles, and its parts.
 type Breakdown struct {
 	Total int64 `json:"cycles"`
 
-	Wait   int64 `json:"wait"`   // for the descriptor, and for weights that are late
-	Fill   int64 `json:"fill"`   // from the barrier until the first input row is on chip
-	Array  int64 `json:"array"`  // of the array or pool unit, if nothing else limits the layer
-	DRAM   int64 `json:"dram"`   // of the DRAM in the steady state
-	Ports  int64 `json:"ports"`  // of the AXI ports in the steady state, in the busier direction
-	Tail   int64 `json:"tail"`   // of the last drain
-	Answer int64 `json:"answer"` // from the last write to its response
+	Wait   int64 `json:"wait"`   // cycles of waiting for the descriptor and for late weights
+	Fill   int64 `json:"fill"`   // cycles from the barrier until the first input row is on chip
+	Array  int64 `json:"array"`  // cycles of the array or pool unit, if nothing else limits the layer
+	DRAM   int64 `json:"dram"`   // cycles of the DRAM in the steady state
+	Ports  int64 `json:"ports"`  // cycles of the AXI ports in the steady state, in the busier direction
+	Tail   int64 `json:"tail"`   // cycles of the last drain
+	Answer int64 `json:"answer"` // cycles from the last write to its response
 
-	Compute     int64 `json:"compute"`     // of all passes, at one row per cycle
-	Drain       int64 `json:"drain"`       // of all drains
+	Compute     int64 `json:"compute"`     // cycles of all passes, at one row per cycle
+	Drain       int64 `json:"drain"`       // cycles of all drains
 	Weights     int64 `json:"weights"`     // DRAM cycles of weights and biases
 	Activations int64 `json:"activations"` // DRAM cycles of activations and residuals
 	Write       int64 `json:"write"`       // DRAM cycles of results

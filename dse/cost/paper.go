@@ -132,8 +132,8 @@ func PaperLayer(p PaperPoint, g Geom, bact int, m PaperMapping, bytesPerCycle fl
 	return t, nil
 }
 
-// PaperMappings returns the mappings of the paper's space for a batch size. They combine every k with every number of
-// groups that some B_R results in. They begin with k = 1 and one group.
+// PaperMappings returns the mappings of the paper's space for a batch size: every k with every possible number of
+// groups. The first mapping has k = 1 and one group.
 func PaperMappings(bact int) []PaperMapping {
 	var out []PaperMapping
 	for _, k := range []K{K1, KHalf, K2} {

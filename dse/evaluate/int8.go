@@ -16,7 +16,7 @@ import (
 // Int8 contains the loss of precision of the layers of a network in int8.
 type Int8 struct {
 	Layers []LayerLoss `json:"layers"`
-	Bound  *float64    `json:"disagreement_bound,omitempty"` // limit for disagreement, for which layers were set to int16
+	Bound  *float64    `json:"disagreement_bound,omitempty"` // maximum disagreement, for the choice of int16 layers
 	Apart  *float64    `json:"disagreement,omitempty"`       // share of calibration images that get another class
 	Share  float64     `json:"macs_in_int8"`                 // share of MACs that are computed in int8
 }

@@ -232,8 +232,8 @@ type residual struct {
 	layer int
 	busy  bool
 	at    int // number of the next wide beat
-	words int // number of words from that beat to the end of the run
-	skip  int // number of these words that precede the run
+	words int // number of words from the next wide beat to the end of the run
+	skip  int // number of words in the next wide beat before the run
 	free  int // number of free beats in the queue
 	fits  bool
 	asked int // number of chunks in flight

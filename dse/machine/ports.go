@@ -27,7 +27,7 @@ func (c *cut) piece(unit, most int) (n int, last bool) {
 	return n, n == c.n
 }
 
-// step is one clock edge, in which the number gone of wide beats is sent.
+// step is one clock edge. The parameter gone is the number of wide beats that are sent.
 func (c *cut) step(gone int) {
 	c.at, c.n = c.at+gone, c.n-gone
 	if free := !c.one || c.n == 0; free && c.waits {

@@ -85,7 +85,8 @@ func (x *fetcher) step(m *machine) {
 	x.free += m.ring.step(came && !isBiases, f) - issued
 }
 
-// memory writes one bias. A wide beat contains beat biases. used is the number of wide beats that are now written.
+// memory writes one bias into the memory of biases. The parameter beat is the number of biases in a wide beat. The
+// result is 1 if a wide beat is now completely written, otherwise 0.
 func (x *fetcher) memory(beat int) (used int) {
 	if x.layers.n == 0 {
 		return 0

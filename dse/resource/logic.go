@@ -550,7 +550,7 @@ var laws = sync.OnceValue(func() map[string]Law {
 	return out
 })
 
-// stale reports by family whether the error of the law is unknown: the stored runs are unusable or of other RTL.
+// stale reports by family whether the error of the law is unknown, because the runs are unusable or used other RTL.
 var stale = sync.OnceValue(func() map[string]bool {
 	out := map[string]bool{}
 	for _, family := range []string{boards.Series7, boards.UltraScalePlus} {

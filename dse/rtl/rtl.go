@@ -36,7 +36,7 @@ const (
 	ChainWait   = 3       // minimum length of a pass minus length of its chain (gemm_seq)
 	ToArray     = 5       // from gemm_seq to the array: the read address, and four stages of the buffer
 	ChainTail   = 2       // from a row to done_o, without the DSPs of the int16 chain (pe_array)
-	Segment     = 4       // DSPs of an int8 segment in simulation, which uses those of the DSP48E1 (mac_packed)
+	Segment     = 4       // number of DSPs of an int8 segment in simulation, as for the DSP48E1 (mac_packed)
 	ReadStages  = 5       // drain: from the read of a row to the queue (READ)
 	PostStages  = 3       // stages of post; twice as many with curves
 	CodeStages  = 26      // stages of requant without DSPs; it replaces post in int8

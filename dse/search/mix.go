@@ -15,7 +15,7 @@ type Part struct {
 	MACs     int64   `json:"macs"`
 }
 
-// Mix combines several networks on one design. The parameter shares contains their shares of the requests, in any unit.
+// Mix combines several networks on one design. The requests are divided among them in proportion to shares.
 // All values then refer to the mean request: its latency, and its operations divided by its cycles.
 func Mix(ws []*Workload, shares []float64) (*Workload, error) {
 	if len(ws) == 0 || len(shares) != len(ws) {

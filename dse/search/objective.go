@@ -23,7 +23,7 @@ const (
 	GOPSPerDSP Objective = "gops-per-dsp" // weighted GOP/s per DSP
 	Goodput    Objective = "goodput"      // requests per second that are served in time, from Options.Service
 	Rate       Objective = "rate"         // the highest arrival rate at which the limit on violations holds
-	Cheapest   Objective = "cheapest"     // the lowest Options.Cost of designs at which that limit holds
+	Cheapest   Objective = "cheapest"     // the lowest Options.Cost of a design on which the limit on violations holds
 )
 
 // Objectives lists all objectives.

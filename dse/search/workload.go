@@ -107,7 +107,7 @@ func (w *Workload) lower(d configs.Design, o lower.Options) ([]lower.Layer, erro
 }
 
 // classes groups layers with geometries that are equal for the law on a design (cost.Seen). The classes are in the
-// order of their first layers. The result of contains the index of each layer's class.
+// order of their first layers. The second result contains the index of each layer's class.
 func classes(d configs.Design, layers []lower.Layer, segments int) (out []Class, of []int) {
 	index := map[cost.Geom]int{}
 	for n, l := range layers {

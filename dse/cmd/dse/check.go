@@ -61,7 +61,7 @@ const (
 	undecided    = "too few layers to tell" // outside the band, but by less than the uncertainty of the mean
 )
 
-// figure is one estimate and the measured value.
+// figure contains an estimate and the measured value.
 type figure struct {
 	Name     string   `json:"name"`
 	Estimate float64  `json:"estimate"`

@@ -219,7 +219,7 @@ func (c *exportCmd) swept() (configs.Design, boards.Board, error) {
 }
 
 // calibration describes the synthesis runs behind the estimates of LUTs and registers. It reports whether they used
-// another RTL than that of this program. It excludes runs of the designs of.
+// another RTL than that of this program. It excludes runs of the given designs.
 func calibration(family string, int8 bool, of ...configs.Design) string {
 	l, err := resource.Calibration(family, "", of...)
 	switch {

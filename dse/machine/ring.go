@@ -86,7 +86,7 @@ func (x *fetcher) step(m *machine) {
 }
 
 // memory writes one bias into the memory of biases. The parameter beat is the number of biases in a wide beat. The
-// result is 1 if a wide beat is now completely written, otherwise 0.
+// result is 1 if all biases of a wide beat are now written, otherwise 0.
 func (x *fetcher) memory(beat int) (used int) {
 	if x.layers.n == 0 {
 		return 0

@@ -42,7 +42,7 @@ type Range struct {
 	Hi int `json:"hi"`
 }
 
-// NewGrid returns the grid of all designs for a board. The template is the reference design of the board.
+// NewGrid returns the grid of all designs for a board. The template sets all parameters that are not searched.
 func NewGrid(b boards.Board, template configs.Design) (Grid, error) {
 	if err := b.Validate(); err != nil {
 		return Grid{}, err

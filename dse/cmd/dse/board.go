@@ -47,7 +47,7 @@ func (p *place) grid(b boards.Board) (search.Grid, error) {
 }
 
 // templateOf returns the configuration with the given name. Without a name, it returns the board's reference design, or
-// that of the board's family if the board has none.
+// the template of the board's family if the board has no reference design.
 func templateOf(b boards.Board, name string) (configs.Design, error) {
 	if name == "" {
 		if slices.Contains(configs.Names(), b.Name) {
@@ -94,7 +94,7 @@ func boardOf(config string, d configs.Design, flag string) (*boards.Board, error
 	return &b, nil
 }
 
-// differences returns the keys with different values in two boards.
+// differences returns the keys with different values in two boards, and these values.
 func differences(a, b boards.Board) []string {
 	var out []string
 	x, y := reflect.ValueOf(a), reflect.ValueOf(b)

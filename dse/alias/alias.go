@@ -1,25 +1,26 @@
-// Package alias decides which tensors of a network share memory, and which convolutions become one layer because of
-// that. Quantiser, compiler and search must decide alike.
+// Package alias decides which tensors of a network share memory, and which convolutions become one layer for this
+// reason. It is a package of its own because quantiser, compiler and search must make the same decision.
 //
-// If possible, the inputs of a concatenation lie inside its output: their producers write them in place, at no cost.
+// If possible, the inputs of a concatenation are stored inside its output, so the concatenation costs nothing.
 //
-// Both maps of a reshape are the same memory, pixel after pixel, so neither lies inside another.
+// The input and the output of a reshape are the same memory, which is not part of another tensor.
 //
-// Convolutions of the same tensor with the same window and the same clamp become one layer that has the output
-// channels of all of them: the tensor is read once instead of once for each. Their outputs must then be adjacent.
-// Outputs that are not part of a concatenation can lie anywhere. An output that is the first or last part of a
-// concatenation has the others before or after it in the same pixels, which become wider:
+// Convolutions of the same tensor with the same window and the same clamp become one layer. The layer has the output
+// channels of all these convolutions, and reads the tensor only once. Their outputs must be adjacent. An output that is
+// not part of a concatenation can be stored anywhere. If an output is the first or last part of a concatenation, the
+// other outputs are stored before or after it in the same pixels, so the pixels become wider:
 //
 //	[ reduce of the 3x3 | reduce of the 5x5 | 1x1 | 3x3 | 5x5 | .. ]
 //	  `----------- one layer ---------------------´
 //	                                          `- the concatenation -
 //
-// Convolutions merged here are one layer if they have the same shift after quantisation; quant arranges that if it
-// costs few bits of the weights. Otherwise their tensors lie the same way, but each is a layer of its own.
+// Merged convolutions become one layer only if they have the same shift after quantisation. quant chooses the same
+// shift if the weights then lose few bits. Otherwise, each convolution is a layer, but the tensors have the same
+// places.
 //
-// The decision does not depend on the design, for two reasons. Scales and places are chosen before the design is
-// known. And by the law of cycles no network was faster with one of the merges undone: that was tested for each of
-// the 19 such blocks of Inception-v3 and GoogLeNet, on zc706 and zcu104 at B = 1, 2, 4 and 8.
+// The decision does not depend on the design, for two reasons. First, scales and places are chosen before the design is
+// known. Second, by the law of cycles no network was faster without one of the merges. This was tested for each of the
+// 19 blocks with merges in Inception-v3 and GoogLeNet, on zc706 and zcu104 at B = 1, 2, 4 and 8.
 package alias
 
 import (
@@ -31,35 +32,35 @@ import (
 	"github.com/sluice-npu/sluice/dse/graph"
 )
 
-// View is the place of a tensor: in the memory of tensor Root, from a channel of its pixels on.
+// View is the place of a tensor: it is stored in the pixels of tensor Root, from Channel on.
 type View struct {
 	Root    graph.TensorID
 	Channel int
 }
 
-// Plan holds the places of all tensors of a network and the convolutions that become one layer.
+// Plan contains the places of all tensors of a network, and the convolutions that become one layer.
 type Plan struct {
 	Views  []View        // by tensor
-	Width  []int         // channels of a pixel, by root; 0: no tensor lies there
-	Copied map[Edge]bool // inputs of concatenations that cannot lie in the output
-	Merged [][]int       // nodes that are one layer, in the order of their output channels
+	Width  []int         // by root: number of channels of a pixel; 0: no tensor is stored there
+	Copied map[Edge]bool // inputs of concatenations that cannot be stored in the output
+	Merged [][]int       // groups of nodes that are one layer, in the order of output channels
 
 	merged []int                   // by node: index into Merged, or -1
-	own    []int                   // by tensor: channels of a pixel where it is reshaped memory, else 0
-	dense  map[graph.TensorID]bool // roots that are reshaped
+	own    []int                   // by tensor: number of channels of a pixel for the output of a reshape, otherwise 0
+	dense  map[graph.TensorID]bool // roots with a reshape
 }
 
-// Edge names input I of node N.
+// Edge identifies input I of node N.
 type Edge struct{ N, I int }
 
 // maxWidth is the maximum number of channels of a pixel in a descriptor.
 const maxWidth = 1<<16 - 1
 
-// Of makes the plan of a graph, whose invariants must hold. Weights may be absent.
+// Of returns the plan of a graph. The invariants of the graph must hold, but weights may be absent.
 func Of(g *graph.Graph) *Plan { return Copying(g, nil) }
 
-// Copying is Of for a graph in which some inputs of concatenations (copied) must not lie in the output, since the
-// output's elements represent other values.
+// Copying returns the plan of a graph in which some inputs of concatenations (copied) must not be stored in the output,
+// because the elements of the output represent other values.
 func Copying(g *graph.Graph, copied map[Edge]bool) *Plan {
 	p := &Plan{
 		Views: make([]View, len(g.Tensors)), Width: make([]int, len(g.Tensors)),
@@ -77,7 +78,7 @@ func (p *Plan) concatenate(g *graph.Graph, copied map[Edge]bool) {
 	for i := range parent {
 		parent[i].Root = graph.None
 	}
-	apart := map[graph.TensorID]bool{g.Input: true} // the host reads and writes these pixel after pixel, so they must lie apart
+	apart := map[graph.TensorID]bool{g.Input: true} // own memory, because the host accesses these pixel after pixel
 	for _, e := range g.Exits {
 		apart[e.Tensor] = g.Tensors[e.Tensor].H*g.Tensors[e.Tensor].W > 1
 	}
@@ -118,18 +119,18 @@ func (p *Plan) concatenate(g *graph.Graph, copied map[Edge]bool) {
 	}
 }
 
-// kind holds what convolutions must have in common to become one layer.
+// kind contains the properties that must be equal for convolutions to become one layer.
 type kind struct {
 	in      graph.TensorID
 	window  graph.Window
 	lo, hi  float32
-	segment int  // a start runs exactly the layers of a segment
-	head    bool // in a segment, the backbone comes before the head
+	segment int  // because a start runs exactly the layers of a segment
+	head    bool // because the backbone precedes the head in a segment
 }
 
-// merge finds convolutions that become one layer and places their outputs next to each other.
+// merge determines which convolutions become one layer, and places their outputs next to each other.
 func (p *Plan) merge(g *graph.Graph) {
-	pinned := maps.Clone(p.dense) // logits live longer than their neighbours would
+	pinned := maps.Clone(p.dense) // logits must be kept longer than their neighbours
 	for _, e := range g.Exits {
 		pinned[p.Views[e.Tensor].Root] = true
 	}
@@ -167,12 +168,12 @@ func (p *Plan) merge(g *graph.Graph) {
 	}
 }
 
-// scaleIndependent reports whether a clamp bound is the same integer on every scale. Siblings clamp to the same integers
-// but may have different scales.
+// scaleIndependent reports whether a bound of a clamp is the same integer with every scale. Merged convolutions clamp
+// to the same integers, but may have different scales.
 func scaleIndependent(bound float32) bool { return bound == 0 || math.IsInf(float64(bound), 0) }
 
-// extent is the range of channels used in a root. Channels to the left of its own are negative until all tensors are
-// placed.
+// extent is the range of used channels in a root. Until all tensors are placed, channels before the root's own channels
+// have negative numbers.
 type extent struct{ lo, hi int }
 
 // run is a list of convolutions whose outputs are adjacent in one root.
@@ -232,7 +233,8 @@ func (p *Plan) siblings(g *graph.Graph, nodes []int, extents map[graph.TensorID]
 	}
 }
 
-// runs separates convolutions whose output is a tensor of its own, and groups the others by adjacent places.
+// runs divides convolutions into two sets. The outputs of the first set have their own memory. The outputs of the
+// second set are in concatenations, and runs groups these convolutions by adjacent places.
 func (p *Plan) runs(g *graph.Graph, nodes []int) (free []int, runs []run) {
 	view := func(n int) View { return p.Views[g.Nodes[n].Output] }
 	var inside []int
@@ -273,7 +275,7 @@ func (p *Plan) move(g *graph.Graph, nodes []int, to View) {
 	}
 }
 
-// Pix is the distance between pixels of t, in elements.
+// Pix returns the distance between pixels of t in elements.
 func (p *Plan) Pix(t graph.TensorID) int {
 	if p.own[t] != 0 {
 		return p.own[t]
@@ -281,8 +283,8 @@ func (p *Plan) Pix(t graph.TensorID) int {
 	return p.Width[p.Views[t].Root]
 }
 
-// Layer returns the nodes that form one layer with node n, in the order of their output channels. The layer takes the
-// place of the first of these nodes, since all have the same input; stands reports whether n is the first.
+// Layer returns the nodes that are one layer with node n, in the order of their output channels. The layer replaces the
+// first of these nodes, because all of them have the same input. The second result reports whether n is the first.
 func (p *Plan) Layer(n int) (nodes []int, stands bool) {
 	if i := p.merged[n]; i >= 0 {
 		return p.Merged[i], slices.Min(p.Merged[i]) == n
@@ -290,7 +292,7 @@ func (p *Plan) Layer(n int) (nodes []int, stands bool) {
 	return []int{n}, true
 }
 
-// Name is the name of a layer: the name of its first node, and the number of the others.
+// Name returns the name of a layer: the name of its first node, and the number of its other nodes.
 func Name(g *graph.Graph, nodes []int) string {
 	name := g.Nodes[slices.Min(nodes)].Name
 	if more := len(nodes) - 1; more > 0 {

@@ -1,6 +1,6 @@
-// Package bundle is the one file that dse hands to host. It holds the design point, the FBCB, quantised and packed
-// weights, layer descriptors, the latency table per exit and batch size, and a hash. A host rejects a bundle whose
-// design or ABI hash differs from the hardware's.
+// Package bundle implements the bundle, the only file that host needs from dse. A bundle contains the design point, the
+// FBCB, quantised and packed weights, layer descriptors, latencies per exit and batch size, and a hash. A host rejects
+// a bundle if its design hash or ABI hash differs from the hash of the hardware.
 package bundle
 
 import (
@@ -22,13 +22,13 @@ type Bundle struct {
 	Layers  []abi.Desc        // descriptors in order of execution
 	FBCB    [][]abi.FBCB      // [layer][B_act-1]
 	Weights []byte            // packed weights and biases, addressed from WEIGHT_BASE
-	Slot    Slot              // layout of one sample
+	Slot    Slot              // layout of one sample in DRAM
 	Latency []LatencyEntry    // one entry for every (first, last, batch)
 	Names   []string          // layer names, for reports
 	Meta    map[string]string // provenance: source file hash, seed, float accuracy ...
 }
 
-// NetworkName and Kind make a bundle loadable on a device at run time (device.Artefact).
+// NetworkName returns the name of the network. With NetworkName and Kind, a bundle is a device.Artefact.
 func (b *Bundle) NetworkName() string { return b.Network.Name }
 
 // Kind returns the kind of every bundle.
@@ -38,21 +38,21 @@ func (*Bundle) Kind() string { return "bundle" }
 type Network struct {
 	Name          string
 	InH, InW, InC int
-	InFrac        int // input element = round(x * 2^InFrac)
-	InOffset      int // input, bytes from the slot's start
-	InPix         int // elements between pixels
+	InFrac        int // an input element is round(x * 2^InFrac)
+	InOffset      int // offset of the input in the slot, in bytes
+	InPix         int // distance between pixels in elements
 	Exits         []Exit
 	Codes
 }
 
 // Codes is the mapping from values to elements in an int8 bundle: element = round(x / Step) + Zero, ties to even. In an
-// int16 bundle it is zero, and the map's fraction defines the mapping.
+// int16 bundle Codes has the zero value, and the fraction of the map defines the mapping.
 type Codes struct {
 	Step float64 `json:",omitempty"`
 	Zero int     `json:",omitempty"`
 }
 
-// scale returns the mapping for both types: x = step * (element - zero).
+// scale returns the mapping for int8 and int16: x = step * (element - zero).
 func (c Codes) scale(frac int) (step float64, zero int) {
 	if c.Step == 0 {
 		return math.Ldexp(1, -frac), 0
@@ -60,14 +60,14 @@ func (c Codes) scale(frac int) (step float64, zero int) {
 	return c.Step, c.Zero
 }
 
-// Input converts an image to the network's elements, saturated.
+// Input converts an image to elements of the network's input. Values beyond the range are saturated.
 func (n *Network) Input(x []float32) []int16 {
 	out := make([]int16, len(x))
 	n.Elements(out, x)
 	return out
 }
 
-// Elements writes values as elements of the input. cut reports whether a value was saturated or not a number.
+// Elements converts the values x to elements of the input. cut reports whether a value was saturated or not a number.
 func (n *Network) Elements(out []int16, x []float32) (cut bool) {
 	out = out[:len(x)]
 	if n.Step != 0 {
@@ -87,13 +87,13 @@ func (n *Network) Elements(out []int16, x []float32) (cut bool) {
 		case x <= math.MinInt16-0.5:
 			out[i], cut = math.MinInt16, true
 		default:
-			out[i] = int16(int32(x + math.Copysign(0.5, x))) // like math.Round: a float32 has bits left for the half
+			out[i] = int16(int32(x + math.Copysign(0.5, x))) // equal to math.Round, because the sum with 0.5 is exact
 		}
 	}
 	return cut
 }
 
-// Holds returns an error for elements that the network's type cannot represent.
+// Holds returns an error for elements that the type of the network cannot represent.
 func (n *Network) Holds(elements []int16) error {
 	if n.Step == 0 {
 		return nil // every element is valid in int16
@@ -106,7 +106,7 @@ func (n *Network) Holds(elements []int16) error {
 	return nil
 }
 
-// Type returns the type of the elements, int16 or int8, which is also the design's.
+// Type returns the type of the elements: int16 or int8. The design has the same type.
 func (n *Network) Type() string {
 	if n.Step != 0 {
 		return configs.TypeInt8
@@ -114,7 +114,7 @@ func (n *Network) Type() string {
 	return configs.TypeInt16
 }
 
-// Scale describes the value of an input element.
+// Scale returns a text that describes the value of an input element.
 func (n *Network) Scale() string {
 	if n.Step != 0 {
 		return fmt.Sprintf("%g * (element - %d)", n.Step, n.Zero)
@@ -122,7 +122,7 @@ func (n *Network) Scale() string {
 	return fmt.Sprintf("2^-%d", n.InFrac)
 }
 
-// Logits returns an exit's logits as numbers; in int16 exactly, since a float32 holds any int16 times a power of two.
+// Logits returns the logits of an exit. For int16 they are exact: a float32 represents any int16 times a power of two.
 func (e *Exit) Logits(raw []int16) []float32 { return e.Codes.values(raw, e.Frac) }
 
 func (c Codes) values(elements []int16, frac int) []float32 {
@@ -137,20 +137,20 @@ func (c Codes) values(elements []int16, frac int) []float32 {
 // Exit is the end of a segment.
 type Exit struct {
 	Name        string
-	First, Last int   // layers of this segment, including its head
-	Offset      int   // logits, bytes from the slot's start
-	Classes     int   // logits; ClassesOf returns the number of classes
-	Frac        int   // logit = element * 2^-Frac
-	MACs        int64 // of the segment, one sample
-	// Confidence is the confidence measure of the exit, one of graph.Confidences; "": softmax, for one logit sigmoid.
+	First, Last int   // first and last layer of the segment, including its head
+	Offset      int   // offset of the logits in the slot, in bytes
+	Classes     int   // number of logits; ClassesOf returns the number of classes
+	Frac        int   // a logit is element * 2^-Frac
+	MACs        int64 // number of MACs of the segment for one sample
+	// Confidence is one of graph.Confidences. "" means softmax, or sigmoid for a single logit.
 	Confidence string `json:",omitempty"`
 	Codes
 }
 
-// ClassesOf returns the number of classes for a number of logits: one logit is a yes-or-no question.
+// ClassesOf returns the number of classes for a number of logits. A single logit distinguishes two classes.
 func ClassesOf(logits int) int { return max(logits, 2) }
 
-// ElementAt reads element i of a map that begins at byte at of a slot.
+// ElementAt returns element i of a map in a slot. The map begins at the byte offset at.
 func (b *Bundle) ElementAt(slot []byte, at, i int) int16 {
 	if b.Design.Int8() {
 		return int16(int8(slot[at+i]))
@@ -175,7 +175,7 @@ func (b *Bundle) SetInput(slot []byte, in []int16) error {
 	return nil
 }
 
-// LogitsAt reads an exit's elements from a slot.
+// LogitsAt returns the elements of an exit from a slot.
 func (b *Bundle) LogitsAt(slot []byte, exit int) []int16 {
 	out := make([]int16, b.Network.Exits[exit].Classes)
 	for i := range out {
@@ -186,16 +186,16 @@ func (b *Bundle) LogitsAt(slot []byte, exit int) []int16 {
 
 // Slot is the layout of one sample in DRAM.
 type Slot struct {
-	Stride  int64 // bytes, a multiple of 64
+	Stride  int64 // distance between slots in bytes, a multiple of 64
 	Tensors []Tensor
 }
 
-// Tensor is one activation in the slot.
+// Tensor describes the place of one activation in the slot.
 type Tensor struct {
 	Name    string
 	H, W, C int
-	Pix     int // elements between pixels
-	Offset  int // bytes from the slot's start
+	Pix     int // distance between pixels in elements
+	Offset  int // offset in the slot, in bytes
 	Frac    int
 	Codes
 }
@@ -204,7 +204,7 @@ type Tensor struct {
 type LatencyEntry struct {
 	Network string `json:"network"`
 	Device  string `json:"device"`
-	First   int    `json:"first"` // segments
+	First   int    `json:"first"` // first and last segment
 	Last    int    `json:"last"`
 	Batch   int    `json:"batch"`
 	P50     int64  `json:"p50_ns"`

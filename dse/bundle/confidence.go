@@ -8,20 +8,20 @@ import (
 	"github.com/sluice-npu/sluice/dse/graph"
 )
 
-// ConfidenceAt returns an exit's class, which has the largest logit, and its confidence by the measure that the bundle
-// names (graph.Confidences), otherwise by Confidence. The result is the same on every platform. An exit that is not a
-// classifier has class -1.
+// ConfidenceAt returns the class with the largest logit of an exit, and the confidence of this class. The confidence
+// measure is that of the exit (graph.Confidences), or the function Confidence by default. The results are the same on
+// every platform. If an exit is not a classifier, the class is -1.
 func ConfidenceAt(e *Exit, raw []int16) (class int, conf float32) {
 	step, zero := e.scale(e.Frac)
 	return measured(e.Confidence, raw, step, zero)
 }
 
-// ConfidenceBy does what ConfidenceAt does, with a given measure and for the logits of a float network.
+// ConfidenceBy returns the same as ConfidenceAt, but for the given measure and for the logits of a float network.
 func ConfidenceBy(by string, logits []float32) (class int, conf float32) {
 	return measured(by, logits, 1, 0)
 }
 
-// measured returns class and confidence for logits step * (raw - zero).
+// measured returns class and confidence for the logits step * (raw - zero), by the given measure.
 func measured[T int16 | float32](by string, raw []T, step float64, zero int) (class int, conf float32) {
 	class, conf = confidence(raw, step, zero)
 	if len(raw) == 0 {
@@ -54,8 +54,8 @@ func measured[T int16 | float32](by string, raw []T, step float64, zero int) (cl
 	return class, conf
 }
 
-// ln returns the natural logarithm of x >= 1 to about one unit in the last place, with the precautions of expNeg: x =
-// 2^k m, and ln m by the series of the inverse hyperbolic tangent.
+// ln returns the natural logarithm of x >= 1 with an error of about one unit in the last place. With x = 2^k m, it
+// computes ln m with the series of the inverse hyperbolic tangent. Like expNeg, it avoids fused operations.
 func ln(x float64) float64 {
 	m, k := math.Frexp(x) // 0.5 <= m < 1
 	if m < math.Sqrt2/2 {
@@ -69,13 +69,13 @@ func ln(x float64) float64 {
 	return float64(float64(k)*math.Ln2) + 2*float64(t*sum)
 }
 
-// Confidence returns the class with the largest logit (the first among equals) and its softmax probability, from logits
-// as the hardware stores them (element * 2^-frac). The exit decision uses this probability. One logit is a yes-or-no
-// question: with p its sigmoid, the class is 1 if p >= 0.5, otherwise 0, and the confidence is the larger of p and 1-p.
-// Without logits the class is -1.
+// Confidence returns the class with the largest logit and its softmax probability. If logits are equal, it uses the
+// first of them. The logits are element * 2^-frac, as the hardware stores them. The exit decision uses this
+// probability. A single logit distinguishes two classes. Let p be its sigmoid: the class is 1 if p >= 0.5, otherwise 0.
+// The confidence is then the larger of p and 1-p. Without logits the class is -1.
 //
-// The value is the same bit for bit on every platform: the sum is computed in order in float64, with an exponential of
-// single roundings (no fused operations, no platform's own exp). It is rounded to float32 once, at the end.
+// The value is bit for bit the same on every platform. The sum is computed in a fixed order in float64. The exponential
+// uses no fused operation and no exp of the platform. The result is rounded to float32 once, at the end.
 func Confidence(raw []int16, frac int) (class int, conf float32) {
 	return confidence(raw, math.Ldexp(1, -frac), 0)
 }
@@ -85,7 +85,7 @@ func confidence[T int16 | float32](raw []T, step float64, zero int) (class int, 
 	case 0:
 		return -1, 0
 	case 1:
-		// The same as the softmax of the logits 0 and raw[0].
+		// The result is that of a softmax of two logits, 0 and raw[0].
 		z := float64(raw[0]) - float64(zero)
 		if z >= 0 {
 			class = 1
@@ -104,13 +104,13 @@ func confidence[T int16 | float32](raw []T, step float64, zero int) (class int, 
 	return class, float32(1 / sum)
 }
 
-// expNeg returns e^x for x <= 0 to about one unit in the last place: x = k ln 2 + r, and e^r by its series. Every
-// product is converted, so that it is not fused with the following sum.
+// expNeg returns e^x for x <= 0 with an error of about one unit in the last place. With x = k ln 2 + r, it computes e^r
+// by its series. Every product is converted to float64, so that the compiler does not fuse it with the following sum.
 func expNeg(x float64) float64 {
 	const (
-		ln2Hi = 6.93147180369123816490e-01 // the leading 33 bits, so that k * ln2Hi is exact
+		ln2Hi = 6.93147180369123816490e-01 // the leading 33 bits of ln 2, so that k * ln2Hi is exact
 		ln2Lo = 1.90821492927058770002e-10
-		least = -745.2 // below this, e^x rounds to zero
+		least = -745.2 // if x is below this limit, e^x rounds to zero
 	)
 	if x < least {
 		return 0

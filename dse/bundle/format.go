@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// The file, little-endian:
+// Format of the file, little-endian:
 //
 //	 0  magic "SLBUNDLE"
 //	 8  uint32 version
@@ -25,7 +25,7 @@ import (
 //	    the sections' content, in the same order, without gaps
 //	    SHA-256 of everything before
 //
-// The sections are those of sectionTags, in that order. JSON sections are exactly the
+// The file has the sections of sectionTags, in that order. A JSON section is exactly the
 // output of encoding/json for the Go value, so a bundle has a unique encoding.
 const (
 	magic   = "SLBUNDLE"
@@ -37,23 +37,23 @@ const (
 
 // Limits of Read.
 const (
-	MaxFile    = 2 << 30 // bytes of a file
-	MaxWeights = 1 << 30 // bytes of Weights
-	MaxSlot    = 1 << 30 // bytes of a slot
+	MaxFile    = 2 << 30 // maximum size of a file in bytes
+	MaxWeights = 1 << 30 // maximum size of Weights in bytes
+	MaxSlot    = 1 << 30 // maximum size of a slot in bytes
 	MaxTensors = 4096
 	MaxExits   = 64
-	MaxLatency = 1 << 16 // entries
-	MaxMeta    = 1024    // entries
-	MaxString  = 4096    // bytes of a name or of a Meta value
-	MaxMACs    = 1 << 50 // of a segment
-	MaxNs      = 1 << 44 // ns, about five hours: sums of MaxLatency entries do not overflow
+	MaxLatency = 1 << 16 // maximum number of entries in Latency
+	MaxMeta    = 1024    // maximum number of entries in Meta
+	MaxString  = 4096    // maximum length of a name or of a Meta value in bytes
+	MaxMACs    = 1 << 50 // maximum number of MACs of a segment
+	MaxNs      = 1 << 44 // maximum latency in ns, about five hours; sums of MaxLatency entries do not overflow
 
-	maxJSON = 16 << 20 // bytes of a JSON section
+	maxJSON = 16 << 20 // maximum size of a JSON section in bytes
 )
 
 var sectionTags = [...]string{"DSGN", "NETW", "SLOT", "NAME", "META", "LAYR", "FBCB", "LATN", "WGHT"}
 
-// Errors of Read. Every error wraps one of these, or ErrInvalid.
+// Errors of Read. Every error of Read wraps one of these errors or ErrInvalid.
 var (
 	ErrMagic     = errors.New("not a bundle")
 	ErrVersion   = errors.New("bundle version not supported")
@@ -65,7 +65,7 @@ var (
 	ErrTooLarge  = errors.New("bundle beyond a limit")
 )
 
-// sections encodes the content, in the order of sectionTags.
+// sections encodes the content of the sections, in the order of sectionTags.
 func (b *Bundle) sections() ([][]byte, error) {
 	var out [][]byte
 	for _, v := range []any{b.Design, b.Network, b.Slot, b.Names, b.Meta} {
@@ -103,7 +103,7 @@ func (b *Bundle) sections() ([][]byte, error) {
 	return append(out, layers, fbcb, latency, b.Weights), nil
 }
 
-// encode writes everything except the hash.
+// encode writes the whole file except the hash.
 func (b *Bundle) encode(w io.Writer) error {
 	sections, err := b.sections()
 	if err != nil {
@@ -128,7 +128,7 @@ func (b *Bundle) encode(w io.Writer) error {
 	return nil
 }
 
-// Hash returns the first 64 bits of the file's SHA-256, as stored in the SCRATCH registers.
+// Hash returns the first 64 bits of the file's SHA-256. The SCRATCH registers store this value.
 func (b *Bundle) Hash() (uint64, error) {
 	h := sha256.New()
 	if err := b.encode(h); err != nil {
@@ -152,13 +152,13 @@ func Write(w io.Writer, b *Bundle) error {
 	return nil
 }
 
-// WriteFile writes to a temporary file and renames it, so that no reader sees a partial bundle.
+// WriteFile writes to a temporary file and renames the file, so that no reader reads a partial bundle.
 func WriteFile(path string, b *Bundle) error {
 	f, err := files.New(path)
 	if err != nil {
 		return fmt.Errorf("write bundle: %w", err)
 	}
-	defer f.Cleanup() // does nothing after the rename
+	defer f.Cleanup() // has no effect after the rename
 	if err := Write(f, b); err != nil {
 		return err
 	}
@@ -182,9 +182,9 @@ func ReadFile(path string) (*Bundle, error) {
 	return b, nil
 }
 
-// Read reads one bundle up to the end of r. It returns a bundle only if its hash matches and Validate accepts it.
+// Read reads one bundle up to the end of r. It returns an error if the hash is wrong or if Validate returns an error.
 func Read(r io.Reader) (*Bundle, error) {
-	var begin [len(magic)]byte // a large file of another kind is not read whole
+	var begin [len(magic)]byte // checked first, so that a large file of another format is not read completely
 	n, err := io.ReadFull(r, begin[:])
 	if err == nil && string(begin[:]) != magic {
 		return decode(begin[:])
@@ -251,7 +251,7 @@ func decode(data []byte) (*Bundle, error) {
 	return b, nil
 }
 
-// cut splits the file into sections and checks that they and the hash fill it exactly.
+// cut splits the file into sections. It checks that the sections and the hash fill the file exactly.
 func cut(data []byte) ([][]byte, error) {
 	at := headerBytes + len(sectionTags)*entryBytes
 	if len(data) < at+sha256.Size {
@@ -289,7 +289,7 @@ func cut(data []byte) ([][]byte, error) {
 	return sections, nil
 }
 
-// decodeJSON rejects text that encoding/json would not write for the same value.
+// decodeJSON decodes text into v. It returns an error if encoding/json would write another text for the same value.
 func decodeJSON(tag string, text []byte, v any) error {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()

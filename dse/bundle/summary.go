@@ -13,12 +13,12 @@ type Summary struct {
 
 	Design      string            `json:"design"`
 	DesignHash  string            `json:"design_hash"`
-	Type        string            `json:"type,omitempty"` // int8
+	Type        string            `json:"type,omitempty"` // "int8", or "" for int16
 	TR          int               `json:"TR"`
 	TP          int               `json:"TP"`
 	TC          int               `json:"TC"`
 	Network     string            `json:"network"`
-	Input       [3]int            `json:"input"` // H, W, C
+	Input       [3]int            `json:"input"` // height, width, channels
 	Layers      int               `json:"layers"`
 	LayersByOp  map[string]int    `json:"layers_by_op"`
 	Tensors     int               `json:"tensors"`
@@ -29,18 +29,18 @@ type Summary struct {
 	Meta        map[string]string `json:"meta"`
 }
 
-// ExitSummary describes one exit. Latencies are from the input to this exit.
+// ExitSummary describes one exit. Its latencies include all segments from the input to this exit.
 type ExitSummary struct {
 	Name      string `json:"name"`
 	First     int    `json:"first_layer"`
 	Last      int    `json:"last_layer"`
 	Classes   int    `json:"classes"`
-	By        string `json:"confidence,omitempty"` // confidence measure, unless it is softmax, or sigmoid for one logit
+	By        string `json:"confidence,omitempty"` // confidence measure; "": softmax, or sigmoid for one logit
 	MACs      int64  `json:"macs"`
-	LatencyNS []int  `json:"latency_ns"` // p50 by batch - 1; 0 if the table has no entry
+	LatencyNS []int  `json:"latency_ns"` // p50 latencies, index: batch size - 1; 0: no entry in the table
 }
 
-// Summarize describes a bundle.
+// Summarize returns the summary of a bundle.
 func (b *Bundle) Summarize() (Summary, error) {
 	h, err := b.Hash()
 	if err != nil {

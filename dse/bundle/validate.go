@@ -21,16 +21,16 @@ func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrInvalid, fmt.Errorf(format, args...))
 }
 
-// Ranges of descriptor fields that are narrower than their bits.
+// Limits of descriptor fields whose range is smaller than their bits allow.
 const (
 	maxShift  = abi.ShiftMax
-	MaxFrac   = 255       // largest number of a tensor's fraction bits; -MaxFrac is the smallest
-	maxAvgMul = 1<<17 - 1 // AVG_MUL
+	MaxFrac   = 255       // maximum number of fraction bits of a tensor; the minimum is -MaxFrac
+	maxAvgMul = 1<<17 - 1 // maximum of AVG_MUL
 	slotAlign = 64
 )
 
-// Validate checks that all references in a bundle are inside it and that the design can run every layer at every
-// batch size. Drivers and simulators may rely on that.
+// Validate checks that every reference in a bundle points into the bundle. It also checks that the design can run every
+// layer at every batch size. Drivers and simulators rely on these checks.
 func (b *Bundle) Validate() error {
 	if err := b.Design.Elaborates(); err != nil {
 		return invalid("design: %w", err)
@@ -73,7 +73,7 @@ func (b *Bundle) Validate() error {
 
 func ok(s string) bool { return len(s) <= MaxString && utf8.ValidString(s) }
 
-// name reports whether a string is safe to print on a terminal.
+// name reports whether a string can be printed on a terminal without risk.
 func name(s string) bool {
 	return ok(s) && strings.IndexFunc(s, func(r rune) bool { return !unicode.IsGraphic(r) }) < 0
 }
@@ -154,7 +154,7 @@ func (b *Bundle) checkNetwork() error {
 	return nil
 }
 
-// checkCodes checks that a map has a fraction or a step, as the design's type requires.
+// checkCodes checks that a map has a fraction (int16) or a step (int8), as the type of the design requires.
 func (b *Bundle) checkCodes(what string, frac int, c Codes) error {
 	switch {
 	case !b.Design.Int8() && c != Codes{}:
@@ -165,16 +165,16 @@ func (b *Bundle) checkCodes(what string, frac int, c Codes) error {
 	return nil
 }
 
-// region is a view of a tensor in a slot: rows of pixels of c channels.
+// region is the place of a tensor in a slot. It consists of rows of pixels with c channels.
 type region struct {
 	h, w, c      int
-	pix          int   // elements
-	row, off     int64 // bytes
-	elem         int64 // bytes
+	pix          int   // distance between pixels in elements
+	row, off     int64 // distance between rows, and offset in the slot, in bytes
+	elem         int64 // bytes of an element
 	sound, empty bool
 }
 
-// view returns a region if its numbers are valid and their sums cannot overflow.
+// view returns a region. If a number is invalid or a sum could overflow, the region is invalid.
 func (b *Bundle) view(h, w, c, pix int, off int64) region {
 	const limit = 1 << 20
 	r := region{h: h, w: w, c: c, pix: pix, off: off, elem: int64(b.Design.ElemBytes())}
@@ -183,15 +183,15 @@ func (b *Bundle) view(h, w, c, pix int, off int64) region {
 	return r
 }
 
-// end is the first byte after the region.
+// end returns the offset of the first byte after the region.
 func (r region) end() int64 {
 	return r.off + int64(r.h-1)*r.row + (int64(r.w-1)*int64(r.pix)+int64(r.c))*r.elem
 }
 
 func (b *Bundle) inSlot(r region) bool { return r.sound && r.end() <= b.Slot.Stride }
 
-// overlaps reports whether two regions share a byte. Regions that interleave channels on one pixel grid (the parts of
-// a concatenation) do not.
+// overlaps reports whether two regions share a byte. Regions with different channels of the same pixels, as in a
+// concatenation, share no byte.
 func (r region) overlaps(o region) bool {
 	if r.empty || o.empty || r.end() <= o.off || o.end() <= r.off {
 		return false
@@ -203,7 +203,7 @@ func (r region) overlaps(o region) bool {
 	if r.row%pix != 0 {
 		return true
 	}
-	// Compare channels [0, c) of r with [shift, shift + o.c) of o, modulo one pixel.
+	// Compare channels [0, c) of r with channels [shift, shift + o.c) of o, modulo one pixel.
 	shift := ((o.off-r.off)%pix + pix) % pix
 	return shift < int64(r.c)*r.elem || shift+int64(o.c)*r.elem > pix
 }
@@ -222,7 +222,7 @@ func (b *Bundle) resRegion(l *abi.Desc) region {
 	if !l.Residual {
 		return region{sound: true, empty: true}
 	}
-	if l.ResPix == 0 { // one pixel
+	if l.ResPix == 0 { // the residual is one pixel
 		return b.view(1, 1, int(l.OutC), int(l.OutC), int64(l.ResOffset))
 	}
 	return b.view(int(l.OutH), int(l.OutW), int(l.OutC), int(l.ResPix), int64(l.ResOffset))
@@ -262,7 +262,7 @@ func (b *Bundle) checkLayer(i int) error {
 	return b.checkStored(i, g)
 }
 
-// checkType checks that the layer's maps and weights have the design's type. Mixed types are not built.
+// checkType checks that the maps and weights of the layer have the type of the design. No hardware supports both types.
 func (b *Bundle) checkType(l *abi.Desc) error {
 	eight := b.Design.Int8()
 	switch {
@@ -274,7 +274,7 @@ func (b *Bundle) checkType(l *abi.Desc) error {
 	return nil
 }
 
-// checkProducts checks the fields that are products of other fields.
+// checkProducts checks fields that must be products of other fields.
 func checkProducts(l *abi.Desc, elem uint32) error {
 	res := uint32(0)
 	if l.Residual {
@@ -296,7 +296,7 @@ func checkProducts(l *abi.Desc, elem uint32) error {
 			return fmt.Errorf("%s is %d, the other fields make it %d", f.name, f.got, f.want)
 		}
 	}
-	// Rows may be further apart than their length: a view of every second row.
+	// Rows can be further apart than their length, for example in a view of every second row.
 	if row := uint64(l.InW) * uint64(l.InPix) * uint64(elem); uint64(l.InRowBytes) < row {
 		return fmt.Errorf("IN_ROW_BYTES is %d, a row has %d", l.InRowBytes, row)
 	}
@@ -331,7 +331,7 @@ func checkNumbers(l *abi.Desc) error {
 	return nil
 }
 
-// biasWords returns the number of words of a layer in place of its biases.
+// biasWords returns the number of words of a layer's bias memory: biases and words after them, or a table of factors.
 func biasWords(l *abi.Desc) int {
 	switch {
 	case l.In8 && (l.Op == abi.OpGEMM || l.Op == abi.OpDepthwise):
@@ -346,7 +346,7 @@ func biasWords(l *abi.Desc) int {
 	return 0
 }
 
-// checkStored checks weights, biases and FBCB of layer i.
+// checkStored checks the weights, the biases and the FBCB entries of layer i.
 func (b *Bundle) checkStored(i int, g cost.Geom) error {
 	l := &b.Layers[i]
 	for _, k := range Ks {
@@ -371,7 +371,7 @@ func (b *Bundle) checkStored(i int, g cost.Geom) error {
 	return nil
 }
 
-// checkPacking checks the place of a layer's weights for k.
+// checkPacking checks where the weights of a layer for k are stored.
 func (b *Bundle) checkPacking(p Packing, k cost.K, g cost.Geom) error {
 	if p.Bytes == 0 {
 		if p != (Packing{}) {
@@ -398,7 +398,7 @@ func (b *Bundle) checkPacking(p Packing, k cost.K, g cost.Geom) error {
 	return nil
 }
 
-// checkBias checks the content of layer i in place of its biases.
+// checkBias checks the words of the bias memory of layer i.
 func (b *Bundle) checkBias(i int, g cost.Geom) error {
 	l := &b.Layers[i]
 	bias, err := b.LayerBias(i)
@@ -451,8 +451,8 @@ func (b *Bundle) checkLifetimes() error {
 	return nil
 }
 
-// checkKept checks that a tensor kept on chip is read by the next layer of the segment, and that no other layer reads
-// a tensor that exists on chip only.
+// checkKept checks that the next layer of the segment reads a tensor that is kept on chip. If a tensor is only on chip,
+// it checks that no other layer reads the tensor.
 func (b *Bundle) checkKept() error {
 	for x, exit := range b.Network.Exits {
 		layers := make([]cost.Geom, 0, exit.Last+1-exit.First)
@@ -481,7 +481,7 @@ func (b *Bundle) checkLink(i int, e abi.FBCB) error {
 	if !e.KeepOut {
 		return nil
 	}
-	l, next := &b.Layers[i], &b.Layers[i+1] // CheckLinks has checked that the last layer keeps nothing
+	l, next := &b.Layers[i], &b.Layers[i+1] // i+1 exists, because CheckLinks rejects a last layer that keeps its output
 	if next.InOffset != l.OutOffset || next.InPix != l.OutPix || next.InRowBytes != l.OutRowBytes {
 		return errors.New("KEEP_OUT, but the next layer reads something else")
 	}

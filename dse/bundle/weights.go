@@ -13,10 +13,11 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// PackWeights packs the weights of one layer, [C][K_H][K_W*IN_C], in the hardware's read order for stacking factor k.
-// From outer to inner: C tiles of T_C' channels, K_H, chunks of T_P' elements of the kernel row (the last zero-filled),
-// and the tile's channels. Every C tile is padded to WEIGHT_ALIGN bytes. In int8 two channels share a multiplier. They
-// form one channel of words: the even channel in the low bytes, the odd one in the high bytes.
+// PackWeights packs the weights of one layer, [C][K_H][K_W*IN_C], in the order in which the hardware reads them for
+// stacking factor k. The order from outer to inner is: C tiles of T_C' channels, K_H, chunks of T_P' elements of the
+// kernel row, and the channels of the tile. The last chunk is filled with zeros. Every C tile is padded to WEIGHT_ALIGN
+// bytes. In int8 two channels share a multiplier. They are packed as one channel of words: the even channel is in the
+// low bytes, and the odd channel is in the high bytes.
 func PackWeights(d configs.Design, k cost.K, w []int16, c, kh, kwc int) ([]byte, error) {
 	tp, tc, err := tree(d, k)
 	if err != nil {
@@ -54,13 +55,13 @@ func PackWeights(d configs.Design, k cost.K, w []int16, c, kh, kwc int) ([]byte,
 	return out, nil
 }
 
-// ofPairs returns the int16 design whose channels are pairs of d's.
+// ofPairs returns the int16 design in which each channel is a pair of channels of d.
 func ofPairs(d configs.Design) configs.Design {
 	d.Type, d.TC = "", d.TC/2
 	return d
 }
 
-// paired joins the weights of c int8 channels in pairs to words; the last of an odd number is joined with zeros.
+// paired combines pairs of c int8 channels to words. If c is odd, the last channel is combined with zeros.
 func paired(w []int16, c int) ([]int16, error) {
 	each := len(w) / c
 	out := make([]int16, (c+1)/2*each)
@@ -94,8 +95,8 @@ func unpaired(words []int16, c int) ([]int16, error) {
 	return w[:c*each], nil
 }
 
-// byteWeight returns an error for weights outside int8, and for -128, which is illegal because two weights share a
-// multiplier (hw/INT8.md).
+// byteWeight returns an error for weights outside int8, and for -128, because two weights share a multiplier
+// (hw/INT8.md).
 func byteWeight(v int16) error {
 	if v < -math.MaxInt8 || v > math.MaxInt8 {
 		return fmt.Errorf("a weight of %d, in int8 they are -127..127", v)
@@ -103,7 +104,7 @@ func byteWeight(v int16) error {
 	return nil
 }
 
-// UnpackWeights is the inverse of PackWeights. Padding must be zero, since the hardware multiplies it.
+// UnpackWeights is the inverse of PackWeights. Padding must be zero, because the hardware multiplies with the padding.
 func UnpackWeights(d configs.Design, k cost.K, packed []byte, c, kh, kwc int) ([]int16, error) {
 	tp, tc, err := tree(d, k)
 	if err != nil {
@@ -154,8 +155,9 @@ func UnpackWeights(d configs.Design, k cost.K, packed []byte, c, kh, kwc int) ([
 	return w, nil
 }
 
-// PackDepthwise packs the weights of a depthwise layer, [C][taps], in the unit's read order: groups of NB channels, in
-// each the taps, in each NB elements (zero beyond the channels). The result is padded to WEIGHT_ALIGN bytes.
+// PackDepthwise packs the weights of a depthwise layer, [C][taps], in the order in which the depthwise unit reads them.
+// The order from outer to inner is: groups of NB channels, taps, and the NB channels of the group. Missing channels are
+// zero. The result is padded to WEIGHT_ALIGN bytes.
 func PackDepthwise(d configs.Design, w []int16, c int) []byte {
 	nb, taps := d.NB(), len(w)/c
 	groups := (c + nb - 1) / nb
@@ -202,13 +204,13 @@ func tree(d configs.Design, k cost.K) (tp, tc int, err error) {
 
 func roundUp(a, b int64) int64 { return (a + b - 1) / b * b }
 
-// Ks are the stacking factors, in the order in which LayerWeights tries them.
+// Ks lists the stacking factors in the order in which LayerWeights tries them.
 var Ks = [...]cost.K{cost.K1, cost.KHalf, cost.K2}
 
-// Packing locates a layer's weights for one k in Weights, in bytes.
+// Packing describes where the weights of a layer for one k are in Weights. Offset and sizes are in bytes.
 type Packing struct{ Offset, Bytes, Tile uint32 }
 
-// PackingOf reads the packing for k from a descriptor. Bytes is zero if there is none.
+// PackingOf returns the packing for k from a descriptor. If no weights are packed for k, Bytes is zero.
 func PackingOf(l *abi.Desc, k cost.K) Packing {
 	switch k {
 	case cost.KHalf:
@@ -231,8 +233,8 @@ func SetPacking(l *abi.Desc, k cost.K, p Packing) {
 	}
 }
 
-// LayerWeights returns the weights of layer l as [OUT_C][K_H][K_W][IN_C] (depthwise: [C][K_H][K_W]), unpacked from
-// stacking factor k, or from the first stored one if k is negative. It returns nil for pools.
+// LayerWeights returns the unpacked weights of layer l as [OUT_C][K_H][K_W][IN_C], or [C][K_H][K_W] for a depthwise
+// layer. It reads the packing for k, or the first stored packing if k is negative. It returns nil for pools.
 func (b *Bundle) LayerWeights(l int, k int) ([]int16, error) {
 	d := &b.Layers[l]
 	if g := cost.GeomOf(d); !g.Drained() {
@@ -262,8 +264,8 @@ func (b *Bundle) LayerWeights(l int, k int) ([]int16, error) {
 	return nil, fmt.Errorf("layer %d: no weights", l)
 }
 
-// LayerBias returns the bias of layer l followed by the words of its curve, or its table of M; it is empty if the layer
-// has neither.
+// LayerBias returns the words of the bias memory of layer l: the biases and the words after them, for example of a
+// curve, or the table of factors of an average pool. The result is empty if the layer has none of these.
 func (b *Bundle) LayerBias(l int) ([]int32, error) {
 	d := &b.Layers[l]
 	end := int64(d.BiasOffset) + 4*int64(d.BiasCount)

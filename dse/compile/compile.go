@@ -1,4 +1,4 @@
-// Package compile turns a quantised network into a bundle for one design. It adds numbers to the layers of dse/lower:
+// Package compile converts a quantised network to a bundle for one design. For the layers of dse/lower, it computes
 // descriptors, packed weights, the FBCB and the latency table.
 package compile
 
@@ -24,18 +24,18 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// ErrNetwork is wrapped by errors of Compile, besides those of lower.Lower and graph.Check.
+// ErrNetwork is wrapped by all errors of Compile except those of lower.Lower and graph.Check.
 var ErrNetwork = errors.New("the quantised network is inconsistent")
 
 // Options restrict the choices of the compiler.
 type Options struct {
-	Mapping mapping.Options   // choices for FBCB entries; the zero value is mapping.RTL()
-	Device  string            // of the latency table; empty: the design's name
-	Meta    map[string]string // copied into the bundle
-	Stepped int64             // maximum number of cycles, by the law and over all batches, for which the machine computes the latency table; otherwise the law does
+	Mapping mapping.Options   // options for FBCB entries; the zero value is mapping.RTL()
+	Device  string            // device in the latency table; empty: the name of the design
+	Meta    map[string]string // metadata that is copied into the bundle
+	Stepped int64             // maximum number of cycles, over all batch sizes, to compute the table with the machine; otherwise by the law
 }
 
-// Compile lowers q to a bundle for an int16 design d. Errors name the layer, what it needs, and what is available.
+// Compile compiles q to a bundle for an int16 design d. Errors describe the layer, its needs, and the available amount.
 func Compile(q *quant.Network, d configs.Design, o Options) (*bundle.Bundle, error) {
 	if d.Int8() {
 		return nil, fmt.Errorf("compile: the design %q computes in int8, the network is of int16", d.Name)
@@ -58,7 +58,7 @@ func compile(c *compiler, plan *alias.Plan) (*bundle.Bundle, error) {
 	var err error
 	if c.slot, err = net.Slot(c.d.ElemBytes()); err == nil {
 		o := lower.Options{Together: c.alike, Table: func(n int) bool { return c.table(n) != nil }}
-		if c.o.Mapping.Pick != nil { // draws an entry for it, so that a seed generates the same networks as ever
+		if c.o.Mapping.Pick != nil { // draws an entry for the layer, so that seeds still generate the same networks
 			o.Tried = func(g cost.Geom) { _, _, _ = mapping.Choose(c.d, g, 1, c.o.Mapping) }
 		}
 		c.layers, err = net.Lower(c.d, o)
@@ -82,7 +82,7 @@ func compile(c *compiler, plan *alias.Plan) (*bundle.Bundle, error) {
 	return c.b, nil
 }
 
-// check rejects a network that is not consistent or that could overflow.
+// check returns an error for a network that is inconsistent, or in which a sum could overflow.
 func check(q *quant.Network) error {
 	if q == nil || q.Graph == nil {
 		return fmt.Errorf("%w: there is none", ErrNetwork)
@@ -103,26 +103,26 @@ func check(q *quant.Network) error {
 }
 
 type compiler struct {
-	q      *quant.Network // in int8: its integers, without factors
-	eight  *quant.Int8    // or nil
+	q      *quant.Network // in int8: the integers of the network, without factors
+	eight  *quant.Int8    // nil for int16
 	g      *graph.Graph
 	d      configs.Design
 	o      Options
 	slot   *lower.Slot
 	layers []lower.Layer
 	b      *bundle.Bundle
-	stored map[[32]byte]uint32 // offset of each content in b.Weights
-	spread int64               // bytes of grouped weights, zeros included
+	stored map[[32]byte]uint32 // by hash of the content: offset in b.Weights
+	spread int64               // bytes of the weights of grouped convolutions, including zeros
 }
 
-// alike reports whether one descriptor can describe the post-processing of both nodes.
+// alike reports whether the nodes n and m need the same post-processing in a descriptor.
 func (c *compiler) alike(n, m int) bool {
 	a, b := &c.q.Layers[n], &c.q.Layers[m]
 	return a.Shift == b.Shift && a.ClampLo == b.ClampLo && a.ClampHi == b.ClampHi &&
 		c.zero(c.g.Nodes[n].Output) == c.zero(c.g.Nodes[m].Output)
 }
 
-// table returns an average pool's factors by the number of pixels; nil if all windows have the same factor.
+// table returns the factors of an average pool by number of pixels. It returns nil if all windows have the same factor.
 func (c *compiler) table(n int) []int32 {
 	if c.eight != nil {
 		_, table := c.pooled(n)
@@ -131,7 +131,7 @@ func (c *compiler) table(n int) []int32 {
 	return c.q.Layers[n].AvgTable
 }
 
-// descriptor returns a layer's descriptor without weights and biases.
+// descriptor returns the descriptor of a layer, without weights and biases.
 func (c *compiler) descriptor(x *lower.Layer) abi.Desc {
 	g, l := &x.Geom, &c.q.Layers[x.Nodes[0]]
 	elem := c.d.ElemBytes()
@@ -170,7 +170,7 @@ func (c *compiler) descriptor(x *lower.Layer) abi.Desc {
 	return d
 }
 
-// words returns a layer's bias memory: biases and what follows them, or the table of an average pool.
+// words returns the bias memory of a layer: biases and the words after them, or the table of an average pool.
 func (c *compiler) words(x *lower.Layer) []int32 {
 	n := x.Nodes[0]
 	node, curve := &c.g.Nodes[n], c.q.Layers[n].Curve
@@ -181,7 +181,7 @@ func (c *compiler) words(x *lower.Layer) []int32 {
 		return nil
 	}
 	bias, scales := make([]int32, 0, x.To), make([]abi.Scaling, 0, x.To)
-	if node.Op != graph.Conv { // in int8 the sum is the first input minus its zero point
+	if node.Op != graph.Conv { // an Add or Mul: in int8 its sum is the first input minus the zero point
 		bias = slices.Repeat([]int32{-int32(c.zero(x.In))}, x.To)
 		scales = slices.Repeat([]abi.Scaling{{Mul: 1}}, x.To)
 	} else {
@@ -201,7 +201,7 @@ func (c *compiler) words(x *lower.Layer) []int32 {
 	return bias
 }
 
-// weights returns a layer's weights by output channel, row and column of the kernel, and input channel.
+// weights returns the weights of a layer by output channel, row of the kernel, column of the kernel, and input channel.
 func (c *compiler) weights(x *lower.Layer) ([]int16, error) {
 	n := x.Nodes[0]
 	node, g := &c.g.Nodes[n], &x.Geom
@@ -223,7 +223,7 @@ func (c *compiler) weights(x *lower.Layer) ([]int16, error) {
 	case g.Op == abi.OpDepthwise:
 		return of[x.From*each : x.To*each], nil
 	}
-	// Includes the zeros outside the diagonal blocks; a bundle's limit applies to the packed form.
+	// The sum includes zeros outside the diagonal blocks, because the limit of a bundle applies to packed weights.
 	if c.spread += 2 * int64(g.OutC) * int64(taps) * int64(g.InC); c.spread > bundle.MaxWeights {
 		return nil, fmt.Errorf("%w: more than %d bytes of weights once groups lie side by side", lower.ErrTooBig, bundle.MaxWeights)
 	}
@@ -237,8 +237,8 @@ func (c *compiler) weights(x *lower.Layer) ([]int16, error) {
 	return out, nil
 }
 
-// mapLayers maps every layer for every batch, decides what stays on chip, and stores the weights in the packings that
-// the entries use.
+// mapLayers maps every layer for every batch size, and decides which tensors stay on chip. It stores the weights in the
+// packings that the entries use.
 func (c *compiler) mapLayers() error {
 	layers, links := make([]cost.Geom, len(c.layers)), make([]mapping.Link, len(c.layers))
 	for i := range c.layers {
@@ -275,7 +275,7 @@ func (c *compiler) mapLayers() error {
 	return nil
 }
 
-// pack stores a layer's weights and biases.
+// pack stores the weights and biases of a layer.
 func (c *compiler) pack(l int, x *lower.Layer) error {
 	d := &c.b.Layers[l]
 	if words := c.words(x); len(words) > 0 {
@@ -329,7 +329,7 @@ func (c *compiler) pack(l int, x *lower.Layer) error {
 	return nil
 }
 
-// store appends bytes to the weights, or finds equal ones there.
+// store appends bytes to the weights, unless equal bytes are already stored. It returns their offset.
 func (c *compiler) store(data []byte) (uint32, error) {
 	sum := sha256.Sum256(data)
 	if at, ok := c.stored[sum]; ok {
@@ -346,7 +346,7 @@ func (c *compiler) store(data []byte) (uint32, error) {
 	return uint32(at), nil
 }
 
-// describe fills in the network, its exits and the slot.
+// describe sets the network, its exits and the slot in the bundle.
 func (c *compiler) describe() {
 	g, b := c.g, c.b
 	in := g.Tensors[g.Input]
@@ -376,7 +376,7 @@ func (c *compiler) describe() {
 	}
 }
 
-// latency fills in the table. The driver starts one segment at a time.
+// latency computes the latency table. Each segment is one start, because the driver starts one segment at a time.
 func (c *compiler) latency() error {
 	exits := c.b.Network.Exits
 	by := func(count func(first, last, batch int) (int64, error)) (cycles [abi.BMax + 1][]int64, sum int64, err error) {

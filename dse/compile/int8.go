@@ -15,12 +15,12 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// ErrMixed is wrapped by errors about int8 networks with properties that a bundle cannot hold.
+// ErrMixed is wrapped by errors about int8 networks with properties that a bundle cannot represent.
 var ErrMixed = errors.New("a bundle of int8 cannot hold this network")
 
-// Int8 lowers an int8 network to a bundle for an int8 design d. In an Add or Mul the accumulator is the first input minus
-// its zero point; the second is the residual. A concatenation's inputs with another scale are copied by a max pool, which
-// multiplies by a factor.
+// Int8 compiles an int8 network to a bundle for an int8 design d. In an Add or Mul the accumulator is the first input
+// minus its zero point, and the second input is the residual. If an input of a concatenation has another scale than the
+// output, a max pool copies it and multiplies it by a factor.
 func Int8(n *quant.Int8, d configs.Design, o Options) (*bundle.Bundle, error) {
 	if !d.Int8() {
 		return nil, fmt.Errorf("compile: the design %q computes in int16, the network is of int8", d.Name)
@@ -46,14 +46,14 @@ func Int8(n *quant.Int8, d configs.Design, o Options) (*bundle.Bundle, error) {
 	return compile(&compiler{q: q, eight: n, d: d, o: o}, alias.Copying(n.Graph, copied))
 }
 
-// same reports whether input j of a node that copies its inputs has the same codes as the output.
+// same reports whether input j and the output of a node that copies its inputs have the same codes.
 func same(n *quant.Int8, i, j int) bool {
 	node, l := &n.Graph.Nodes[i], &n.Layers[i]
 	s := l.Scales[j]
 	return int64(s.Mul) == 1<<s.Shift && n.Maps[node.Inputs[j]].Zero == n.Maps[node.Output].Zero && l.Lo == math.MinInt8 && l.Hi == math.MaxInt8
 }
 
-// holds returns an error for layers of 16 bits, a reshape that is not just a view, and sums beyond 32 bits.
+// holds returns an error for layers of 16 bits, for a reshape that changes codes, and for sums of more than 32 bits.
 func holds(n *quant.Int8, i int) error {
 	node, l := &n.Graph.Nodes[i], &n.Layers[i]
 	for _, t := range slices.Concat(node.Reads(), []graph.TensorID{node.Output}) {
@@ -83,7 +83,7 @@ func holds(n *quant.Int8, i int) error {
 	return nil
 }
 
-// zero returns the zero point of a map; 0 in int16.
+// zero returns the zero point of a map. In int16 it returns 0.
 func (c *compiler) zero(t graph.TensorID) int8 {
 	if c.eight == nil {
 		return 0
@@ -98,7 +98,7 @@ func (c *compiler) codes(t graph.TensorID) bundle.Codes {
 	return bundle.Codes{Step: c.eight.Maps[t].Step, Zero: c.eight.Maps[t].Zero}
 }
 
-// operand returns the effect of a node's residual or second input on its sums; nil without one.
+// operand returns the effect of the residual or second input of a node on its sums, or nil if res is graph.None.
 func (c *compiler) operand(n int, res graph.TensorID) *abi.Operand {
 	if res == graph.None {
 		return nil
@@ -110,7 +110,7 @@ func (c *compiler) operand(n int, res graph.TensorID) *abi.Operand {
 	return &abi.Operand{A: l.Sum.A, B: l.Sum.B, Shift: l.Sum.Shift, Add: -zero * l.Sum.B}
 }
 
-// scaling returns the factor of a pool without a table, or of a copy of a concatenation's input.
+// scaling returns the factor of a pool without a table, or of a copied input of a concatenation.
 func (c *compiler) scaling(x *lower.Layer) abi.Scaling {
 	n := x.Nodes[0]
 	if node := &c.g.Nodes[n]; node.Op == graph.Concat {
@@ -120,7 +120,7 @@ func (c *compiler) scaling(x *lower.Layer) abi.Scaling {
 	return scaling
 }
 
-// pooled returns a pool's factor. For an average with several factors it returns their table, by number of pixels.
+// pooled returns the factor of a pool, or the factors by number of pixels for an average with several factors.
 func (c *compiler) pooled(n int) (abi.Scaling, []int32) {
 	scales, out := c.eight.Layers[n].Scales, c.g.Tensors[c.g.Nodes[n].Output]
 	if c.g.Nodes[n].Op == graph.MaxPool {

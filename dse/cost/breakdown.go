@@ -10,10 +10,10 @@ type Bound string
 
 // Limiting resources.
 const (
-	BoundCompute     Bound = "compute"     // rows through the array
-	BoundDepth       Bound = "depth"       // passes shorter than the chain
-	BoundLoad        Bound = "load"        // loading weights into the PEs
-	BoundDrain       Bound = "drain"       // draining the accumulators
+	BoundCompute     Bound = "compute"     // the array processes one row per cycle
+	BoundDepth       Bound = "depth"       // a pass has fewer rows than its minimum length D_k
+	BoundLoad        Bound = "load"        // weights are loaded into the PEs
+	BoundDrain       Bound = "drain"       // the accumulators are drained
 	BoundWeights     Bound = "weights"     // DRAM; weights are the largest part
 	BoundActivations Bound = "activations" // DRAM; activations (or residuals) are the largest part
 	BoundWrite       Bound = "write"       // DRAM; results are the largest part
@@ -21,20 +21,20 @@ const (
 	BoundDepthwise   Bound = "depthwise"   // the depthwise unit
 )
 
-// Breakdown is the time of one layer and its parts, in cycles and bytes.
+// Breakdown is the time of one layer in cycles, and its parts.
 type Breakdown struct {
 	Total int64 `json:"cycles"`
 
-	Wait   int64 `json:"wait"`   // for the descriptor and for weights that the DRAM should have brought earlier
-	Fill   int64 `json:"fill"`   // barrier to the first input row on chip
-	Array  int64 `json:"array"`  // array or pool unit, if nothing else limits it
-	DRAM   int64 `json:"dram"`   // DRAM in the steady state
-	Ports  int64 `json:"ports"`  // the busier direction of the AXI ports in the steady state
-	Tail   int64 `json:"tail"`   // last drain
-	Answer int64 `json:"answer"` // last write to its response
+	Wait   int64 `json:"wait"`   // cycles of waiting for the descriptor and for late weights
+	Fill   int64 `json:"fill"`   // cycles from the barrier until the first input row is on chip
+	Array  int64 `json:"array"`  // cycles of the array or pool unit, if nothing else limits the layer
+	DRAM   int64 `json:"dram"`   // cycles of the DRAM in the steady state
+	Ports  int64 `json:"ports"`  // cycles of the AXI ports in the steady state, in the busier direction
+	Tail   int64 `json:"tail"`   // cycles of the last drain
+	Answer int64 `json:"answer"` // cycles from the last write to its response
 
-	Compute     int64 `json:"compute"`     // passes at one row per cycle
-	Drain       int64 `json:"drain"`       // all drains
+	Compute     int64 `json:"compute"`     // cycles of all passes, at one row per cycle
+	Drain       int64 `json:"drain"`       // cycles of all drains
 	Weights     int64 `json:"weights"`     // DRAM cycles of weights and biases
 	Activations int64 `json:"activations"` // DRAM cycles of activations and residuals
 	Write       int64 `json:"write"`       // DRAM cycles of results
@@ -45,7 +45,7 @@ type Breakdown struct {
 	Bound        Bound `json:"bound"`
 }
 
-// parts fills in the parts of the total after a walk. The argument there is the number of bytes that came before the layer.
+// parts sets the parts of the total after a walk. Its parameter there counts the bytes that were read before the layer.
 func (b *Breakdown) parts(m *Prepared, there int64) {
 	b.Array, b.Drain = m.array, m.drain
 	b.Compute = int64(m.e.BR) * int64(m.g.OutH) * m.g.PoolTaps(m.d)
@@ -85,7 +85,7 @@ func (b *Breakdown) bound(m *Prepared) Bound {
 	return BoundCompute
 }
 
-// Utilisation returns the share of the design's MACs in use: 0..1.
+// Utilisation returns the share of the design's MACs that the layer uses: 0..1.
 func (b Breakdown) Utilisation(d configs.Design) float64 {
 	return float64(b.MACs) / (float64(max(1, b.Total)) * float64(d.TP) * float64(d.TC))
 }

@@ -5,18 +5,18 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// Lower bounds for the law, from properties of the hardware that no calibration changes. A row needs one cycle per
-// pass. A pass is at least as long as its chain and as loading its weights. The DRAM transfers every weight once (up to
-// a full ring of them before the layer begins), every input row and every result. A layer begins when its first row has
-// arrived. Its first pass ends when all rows of the first tile that the first kernel row needs have arrived. The drain
-// follows the last pass. dse/search compares the bounds with the law (TestBoundIsBelowTheLaw).
+// This file computes lower bounds for the law. They use only properties of the hardware that no calibration changes. A
+// row needs one cycle per pass. A pass is at least as long as its chain, and as the loading of its weights. The DRAM
+// transfers every weight, input row and result once. Weights that fit the ring may come before the layer begins. A
+// layer begins when its first row is on chip. Its first pass ends after the rows of the first tile that the first
+// kernel row needs are on chip. The drain follows the last pass. TestBoundIsBelowTheLaw (dse/search) checks the bounds.
 
 // Waits are the fixed delays of a layer whose tensors are in DRAM, in cycles.
 type Waits struct {
-	Ends   int64 // barrier to the first input row (without its DRAM transfer), plus last write to its response
-	Drain  int64 // last pass of a GEMM under k to the last drain
-	Shared int64 // part of a last burst during which DRAM and response can overlap
-	Turn   int64 // end of a visit to the first row that replaces its rows (without its DRAM transfer)
+	Ends   int64 // from the barrier to the first input row without its DRAM transfer, plus last write to response
+	Drain  int64 // from the last pass of a GEMM under k to the last drain
+	Shared int64 // time of the last burst during which DRAM transfer and response can overlap
+	Turn   int64 // from the end of a visit to the first row that replaces its rows, without the DRAM transfer of that row
 }
 
 // WaitsOf returns the delays of g under k.
@@ -29,8 +29,8 @@ func WaitsOf(d configs.Design, g Geom, k K) Waits {
 	return w
 }
 
-// beats returns the bytes of the beats that one sample touches: row of an input row, out and res of one pixel's results
-// and residuals.
+// beats returns the bytes of the beats that parts of one sample touch: an input row (row), the results of one pixel
+// (out), and the residuals of one pixel (res).
 func (p *Prepared) beats() (row, out, res float64) {
 	n := float64(p.g.OutC / p.full.size)
 	out, res = n*p.full.out.bytes, n*p.full.res.bytes
@@ -40,7 +40,7 @@ func (p *Prepared) beats() (row, out, res float64) {
 	return p.in.bytes, out, res
 }
 
-// tiles is a number n of equal C tiles; floor is the minimum number of cycles of one pass.
+// tiles represents n equal C tiles. The field floor is the minimum number of cycles of one pass.
 type tiles struct{ n, floor int64 }
 
 // Floors are the bounds of a layer for one <k, s> of a design, for tensors in DRAM.
@@ -56,13 +56,13 @@ type Floors struct {
 	last    int64      // cycles to drain a row of the last C tile
 	once    int64      // bytes of weights
 	ring    int64      // bytes of weights that may come before the layer begins
-	ringed  bool       // a C tile fits the ring, which can replay it
-	kept    bool       // the whole layer fits the ring
+	ringed  bool       // the ring can replay the weights of a C tile
+	kept    bool       // the ring can replay the weights of the layer
 	wait    Waits
-	rate    float64 // of the DRAM, bytes per cycle
-	port    float64 // of the ports in one direction, bytes per cycle
+	rate    float64 // bytes per cycle of the DRAM
+	port    float64 // bytes per cycle of the ports in one direction
 	fill    float64 // the smaller of rate and port
-	behind  int64   // extra cycles for input rows after the first kernel row's, when bursts wait for each other
+	behind  int64   // extra cycles for rows that only later kernel rows need, if bursts wait for each other
 }
 
 // Floors returns the bounds of the prepared layer.
@@ -108,15 +108,15 @@ func (p *Prepared) Floors() Floors {
 	return s
 }
 
-// Floor is the bounds for one batch size.
+// Floor represents the bounds for one batch size.
 type Floor struct {
 	*Floors
 	All   int64 // bound for all tiles and loop orders, cycles
-	BR    int   // samples of the larger group
+	BR    int   // number of samples of the larger group
 	batch int
-	drain int64 // cycles to drain everything, or to pool it
-	fixed int64 // bytes other than weights, less those that may come before the layer begins
-	read  int64 // the part of fixed that is read
+	drain int64 // cycles to drain or pool all samples
+	fixed int64 // bytes of everything except weights, minus the bytes that may come before the layer begins
+	read  int64 // bytes of fixed that are read from DRAM
 	rows  int64 // bytes of all samples' input rows
 }
 
@@ -136,7 +136,7 @@ func (s *Floors) At(batch int) Floor {
 	return b
 }
 
-// both returns the number of samples of a tile in both groups together.
+// both returns the number of samples of a tile, added up over both groups.
 func (s *Floor) both(tb int) int {
 	if s.s == 1 {
 		return tb
@@ -150,8 +150,8 @@ func (s *Floor) all() int64 {
 	return s.wait.Ends + max(s.passes*s.pass(rows)-s.ahead(1)+s.wait.Drain, s.drain+s.wait.Drain, s.dram(s.once)-s.wait.Shared)
 }
 
-// Tile returns a bound for row tiles of tb samples and tr output rows in a loop order. A result of at least limit need
-// not be exact.
+// Tile returns a bound for row tiles of tb samples and tr output rows in a loop order. If a simpler bound is at least
+// limit, Tile returns the simpler bound.
 func (s *Floor) Tile(order bool, tb, tr int, limit int64) int64 {
 	g := &s.g
 	tb0, tr0 := tb, tr
@@ -174,7 +174,7 @@ func (s *Floor) Tile(order bool, tb, tr int, limit int64) int64 {
 	}
 	array *= s.passes
 	if s.passes > 0 {
-		// the last tile's drain, after its passes
+		// the drain of the last tile follows its passes
 		if rs > 0 {
 			tb = int(rs)
 		}
@@ -188,8 +188,8 @@ func (s *Floor) Tile(order bool, tb, tr int, limit int64) int64 {
 		return bound
 	}
 	if s.passes > 0 {
-		// the first tile's other rows that the first kernel row needs, after the first pass (one cycle less: the law
-		// rounds up the times of all rows and of the rows it leaves out, and may assume that the latter are slower)
+		// The first pass waits for all rows of the first tile that the first kernel row needs. One cycle is subtracted
+		// because the law rounds up the times of all rows and of late rows. The law may also assume slower late rows.
 		in := int64(s.g.RowsAhead(tr0))
 		bytes := (in*int64(s.both(tb0)) - 1) * int64(s.row)
 		array += max(0, int64(float64(bytes)/s.fill)-1-s.behind-max(int64(tb0)*int64(tr0)*w, s.c[0].floor))
@@ -204,9 +204,9 @@ func (s *Floor) Tile(order bool, tb, tr int, limit int64) int64 {
 	return s.wait.Ends + max(array+s.wait.Drain, s.turns(order, tb0, tr0), s.drain+s.wait.Drain, s.dram(weights)-s.wait.Shared)
 }
 
-// turns returns a bound from the two halves of the buffer, which row tiles use alternately. The rows of a tile begin to
-// arrive when the visit before the last one has ended, and all but one pass of the tile come after them. It counts
-// whole tiles from the third visit on; half of them are odd visits, half even ones.
+// turns returns a bound that follows from the two halves of the buffer, because row tiles use the halves alternately.
+// The rows of a tile begin to arrive when the visit before the previous one has ended. All passes of the tile except
+// one follow its rows. The bound counts whole tiles from the third visit on, and only every second visit.
 func (s *Floor) turns(order bool, tb, tr int) int64 {
 	g := &s.g
 	visits, c := int64(s.BR/tb)*int64(g.OutH/tr), int64(1)
@@ -222,7 +222,7 @@ func (s *Floor) turns(order bool, tb, tr int) int64 {
 			c, work = s.c[0].n, (s.passes-1)*first
 		}
 	}
-	rows := int64(g.RowsAhead(tr)) // of the first tile, which has the most padding
+	rows := int64(g.RowsAhead(tr)) // rows of the first tile, because it has the most padding
 	in := max(0, int64(float64(rows*int64(tb)*int64(s.row)-1)/s.fill)-s.behind)
 	return max(0, (visits*c-1)/2) * (s.wait.Turn + in + work)
 }
@@ -235,10 +235,10 @@ func (s *Floors) lastTile() *tiles {
 	return &s.c[0]
 }
 
-// ahead returns the number of cycles of the last pass, over r rows, that only a next pass would have to wait for.
+// ahead returns the cycles of the last pass beyond its r rows, because only a next pass would wait for these cycles.
 func (s *Floors) ahead(r int64) int64 { return max(0, s.lastTile().floor-r) }
 
-// pass returns the cycles of one pass of all C tiles over a row tile of r rows.
+// pass returns the cycles that all C tiles together need for one pass over a row tile of r rows.
 func (s *Floors) pass(r int64) int64 {
 	return s.c[0].n*max(r, s.c[0].floor) + s.c[1].n*max(r, s.c[1].floor)
 }

@@ -49,8 +49,8 @@ func Chain(d configs.Design, k K) int {
 	return [...]int{K1: d.TP, KHalf: d.TP - d.TP/2, K2: 2 * d.TP}[k]
 }
 
-// ToSums is the number of cycles from a row in the array to done_o, when the drain may read its sums. In int16 the
-// chain determines it; in int8 the segments run in parallel (T0, T1 and T2 of pe_array_int8).
+// ToSums is the number of cycles from a row in the array to done_o, when the drain may read the row's sums. It depends
+// on the chain in int16. In int8 the segments of the chain run in parallel (T0, T1 and T2 of pe_array_int8).
 func ToSums(d configs.Design, k K) int {
 	if !d.Int8() {
 		return Chain(d, k) + rtl.ChainTail
@@ -59,8 +59,8 @@ func ToSums(d configs.Design, k K) int {
 	return min(half, rtl.Segment) + bits.Len(uint(ceil(half, rtl.Segment)-1)) + 4 + [...]int{K1: 2, KHalf: 0, K2: 6}[k]
 }
 
-// WordStages is the number of registers between a word and its result: those of the post stage, of int8 requant (where
-// drained words may pass a curve or a product), or of the pool unit.
+// WordStages is the number of registers between a word and its result. The registers are in the post stage, in the
+// requant stage of int8 (with curve and product for drained words), or in the pool unit.
 func WordStages(d *configs.Design, drained bool) int {
 	curves := d.Post && drained
 	switch {
@@ -76,14 +76,14 @@ func WordStages(d *configs.Design, drained bool) int {
 	return rtl.PoolStages
 }
 
-// Checks is the number of cycles of layer_fetch's products for row tiles of the given input rows, samples and output
-// rows. A product needs one cycle per bit of one factor and two more (StMul, and the last StMulWait).
+// Checks is the number of cycles of the products in layer_fetch, for row tiles with the given input rows, samples and
+// output rows. A product needs one cycle per bit of one factor, and two more (StMul and the last StMulWait).
 func Checks(d configs.Design, g *Geom, rows, tileB, tileRows int) (n int) {
 	res, words := 0, 0
 	if g.Residual {
 		res = g.OutW
 	}
-	if g.Op == abi.OpDepthwise { // words of its weights, and their bytes (one bit)
+	if g.Op == abi.OpDepthwise { // factors: words of weights, and bytes of these words (one bit)
 		words, n = ceil(g.InC, d.NB()), 2*2+1
 	}
 	for _, b := range [...]int{g.InW, g.KW, g.SH, g.SW, g.PadL, g.InW, g.OutW, res, g.SH, rows, tileB, tileRows, tileB, g.KW, words} {
@@ -92,8 +92,7 @@ func Checks(d configs.Design, g *Geom, rows, tileB, tileRows int) (n int) {
 	return n + 2*rtl.Products
 }
 
-// Geom is everything a layer's time depends on: the fields of a descriptor as ints, and whether the layer is the first
-// of its start (InStart).
+// Geom contains the fields of a descriptor that the time of a layer depends on.
 type Geom struct {
 	Op                  abi.Op
 	Residual            bool
@@ -101,7 +100,7 @@ type Geom struct {
 	Curve               bool `json:",omitzero"`
 	Int8                bool `json:",omitzero"` // one byte per element
 	InH, InW, InC       int
-	InPix               int // elements from one input pixel to the next
+	InPix               int // distance between neighbouring input pixels, in elements
 	OutH, OutW, OutC    int
 	OutPix, ResPix      int
 	KH, KW, SH, SW      int
@@ -113,7 +112,7 @@ type Geom struct {
 	First bool `json:",omitzero"` // first layer of its start
 }
 
-// InStart sets First in the layers of a start.
+// InStart sets the field First of all layers of a start.
 func InStart(layers []Geom) {
 	for i := range layers {
 		layers[i].First = i == 0
@@ -143,9 +142,8 @@ func GeomsOf(layers []abi.Desc) []Geom {
 	return out
 }
 
-// View returns the geometry that the hardware receives, and the bytes from one input row to the next. A window of one
-// row or column with a stride skips rows or columns: the view leaves them out (its stride becomes 1), so they are never
-// fetched.
+// View returns the geometry that the hardware receives, and the distance between input rows in bytes. A strided window
+// of one row or column skips rows or columns. The view does not contain them, so they are never fetched.
 func (g Geom) View() (view Geom, rowBytes int) {
 	rowBytes = g.InW * g.InPix * g.elemBytes()
 	view = g
@@ -169,7 +167,7 @@ func (g Geom) elemBytes() int {
 // GEMM reports whether the layer runs on the array (pools and depthwise convolutions do not).
 func (g Geom) GEMM() bool { return g.Op == abi.OpGEMM }
 
-// Drained reports whether the layer's results pass the drain and its post stage. A pool's do not.
+// Drained reports whether the layer's results pass the drain and its post stage. Results of a pool do not.
 func (g Geom) Drained() bool { return g.GEMM() || g.Op == abi.OpDepthwise }
 
 // Broadcast reports whether a single residual pixel is used at all positions.
@@ -178,8 +176,8 @@ func (g Geom) Broadcast() bool { return g.Residual && g.ResPix == 0 }
 // DepthwiseWords is the number of words of NB weights that a depthwise layer has.
 func (g Geom) DepthwiseWords(d configs.Design) int { return ceil(g.OutC, d.NB()) * g.KH * g.KW }
 
-// ByColumns reports whether the pool or depthwise unit goes through the input column by column, reading each once per
-// output row, instead of window by window (by_columns in hw/rtl/pool_seq.sv).
+// ByColumns reports whether the pool or depthwise unit processes the input column by column instead of window by window
+// (by_columns in hw/rtl/pool_seq.sv). The unit then reads each column once per output row.
 func (g Geom) ByColumns(d configs.Design) bool {
 	if g.Op == abi.OpDepthwise {
 		return g.KW == 3 && g.SW < 3 && g.InC <= rtl.PoolGroups*d.NB()
@@ -187,8 +185,7 @@ func (g Geom) ByColumns(d configs.Design) bool {
 	return !g.GEMM() && g.KW >= 2 && g.KW <= 3 && g.SW < g.KW && g.KH >= 2 && g.KH <= 4 && g.InC <= rtl.PoolGroups*d.NB()
 }
 
-// PoolTaps is the number of taps of NB lanes per output row of a pool or depthwise layer. The row needs at least as
-// many cycles.
+// PoolTaps is the number of taps of NB lanes per output row of a pool or depthwise layer. Each needs one cycle or more.
 func (g Geom) PoolTaps(d configs.Design) int64 {
 	columns := int64(g.OutW) * int64(g.KW)
 	if g.ByColumns(d) {
@@ -203,7 +200,7 @@ func (g Geom) InRow() int { return g.InW * g.InC }
 // KWC is the number of elements of one kernel row.
 func (g Geom) KWC() int { return g.KW * g.InC }
 
-// P is the number of elements under a window, over all channels if the operation sums channels.
+// P is the number of elements under a window. It includes all channels if the operation adds up channels.
 func (g Geom) P() int {
 	if g.Op == abi.OpDepthwise {
 		return g.KH * g.KW
@@ -211,14 +208,13 @@ func (g Geom) P() int {
 	return g.KH * g.KWC()
 }
 
-// WideAverage reports whether the hardware treats the window as one of more than 512 taps. Two multipliers compute a
-// word then.
+// WideAverage reports whether the hardware uses two multipliers per word, as for a window of more than 512 taps.
 func (g Geom) WideAverage() bool {
 	return bits.Len(uint(g.KH-1))+bits.Len(uint(g.KW-1)) > rtl.AvgBits
 }
 
-// PoolWords is the number of words per cycle that the pool unit outputs, or the drain after the depthwise unit. Averages
-// use factors; in int8, maxima do too.
+// PoolWords is the number of words per cycle that the pool unit outputs. For a depthwise layer, it is the number that
+// the drain outputs. Averages need multipliers, and in int8 maxima need them too.
 func (g Geom) PoolWords(d configs.Design) int {
 	if g.Op != abi.OpAvgPool && (g.Drained() || !d.Int8()) {
 		return d.Drain
@@ -230,7 +226,7 @@ func (g Geom) PoolWords(d configs.Design) int {
 	return min(muls, d.Drain)
 }
 
-// MACs is the number of MACs per sample; zero for pools.
+// MACs is the number of MACs per sample: 0 for pools.
 func (g Geom) MACs() int64 {
 	if !g.Drained() {
 		return 0
@@ -238,27 +234,27 @@ func (g Geom) MACs() int64 {
 	return int64(g.OutH) * int64(g.OutW) * int64(g.OutC) * int64(g.P())
 }
 
-// InRowsOnChip is n_ih: the number of input rows that a tile of output rows spans.
+// InRowsOnChip is n_ih: the number of input rows that tileRows output rows depend on, including padding.
 func (g Geom) InRowsOnChip(tileRows int) int { return (tileRows-1)*g.SH + g.KH }
 
-// inRows is the number of existing input rows for output rows [oh0, oh0+n).
+// inRows is the number of input rows, without padding, that the output rows [oh0, oh0+n) depend on.
 func (g Geom) inRows(oh0, n int) int {
 	lo := max(0, oh0*g.SH-g.PadT)
 	hi := min(g.InH, (oh0+n-1)*g.SH-g.PadT+g.KH)
 	return max(0, hi-lo)
 }
 
-// lateRows is the number of these rows that the first kernel row does not need.
+// lateRows is the number of rows counted by inRows that the first kernel row does not need.
 func (g Geom) lateRows(oh0, n int) int {
-	last := (oh0+n-1)*g.SH - g.PadT // last row that the first kernel row needs
+	last := (oh0+n-1)*g.SH - g.PadT // the last input row that the first kernel row needs
 	lo := max(0, oh0*g.SH-g.PadT)
 	return max(0, min(g.InH, last+g.KH)-max(lo, last+1))
 }
 
-// alike is the number of equal row tiles from output row at on that touch no padding (1 if the first one does). The
-// layer's first tile counts alone.
+// alike is the number of consecutive row tiles, from output row at on, that read no padding and have equal cost. The
+// number is 1 if the first of them reads padding or is the layer's first tile.
 func (g Geom) alike(at, rows int) int {
-	inside := (g.InH+g.PadT-g.KH)/g.SH + 1 // output rows below this one read no padding at the bottom
+	inside := (g.InH+g.PadT-g.KH)/g.SH + 1 // output rows with a lower number read no padding at the bottom
 	if at == 0 || at*g.SH < g.PadT {
 		return 1
 	}
@@ -270,7 +266,7 @@ func (g Geom) RowsAhead(tileRows int) int {
 	return max(0, min(g.InH, (min(tileRows, g.OutH)-1)*g.SH-g.PadT+1))
 }
 
-// Groups returns s = ceil(B_act / B_R) of an entry.
+// Groups returns the number of sample groups of an entry: s = ceil(B_act / B_R).
 func Groups(e abi.FBCB, bact int) int {
 	if e.BR == 0 {
 		return 0
@@ -287,13 +283,13 @@ func CTile(d configs.Design, k K, s int) int {
 // DrainStep is the number of words drained per cycle for s sample groups.
 func DrainStep(d configs.Design, k K, s int) int {
 	if k == K2 || s == 2 && k == K1 {
-		return d.Drain / 2 // only every second PE holds channels of a group
+		return d.Drain / 2 // only every second PE stores channels of a group
 	}
 	return d.Drain
 }
 
-// Stays reports whether both halves of the activation buffer together hold all row tiles of br samples and outH output
-// rows. With the C tiles outermost they are then loaded only once.
+// Stays reports whether both halves of the activation buffer together can store all row tiles of br samples and outH
+// output rows. If the C tile is the outer loop, the row tiles are then loaded only once.
 func Stays(br, outH, tileB, tileRows int) bool {
 	return tileB >= br && 2*tileRows >= outH || tileRows >= outH && 2*tileB >= br
 }
@@ -301,13 +297,13 @@ func Stays(br, outH, tileB, tileRows int) bool {
 // RingKeeps is the number of bytes that the weights ring can keep for replay.
 func RingKeeps(d configs.Design) int64 { return int64(d.WRingBeats*d.AXIBytes) - abi.RingSpare }
 
-// Passes is the number of passes of one C tile: P in chunks of T_P', where no chunk crosses kernel rows.
+// Passes is the number of passes of one C tile. A pass processes up to T_P' elements of one kernel row.
 func Passes(d configs.Design, g Geom, k K) int {
 	tp, _ := Tree(d, k)
 	return g.KH * ceil(g.KWC(), tp)
 }
 
-// WeightBytes returns W_BYTES and W_TILE of a layer packed for k.
+// WeightBytes returns W_BYTES and W_TILE of a layer whose weights are packed for k.
 func WeightBytes(d configs.Design, g Geom, k K) (all, tile int64) {
 	if g.Op == abi.OpDepthwise {
 		all = round(int64(g.DepthwiseWords(d))*int64(d.NB()*d.ElemBytes()), abi.WeightAlign)
@@ -323,7 +319,7 @@ func WeightBytes(d configs.Design, g Geom, k K) (all, tile int64) {
 	return all, tile
 }
 
-// packed is the number of bytes of n channels with the given elements each. In int8 two channels share words.
+// packed is the number of bytes of n channels, by elements per channel. In int8 two channels share words.
 func packed(d configs.Design, n int, elements int64) int64 {
 	if d.Int8() {
 		n = ceil(n, 2)
@@ -336,10 +332,10 @@ var ErrGeom = errors.New("impossible layer geometry")
 
 const maxField16 = 65535
 
-// MaxRowBytes: the bytes from one row of a tensor in DRAM to the next are below it.
+// MaxRowBytes is an upper limit, exclusive, for the distance between rows of a tensor in DRAM, in bytes.
 const MaxRowBytes = abi.RowBytesMax + 1
 
-// Check returns an error for geometry that no descriptor can hold or no build can run.
+// Check returns an error for geometry that no descriptor can represent or that no build can run.
 func (g Geom) Check() error { return cmp.Or(g.checkSizes(), g.checkOperator()) }
 
 func (g *Geom) checkSizes() error {
@@ -393,7 +389,7 @@ func (g *Geom) checkSizes() error {
 	return nil
 }
 
-// checkOperator checks the fields that depend on the operator and on the flags beside it.
+// checkOperator checks the fields that depend on the operator and its flags (residual, product, curve).
 func (g *Geom) checkOperator() error {
 	switch {
 	case !g.Drained() && (g.Residual || g.Curve):

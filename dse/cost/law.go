@@ -1,59 +1,60 @@
-// Package cost holds the only cycle model (the law). It computes a layer's cycles on a design from its descriptor's
-// geometry, the batch and its FBCB entry. Sums over segments fill long latency tables (dse/machine fills short ones).
-// Search, mapping, compiler, soft device and reports all use it. Counters of the RTL measure its error
-// (`dse validate`).
+// Package cost implements the only cycle model of the project, called the law. The law computes the cycles of a layer
+// on a design, from the geometry in the layer's descriptor, the batch size and the layer's FBCB entry. Long latency
+// tables contain sums of the law over segments (dse/machine computes short tables). Search, mapping, compiler, soft
+// device and reports all use the law. `dse validate` measures the law's error with counters of the RTL.
 //
 // # The model
 //
-// A start is a sequence of layers (Walk), of which the first is marked (InStart). All units wait at the layer barrier:
-// a layer begins when the last write of the previous one has its response, which takes answer cycles. Three things run
-// ahead of the barrier. The next descriptor is fetched and checked (Fetch) when all units have accepted the previous
-// one. Weights come as soon as their layer is offered and the ring has room. A kept tensor is already on chip
-// (KEEP_IN). E is the end of a layer, O the offer of its descriptor. M is the time at which the DRAM could have moved
-// everything up to a layer. T is the layer's cycles if its weights are in time:
+// A start is a sequence of layers (Walk). InStart marks the first layer. All units wait at the layer barrier: a layer
+// begins when the last write of the previous layer has its response, answer cycles after the write. Three things do not
+// wait for the barrier. The next descriptor is fetched and checked (Fetch) when all units have accepted the previous
+// descriptor. Weights are read as soon as their layer is offered and the ring has room. A kept tensor is already on
+// chip (KEEP_IN). E is the end of a layer, and O the time at which its descriptor is offered. M is the earliest time at
+// which the DRAM can have moved everything up to a layer. T is the layer's cycles without late weights:
 //
 //	O_i = max(O_i-1, E_i-2 - answer) + Fetch_i
 //	X_i = max(M_i-1, O_i + there)                            X: its weights begin to come
 //	E_i = max(E_i-1 + T_i, X_i - there + late_i + T_i, X_i + bytes_i / r + tail_i)
 //	M_i = X_i + bytes_i / r
 //
-// A layer (T) is a sequence of visits: of row tiles (order 0, all C tiles per row tile), or of row tiles under each C
-// tile (order 1). Two row tiles are on chip, so visit v+1 is loaded while visit v computes; weights, residuals and
-// results of v share the DRAM with that load. Let r be the bytes per cycle and A, W, R, O the bytes of a visit
-// (activations, weights, residuals, results). An item is one row tile times one C tile, and has P_pass = K_H * ceil(K_W
-// IN_C / T_P') passes:
+// A layer (T) is a sequence of visits. In order 0, a visit is a row tile with all C tiles. In order 1, a visit is a row
+// tile with one C tile, and the C tile is the outer loop. Two row tiles are on chip, so the rows of visit v+1 are
+// loaded while visit v computes. The weights, residuals and results of v share the DRAM with these rows. Let r be the
+// bytes per cycle. Let A, W, R, O be the bytes of a visit (activations, weights, residuals, results). An item is one
+// row tile times one C tile. An item has P_pass = K_H * ceil(K_W IN_C / T_P') passes:
 //
-//	pass = max(rows, D_k, load)                              D_k = T_P' + chainDepth
+//	pass = max(rows, D_k, load)                              D_k: Depth
 //	L_1  = (A_1 + W' + R') / r                               L: all rows are there
 //	L_v  = max(L_v-1 + (A_v + W_v-1 + R_v-1 + O_v-1) / r, E_v-2 + latency + A_v / r)
-//	S_v  = max(E_v-1 + pass, L_v - late + OUT_W)             S: the first pass ends; it does not wait for late rows
+//	S_v  = max(E_v-1 + pass, L_v - late + OUT_W)             S: the first pass ends, before late rows are there
 //	E_v  = S_v + the other passes of its items. Each item waits for one of two banks to drain. The last kernel
 //	       row's passes wait for L_v + OUT_W, the last pass of the first and of the last item for its weights.
 //	T    = max(drained, L_V + (W_V + R_V + O_V) / r) + answer
 //
-// load is the number of cycles from one swap of weights to the next that loading them needs: the swap runs down the
-// chain, then W_LOAD PEs per cycle get weights, from a ring that delivers one wide beat per cycle. Late rows are rows
-// that only later kernel rows than the first need. W' are the weights of a start's first layer, until the ring has
-// enough beyond those of one pass; R' are the residuals of its first item, as many as their queue holds. A half of the
-// buffer is free when the visit before the last one has ended. Results of the last item that leave after the rows do
-// not delay them. A pool's results leave while rows come.
+// load is the minimum number of cycles between two swaps of weights, because the weights must be loaded. First the swap
+// runs down the chain. Then W_LOAD PEs per cycle receive weights from the ring, which delivers one wide beat per cycle.
+// Late rows are rows that only later kernel rows need, not the first one. W' are the weights that are read before the
+// rows of the first layer of a start: those of one pass, and a reserve in the ring. R' are the residuals of the first
+// item that fit their queue. A half of the buffer is free when the visit before the previous one has ended. Results of
+// the last item that leave after the rows do not delay the rows. Results of a pool are written while rows are read.
 //
-// Bytes are those of all wide beats that a run touches. Bytes / r is the longest of three times: bytes over the DRAM,
-// bytes over the ports in one direction, and bursts at maxBursts in flight per port, each for one latency (the limit
-// for short rows). If the queues of several ports hold fewer bytes than come in a round trip, reads need one round trip
-// per filling of the queues. The same applies to weights if the ring holds fewer bytes. They come in chunks, and each
-// chunk is requested when passes have used one. Weights that are read again for each row tile then delay its last pass
-// at any DRAM rate. Packing a run of results needs one cycle more for each end within a wide beat.
+// Bytes include all wide beats that a run touches. Bytes / r is the longest of three times: of the bytes on the DRAM,
+// of the bytes on the ports in one direction, and of the bursts. The bursts limit short rows, because each port has at
+// most BurstsUnderWay bursts in flight, and each burst needs one latency. If the queues of several ports can store
+// fewer bytes than arrive in a round trip, reads need one round trip each time the queues are filled. The same applies
+// to weights if the ring can store fewer bytes than that. Weights are read in chunks, and a chunk is requested when
+// passes have used a chunk. Weights that are read again for each row tile then delay the last pass of the tile at any
+// DRAM rate. Packing a run of results needs one more cycle for each end of the run within a wide beat.
 //
-// A tensor kept on chip (KEEP_IN) costs no A and no latency before the first row. A tensor that stays on chip only
-// (ON_CHIP) costs no O and no answer. A pool processes one vector of NB lanes and one tap per cycle: of each window, or
-// of each input column (Geom.ByColumns). Residuals of a depthwise layer come in chunks, at most 16 in flight.
+// An input that is kept on chip (KEEP_IN) has A = 0, and its first row has no latency. An output that is only on chip
+// (ON_CHIP) has O = 0 and answer = 0. A pool processes one tap of NB lanes per cycle, window by window or column by
+// column (Geom.ByColumns). Residuals of a depthwise layer are read in chunks, with at most 16 chunks in flight.
 //
 // # Use
 //
-// The law ranks mappings and designs. It leaves out how two alternating transfers affect each other: this changed the
-// cycles of networks mapped by it by 0.1 % on average. dse/machine gives the exact cycles of a start. Results of the
-// law are printed with an error band (dse/counted).
+// The law ranks mappings and designs. It does not model how two alternating transfers affect each other. This effect
+// changed the cycles of networks that were mapped by the law by 0.1 % on average. dse/machine computes the exact cycles
+// of a start. Results of the law are printed with an error band (dse/counted).
 package cost
 
 import (
@@ -68,29 +69,28 @@ import (
 // Depth is D_k, the minimum number of cycles of a pass.
 func Depth(d configs.Design, k K) int { return Chain(d, k) + rtl.ChainWait }
 
-// Load is the number of cycles from one swap to the next that loading the weights of nch channels needs for s sample
-// groups: the swap runs down the chain, then W_LOAD PEs per cycle get weights, from a ring that delivers one wide beat
-// per cycle.
+// Load is the minimum number of cycles between two swaps, because the weights of nch channels must be loaded for s
+// sample groups. The package comment describes the loading.
 func Load(d configs.Design, k K, s, nch int) int64 {
 	if d.Int8() { // weight_feed handles a pair of int8 channels like one int16 channel
 		nch = ceil(nch, 2)
 	}
 	chain, vectors := Chain(d, k), ceil(nch*[...]int{K1: 2, KHalf: 1, K2: 4}[k], 2)
-	// While the swap runs down, only the gearbox before the array is filled.
+	// While the swap runs down the chain, the ring fills only the gearbox in front of the array.
 	words, _ := Tree(d, k)
 	wide := d.WideBytes() / rtl.WordBytes
 	ahead := min(chain, max(8, d.WLoad*d.TP)/wide)
 	return int64(chain + rtl.Swap + max(ceil(vectors, d.WLoad/s), ceil(nch*words, wide)-ahead))
 }
 
-// Layer is the law: the cycles of one layer at batch bact under the entry e, which must be legal (mapping.Check).
-// Except in the first layer of a start, the weights that fit the ring are assumed to be on chip; Walk adds other waits.
+// Layer is the law: it returns the cycles of one layer at batch size bact under a legal entry e (mapping.Check). Except
+// for the first layer of a start, it assumes that weights that fit the ring are on chip. Walk adds the wait for them.
 func Layer(d configs.Design, g Geom, bact int, e abi.FBCB) Breakdown {
 	p := Prepare(d, g, K(e.K), Groups(e, bact))
 	return p.Layer(bact, e)
 }
 
-// Layer is the law for an entry with the prepared k and s.
+// Layer is the law for an entry with the k and s of p.
 func (p *Prepared) Layer(bact int, e abi.FBCB) Breakdown {
 	walk := *p
 	m := &walk
@@ -103,12 +103,12 @@ func (p *Prepared) Layer(bact int, e abi.FBCB) Breakdown {
 	if g.First { // its descriptor must be fetched and checked, and the ring is empty
 		offered := Fetch(*d, *g, bact) + rtl.OfferRows + int64(g.PadT)
 		first := m.biases + m.low
-		// weights are requested after the biases; the queue holds a limited number of biases, and their memory accepts
-		// one per cycle
+		// Weights are requested after the biases. The queue can store a limited number of biases, and their memory accepts
+		// one bias per cycle.
 		queue := rtl.BiasBeats * m.wide / rtl.BiasBytes
 		if wait := int64(g.BiasCount) - queue; wait > 0 && g.Drained() {
 			m.weightsFrom = offered + 2*m.again + wait*max(queue, m.again+rtl.StripeBeats/2)/queue
-			first, m.prefetched = queue*rtl.BiasBytes, 0 // rows come meanwhile
+			first, m.prefetched = queue*rtl.BiasBytes, 0 // rows are read meanwhile
 		}
 		b.Fill += offered + cycles(first, m.rate)
 	} else {
@@ -129,16 +129,15 @@ func (p *Prepared) Layer(bact int, e abi.FBCB) Breakdown {
 	return *b
 }
 
-// readPath and writePath are the cycles of a read and of a layer's write without the DRAM.
+// readPath and writePath are the cycles of a read and of a write of results, without the cycles of the DRAM.
 func readPath(d configs.Design) int64 { return rtl.Read + dealing(d) }
 
 func writePath(d *configs.Design, g *Geom) int64 { return rtl.Write + dealing(*d) + words(d, g) }
 
-// dealing is the number of cycles that distributing stripes to several ports adds to a read or a write.
+// dealing is the number of additional cycles of a read or a write if stripes are distributed to several ports.
 func dealing(d configs.Design) int64 { return rtl.Stripes * int64(min(1, d.NAXI-1)) }
 
-// words is the number of cycles of a word from the accumulators, or of a pool's, through the stages that compute its
-// result.
+// words is the number of cycles that a word needs from the accumulators, or from the pool, to its result.
 func words(d *configs.Design, g *Geom) int64 {
 	n := WordStages(d, g.Drained())
 	if g.Drained() {
@@ -147,10 +146,10 @@ func words(d *configs.Design, g *Geom) int64 {
 	return int64(n)
 }
 
-// Start is the number of cycles of a start without its layers: registers to the first descriptor, and the interrupt.
+// Start is the number of cycles of a start without its layers: before the first descriptor, and for the interrupt.
 func Start(configs.Design) int64 { return rtl.StartStates + 1 }
 
-// Segment is the law for the layers first..last as one start.
+// Segment returns the cycles of one start that runs the layers first to last.
 func Segment(d configs.Design, layers []abi.Desc, fbcb [][]abi.FBCB, first, last, bact int) (int64, error) {
 	times, err := Times(d, layers, fbcb, first, last, bact)
 	return Sum(d, times), err
@@ -165,7 +164,7 @@ func Sum(d configs.Design, times []Breakdown) int64 {
 	return total
 }
 
-// Times returns the time of each layer within the start. Their sum and Start are all its cycles.
+// Times returns the time of each layer within the start. Sum adds them up.
 func Times(d configs.Design, layers []abi.Desc, fbcb [][]abi.FBCB, first, last, bact int) ([]Breakdown, error) {
 	if first < 0 || last < first || last >= min(len(layers), len(fbcb)) {
 		return nil, fmt.Errorf("cost: layers %d..%d of %d", first, last, len(layers))

@@ -7,20 +7,20 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// memory is the DRAM and the ports to it.
+// memory describes the DRAM and its ports.
 type memory struct {
-	bpc, port, rate  float64 // bytes per cycle: DRAM, ports in one direction, the smaller of the two
+	bpc, port, rate  float64 // bytes per cycle: of the DRAM; of the ports in one direction; the smaller of the two
 	perByte, perPort float64 // cycles per byte
 	perUnder         float64 // 1 / under
 	beatBits         int     // logarithm of beat, which is a power of two
-	perRead          float64 // cycles per byte read, including the wait for room in the queue of one of several ports
-	perWeight        float64 // cycles per byte of weights that must wait for room in the ring; 0: the ring holds a round trip
+	perRead          float64 // cycles per byte read, including the wait for room in the queue if there are several ports
+	perWeight        float64 // cycles per byte of weights that wait for room in the ring; 0: the ring can store a round trip
 
-	beat, wide, stripe int64 // bytes of a port's beat, of all ports' beats together, of the longest burst
-	chunk, ring        int64 // bytes of a request for residuals or weights, of the ring of weights
-	ports, under       int64 // number of ports; maximum number of bursts in flight on all of them
-	latency, there     int64 // cycles: latency of the DRAM; of a read from request to data
-	again              int64 // cycles from a free half of the buffer to a row in it
+	beat, wide, stripe int64 // bytes: of a port's beat; of one beat on all ports together; of the longest burst
+	chunk, ring        int64 // bytes: of a request for residuals or weights; of the weights ring
+	ports, under       int64 // number of ports; maximum number of bursts in flight on all ports
+	latency, there     int64 // cycles: latency of the DRAM; from the request to the data of a read
+	again              int64 // cycles until a row is in a half of the buffer after the half has become free
 }
 
 func memoryOf(d *configs.Design) memory {
@@ -45,12 +45,13 @@ func memoryOf(d *configs.Design) memory {
 	return m
 }
 
-// almostOne rounds cycles up unless the fraction is only a rounding error.
+// almostOne rounds cycles up if it is added before rounding down. Fractions that are only a rounding error do not
+// count.
 const almostOne = 1 - 1e-6
 
-// time returns the cycles that t needs. It is the largest of three: the DRAM's bytes, the bytes of the ports in either
-// direction (with room for data in flight), and the bursts in flight, each of which occupies its slot for a latency and
-// its own beats.
+// time returns the cycles that the traffic t needs, the largest of three times: of the bytes on the DRAM, of the bytes
+// on the ports in one direction, and of the bursts. Reads may need room in the queues (perRead). A burst occupies one
+// of the slots for bursts in flight during a latency and its own beats.
 func (m *memory) time(t traffic) int64 {
 	most := max(float64(t.read+t.written)*m.perByte, float64(t.written)*m.perPort, float64(t.read)*m.perRead)
 	life := m.latency + rtl.BurstCycles + 1

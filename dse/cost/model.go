@@ -6,8 +6,8 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// Prepared is a layer for one <k, s>: first everything that its entries have in common, then the state of a walk
-// through the visits of one entry (see the package's comment).
+// Prepared represents a layer for one <k, s>. It contains everything that does not depend on the entry, and the state
+// of a walk through the visits of one entry (see the package comment).
 type Prepared struct {
 	d configs.Design
 	g Geom
@@ -18,30 +18,30 @@ type Prepared struct {
 	k            K
 	memory
 
-	tc          int   // channels of a C tile
-	passes      int64 // passes of an item
+	tc          int   // number of channels of a C tile
+	passes      int64 // number of passes of an item
 	depth       int64
 	toSums      int64
 	in          run      // cost of an input row
-	full, rest  channels // a C tile; the last one, which may have fewer channels
-	biases      int64    // bytes
-	weightBytes int64    // of all weights
-	pass        int64    // bytes of a pass's weights
-	weightsFrom int64    // cycle from which weights that are not prefetched can come
-	low         int64    // bytes of weights that come before rows
+	full, rest  channels // a full C tile; the last C tile, which may have fewer channels
+	biases      int64    // bytes of biases
+	weightBytes int64    // bytes of all weights
+	pass        int64    // bytes of the weights of one pass
+	weightsFrom int64    // first cycle at which weights that are not prefetched can arrive
+	low         int64    // bytes of weights that are read before rows
 	pixels      int64    // number of pixels of the items in full and rest
 
 	moment
 }
 
-// channels is the cost of a C tile of size channels.
+// channels represents the cost of a C tile.
 type channels struct {
 	size     int
-	out, res run   // of a pixel's results; of its residuals
+	out, res run   // cost of a pixel's results; of a pixel's residuals
 	words    int64 // cycles to drain a pixel
-	load     int64 // cycles from swap to swap if nothing else limits them
-	weights  int64 // bytes
-	item           // for m.pixels
+	load     int64 // cycles between two swaps if only the loading of weights limits them
+	weights  int64 // bytes of weights
+	item           // its item for the current number of pixels (Prepared.pixels)
 }
 
 // Prepare computes everything that does not depend on batch, loop order and row tile.
@@ -62,7 +62,7 @@ func Prepare(d configs.Design, g Geom, k K, s int) Prepared {
 	}
 	m.full = m.channels(min(m.tc, g.OutC))
 	m.rest = m.channels((g.OutC-1)%m.tc + 1)
-	// weights come before activations until this many bytes are on chip beyond those of one pass
+	// weights are read before activations until the weights of one pass and a reserve are on chip
 	m.low = min(m.weightBytes, m.pass+max(m.ring/16, min(m.ring/2, rtl.LatentBytes)))
 	return m
 }

@@ -9,33 +9,35 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// The law "paper": the analytical model of the published design points (Fluid Batching, sections II-C and III-A, table
-// I). It is used for the published tables only; the hardware's law is Layer.
+// This file implements the law "paper": the analytical model behind the published design points (Fluid Batching,
+// sections II-C and III-A, table I). Only the published tables use this law. The law of the hardware is Layer.
 //
 //   - Memory: three tile buffers T_R x T_P, T_P x T_C and T_R x T_C of 16 bit, each doubled:
 //     32 (T_R T_P + T_P T_C + T_R T_C) bits. T_R is the largest even value that fits.
 //   - DSPs: T_P T_C, one per MAC.
-//   - A layer is R x P times P x C (section II-C), with P = K_H K_W C_in unsplit. An output tile
-//     of T_R x T_C needs ceil(P / T_P) steps of one row per cycle; rows are clipped to the layer's.
-//   - Fluid Batching (equation 1): B_R samples along R. Read literally, the other samples follow one
-//     another along P with guards between them, P^ = (B - B_R + 1)(P + guard). The printed guard, P mod
-//     T_P, does not end at a step, so two samples would be added up in one. Correct guards never
-//     gain time (TestPaperLiteralGainsNothing). The published shapes require a spatial reading: the
-//     s = ceil(B / B_R) groups work in parallel, on T_C / s PEs each, with the same weights.
+//   - A layer is the product of a matrix R x P and a matrix P x C (section II-C). P = K_H K_W C_in is
+//     not split. An output tile of T_R x T_C needs ceil(P / T_P) steps. A step needs one cycle per row
+//     that exists in the layer.
+//   - Fluid Batching (equation 1): B_R samples are placed along R. Equation 1 as it is written places the
+//     other samples one after another along P with guards between them, P^ = (B - B_R + 1)(P + guard).
+//     The printed guard, P mod T_P, does not end at a step, so one step would add up two samples. Correct
+//     guards never save time (TestPaperLiteralGainsNothing). The published shapes require another
+//     interpretation: the s = ceil(B / B_R) groups work in parallel, on T_C / s PEs each, with the same
+//     weights.
 //   - Stackable PEs: <floor(T_R/2), floor(k T_P), floor(T_C/k)>, k in {1/2, 2}.
 //   - DRAM (roofline): the Toeplitz matrix is off chip (section II-C), so each C tile reads R x P
-//     inputs. Weights are read once per row tile, results written once. With Formed, windows are
-//     formed between DRAM and array, from inputs that each C tile reads once.
-//   - Pools, fills and drains cost nothing.
+//     inputs. Weights are read once per row tile. Results are written once. With Formed, hardware between
+//     DRAM and array forms the windows, so each C tile reads every input once.
+//   - Pools, fills and drains need no time.
 
-// PaperPoint is <T_R, T_P, T_C>.
+// PaperPoint is a design point <T_R, T_P, T_C>.
 type PaperPoint struct {
 	TR int `json:"TR"`
 	TP int `json:"TP"`
 	TC int `json:"TC"`
 }
 
-// ErrPaper is wrapped by errors of the paper's law for designs and mappings that it excludes.
+// ErrPaper is wrapped by errors about designs and mappings that the paper's law excludes.
 var ErrPaper = errors.New("the paper's law has no such design")
 
 // mibit is 2^20 bits.
@@ -47,11 +49,11 @@ func (p PaperPoint) Bits() int64 {
 	return 32 * (tr*tp + tp*tc + tr*tc)
 }
 
-// DSPs is the number of DSPs of a point: one per MAC.
+// DSPs is the number of DSPs of a point: one DSP per MAC.
 func (p PaperPoint) DSPs() int { return p.TP * p.TC }
 
-// PaperAt returns the paper's design with T_P = tp on a device with dsp DSPs and memory Mibit: T_C = floor(DSP / T_P),
-// T_R the largest even value that fits.
+// PaperAt returns the paper's design with T_P = tp on a device with dsp DSPs and memory Mibit. The design has T_C =
+// floor(DSP / T_P) and the largest even T_R that fits.
 func PaperAt(tp, dsp int, memory float64) (PaperPoint, error) {
 	p := PaperPoint{TP: tp}
 	if tp < 1 || dsp < tp || math.IsNaN(memory) || memory <= 0 || memory > 1<<20 {
@@ -69,8 +71,8 @@ func PaperAt(tp, dsp int, memory float64) (PaperPoint, error) {
 // PaperMapping is a mapping of a layer under the paper's law.
 type PaperMapping struct {
 	K       K
-	BR      int  // samples along R
-	Literal bool // the other samples along P, as equation 1 is written
+	BR      int  // number of samples along R
+	Literal bool // the other samples are placed along P, as equation 1 is written
 	Formed  bool // windows are formed between DRAM and array
 }
 
@@ -92,7 +94,7 @@ func PaperTree(p PaperPoint, k K) PaperPoint {
 	return p
 }
 
-// PaperLayer is the paper's law for a layer at batch bact; bytesPerCycle is the DRAM's.
+// PaperLayer is the paper's law for a layer at batch size bact, on a DRAM with bytesPerCycle.
 func PaperLayer(p PaperPoint, g Geom, bact int, m PaperMapping, bytesPerCycle float64) (PaperTime, error) {
 	var t PaperTime
 	if bact < 1 || bact > abi.BMax || m.BR < 1 || m.BR > bact || bytesPerCycle <= 0 || math.IsNaN(bytesPerCycle) {
@@ -130,8 +132,8 @@ func PaperLayer(p PaperPoint, g Geom, bact int, m PaperMapping, bytesPerCycle fl
 	return t, nil
 }
 
-// PaperMappings returns the mappings of the paper's space for a batch: every k with every number of groups that some
-// B_R yields, the simplest first.
+// PaperMappings returns the mappings of the paper's space for a batch size: every k with every possible number of
+// groups. The first mapping has k = 1 and one group.
 func PaperMappings(bact int) []PaperMapping {
 	var out []PaperMapping
 	for _, k := range []K{K1, KHalf, K2} {

@@ -6,14 +6,14 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// The geometry of runs: which beats, stripes and requests the pieces of a tensor that lie one behind the other in DRAM
-// touch. It follows from the layer and from where its tensors lie, like all of geom.go.
+// This file computes the geometry of runs. A run is a contiguous piece of a tensor in DRAM. The geometry describes
+// which beats, stripes and requests a run touches. It depends only on the layer and on the addresses of its tensors.
 
-// run is the average cost of one of a tensor's runs: bytes of the wide beats that it touches, bursts, ends within a
-// wide beat (each costs one cycle when results are packed), and chunks, the requests for residuals.
+// run is the average cost of a run of a tensor: bytes of the touched wide beats, bursts, ends within a wide beat
+// (ragged), and requests for residuals (chunks). When results are packed, each such end costs one cycle.
 type run struct{ bytes, bursts, ragged, chunks float64 }
 
-// times returns the cost of n runs, or of a part of one.
+// times returns the cost of n runs, or of a fraction n of a run.
 func (r run) times(n float64) run { return run{n * r.bytes, n * r.bursts, n * r.ragged, n * r.chunks} }
 
 // read and written return the traffic of n runs.
@@ -26,17 +26,17 @@ func (r run) written(n int64) traffic {
 }
 
 // touched returns the average number of aligned blocks of unit bytes (a power of two) that a run of n bytes touches.
-// The first run begins at offset, the others at distances of pitch bytes.
+// The first run begins at offset. The distance between the starts of neighbouring runs is pitch bytes.
 func touched(unit, n, pitch, offset int64) float64 {
-	step := gcd(pitch, unit) // distance between possible run starts in a block
+	step := gcd(pitch, unit) // distance between possible starts of a run in a block
 	whole, rest := (n-1)/unit, (n-1)%unit
 	places := unit / step
-	within := (unit - rest - offset%step + step - 1) / step // number of starts for which a run ends in its last whole block
+	within := (unit - rest - offset%step + step - 1) / step // number of starts for which a run touches no additional block
 	return float64(whole+1) + float64(max(0, places-within))/float64(places)
 }
 
-// ragged returns the share of addresses at distances of pitch bytes, the first at offset, that are within a block of
-// unit bytes and not at its start.
+// ragged returns the share of addresses that are not at the start of a block of unit bytes. The first address is
+// offset, and the distance between addresses is pitch bytes.
 func ragged(unit, pitch, offset int64) float64 {
 	step := gcd(pitch, unit)
 	if offset%step != 0 {
@@ -52,7 +52,7 @@ func gcd(a, b int64) int64 {
 	return a
 }
 
-// row returns the cost of an input row: one run, or one run per pixel if pixels have other elements between them.
+// row returns the cost of an input row. The row is one run, or one run per pixel if other elements are between pixels.
 func (m *Prepared) row() run {
 	g, n := &m.g, int64(m.d.ElemBytes())
 	if row := int64(g.InRow()) * n; g.InPix == g.InC {
@@ -61,8 +61,8 @@ func (m *Prepared) row() run {
 	return m.runOf(int64(g.InC)*n, int64(g.InPix)*n, g.InOffset).times(float64(g.InW))
 }
 
-// pixel returns the cost of a pixel's results or residuals for a C tile of size channels: one run per pixel, or one run
-// per row if the tile has all channels.
+// pixel returns the cost of a pixel's results or residuals for a C tile of size channels. A pixel is one run. If the
+// tile has all channels, a whole row is one run.
 func (m *Prepared) pixel(size, pix int, offset int64) run {
 	pitch, w := int64(pix*m.d.ElemBytes()), m.g.OutW
 	if size == m.g.OutC && pix == size {
@@ -71,8 +71,8 @@ func (m *Prepared) pixel(size, pix int, offset int64) run {
 	return m.runOf(int64(size*m.d.ElemBytes()), pitch, offset)
 }
 
-// runOf returns the cost of runs of n bytes, the first at offset, the others at distances of pitch bytes. Several ports
-// receive stripes; a single port gets bursts of the maximum length.
+// runOf returns the cost of a run of n bytes, as an average over runs whose starts are pitch bytes apart from offset
+// on. A run is split into aligned stripes for several ports, and into bursts of the maximum length for a single port.
 func (m *memory) runOf(n, pitch, offset int64) run {
 	r := run{
 		bytes:  float64(m.wide) * touched(m.wide, n, pitch, offset),
@@ -86,9 +86,9 @@ func (m *memory) runOf(n, pitch, offset int64) run {
 	return r
 }
 
-// Seen returns g with its offsets reduced to what the law on this design can distinguish. Runs at a constant pitch
-// begin at the same places in beats and stripes if their offsets are equal modulo the common divisor of the pitch and
-// these.
+// Seen returns g with reduced offsets, so that geometries become equal if the law on this design cannot distinguish
+// them. Positions of runs in beats and stripes depend only on the offset modulo a number: the greatest common divisor
+// of the pitch, and the least common multiple of a beat and a stripe.
 func Seen(d configs.Design, g Geom) Geom {
 	m := memoryOf(&d)
 	unit := m.stripe * m.wide / gcd(m.stripe, m.wide)

@@ -1,16 +1,16 @@
 package cost
 
-// period is the maximum number of steps after which the state of a walk can repeat: two, for two halves of the buffer
-// and two banks.
+// period is the maximum number of steps after which the state of a walk can repeat. It is two because the buffer has
+// two halves and the accumulators have two banks.
 const period = 2
 
-// times is the progress of a walk, in cycles since the barrier.
+// times represents the progress of a walk, in cycles since the barrier.
 type times struct {
 	end      int64 // E of the previous visit
 	loaded   int64 // L of the previous visit
-	before   int64 // E of the visit before that, when a half of the buffer became free
-	leaves   int64 // the last item's drain begins
-	streamed int64 // all weights of the previous item have come (if perWeight > 0)
+	before   int64 // E of the visit before the previous one, at which a half of the buffer became free
+	leaves   int64 // time at which the drain of the last item begins
+	streamed int64 // time at which all weights of the previous item were on chip (if perWeight > 0)
 	drained  [2]int64
 }
 
@@ -19,32 +19,32 @@ func (t times) later(n int64) times {
 	return times{t.end + n, t.loaded + n, t.before + n, t.leaves + n, t.streamed + n, [2]int64{t.drained[0] + n, t.drained[1] + n}}
 }
 
-// left is the work that is not yet done.
+// left represents the traffic that remains, and the weights that are already on chip.
 type left struct {
 	owed       traffic // W + R + O of the previous visit
-	late       traffic // the last item's part of owed
-	prefetched int64   // bytes of weights on chip
+	late       traffic // part of owed that belongs to the last item
+	prefetched int64   // bytes of weights that are on chip before they are needed
 }
 
-// sums are bytes and cycles so far.
+// sums represents the bytes and cycles since the barrier.
 type sums struct {
 	acts, weights, array, drain int64
 	moved                       traffic // all traffic except input rows
 }
 
-// moment is a walk's state and sums after a step.
+// moment represents the state and the sums of a walk after a step.
 type moment struct {
 	times
 	left
 	sums
 }
 
-// walked is the number of steps up to which steady simulates every step; a test varies it.
+// walked is the number of steps that steady always simulates. A test varies this number.
 var walked = period
 
-// steady performs n equal steps. A step depends on the state only and shifts all its times equally. If the state equals
-// that of a few steps ago, except for the time elapsed, the steps since then repeat. The remaining repetitions are
-// added up instead of simulated, with equal results.
+// steady performs n equal steps. The result of a step depends only on the state. Steps repeat if the state equals the
+// state period steps before, and all times have moved by the same number of cycles. The remaining repetitions are then
+// multiplied instead of simulated, with equal results.
 func (m *Prepared) steady(n int, step func()) {
 	var past [period]moment
 	for i := 0; i < n; i++ {
@@ -60,7 +60,7 @@ func (m *Prepared) steady(n int, step func()) {
 	}
 }
 
-// more adds n times the difference between s and then.
+// more adds to s n times the difference between s and then.
 func (s *sums) more(then *sums, n int64) {
 	s.acts += n * (s.acts - then.acts)
 	s.weights += n * (s.weights - then.weights)

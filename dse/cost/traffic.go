@@ -1,6 +1,6 @@
 package cost
 
-// traffic is the number of bytes read and written on the DRAM, and of their bursts.
+// traffic represents bytes read and written in DRAM, and the bursts of these reads and writes.
 type traffic struct{ read, written, reads, writes int64 }
 
 func (t *traffic) add(o traffic) {
@@ -14,7 +14,7 @@ func (t traffic) less(o traffic) traffic {
 	return traffic{t.read - o.read, t.written - o.written, t.reads - o.reads, t.writes - o.writes}
 }
 
-// over returns the n-th part.
+// over returns t divided by n.
 func (t traffic) over(n int64) traffic {
 	return traffic{t.read / n, t.written / n, t.reads / n, t.writes / n}
 }

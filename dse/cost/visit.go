@@ -5,23 +5,23 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// visit is one row tile with all its C tiles in sequence.
+// visit represents one row tile with its C tiles in sequence.
 type visit struct {
-	nb, both int   // samples of a group; of both groups
-	nr       int   // output rows
-	inRows   int   // input rows to load per sample
-	late     int   // input rows of these that the first kernel row does not need
-	tiles    int   // C tiles
-	rest     bool  // the layer's last C tile is the last of them
-	weights  bool  // weights are loaded for it
-	rows     int64 // rows of a pass
-	here     int64 // cycle at which its input rows are on chip
-	stream   int64 // cycle at which its weights begin to come
+	nb, both int   // number of samples: of a group; of both groups
+	nr       int   // number of output rows
+	inRows   int   // number of input rows to load per sample
+	late     int   // part of inRows that the first kernel row does not need
+	tiles    int   // number of C tiles
+	rest     bool  // the last of these C tiles is the last of the layer
+	weights  bool  // weights are loaded for the visit
+	rows     int64 // number of rows of a pass
+	here     int64 // cycle at which the input rows are on chip
+	stream   int64 // cycle at which the first weights arrive
 	from     traffic
-	ahead    traffic // residuals that are on chip when its first item drains
+	ahead    traffic // residuals that are on chip when the first item drains
 }
 
-// run simulates all visits and fills in the times of m.b.
+// run simulates all visits and sets the times in m.b.
 func (m *Prepared) run() {
 	m.end = m.b.Fill
 	outer, tiles := 1, ceil(m.g.OutC, m.tc)
@@ -35,7 +35,7 @@ func (m *Prepared) run() {
 	m.b.Total = total + m.b.Answer
 }
 
-// ends performs n steps; all between the first and the last are equal.
+// ends performs n steps. All steps except the first and the last must be equal.
 func (m *Prepared) ends(n int, step func(first, last bool)) {
 	step(true, n == 1)
 	if n > 1 {
@@ -44,11 +44,12 @@ func (m *Prepared) ends(n int, step func(first, last bool)) {
 	}
 }
 
-// rowTiles visits every row tile with the given number of C tiles, which are the layer's first, its last, or both.
+// rowTiles visits every row tile with the given number of C tiles. firstTile and lastTile report whether these C tiles
+// include the first and the last C tile of the layer.
 func (m *Prepared) rowTiles(tiles int, firstTile, lastTile bool) {
 	br, tileB, tileRows := int(m.e.BR), int(m.e.TileB), int(m.e.TileRows)
-	load := firstTile || !Stays(br, m.g.OutH, tileB, tileRows) // the row tiles come from DRAM
-	again := !m.e.Order && m.weightBytes > RingKeeps(m.d)      // the weights come for each row tile, not only for the first
+	load := firstTile || !Stays(br, m.g.OutH, tileB, tileRows) // the row tiles are read from DRAM
+	again := !m.e.Order && m.weightBytes > RingKeeps(m.d)      // weights are read for each row tile, not only for the first
 	m.ends(ceil(br, tileB), func(first, last bool) {
 		v := visit{nb: tileB, both: tileB * m.groups, tiles: tiles, rest: lastTile}
 		if last {
@@ -77,7 +78,7 @@ func (m *Prepared) visit(v visit) {
 	in := m.input(v.inRows, v.both)
 	own := in.read
 	m.acts += own
-	if !m.g.GEMM() { // results leave while rows come, except the last row's
+	if !m.g.GEMM() { // results are written while rows are read, except the results of the last row
 		beside := m.full.moved.less(m.full.moved.over(int64(v.nb) * int64(v.nr)))
 		in.add(beside)
 		m.moved.add(beside)
@@ -98,7 +99,7 @@ func (m *Prepared) visit(v visit) {
 				tile = &m.rest
 			}
 			m.item(tile, &v, first, last)
-			m.loaded, m.before = m.end, m.end // items do not use them; set so that all times move equally
+			m.loaded, m.before = m.end, m.end // items do not use these times; steady requires that all times move equally
 		})
 		m.loaded, m.before = then.loaded, then.before
 		m.array += m.end - begin
@@ -113,9 +114,9 @@ func (m *Prepared) input(rows, n int) traffic {
 	return m.in.read(int64(rows) * int64(n))
 }
 
-// open computes when the first visit's rows are on chip, and returns when the array may begin.
+// open computes when the rows of the first visit are on chip. It returns the cycle at which the array may begin.
 func (m *Prepared) open(v *visit, in traffic, own int64) (begin int64) {
-	if res := m.full.moved.read; m.g.GEMM() && res > 0 { // residuals of the first item come with its rows, as many as fit their queue
+	if res := m.full.moved.read; m.g.GEMM() && res > 0 { // residuals of the first item that fit their queue are read with its rows
 		v.ahead.read = min(res, rtl.ResBeats*m.wide)
 		v.ahead.reads = m.full.moved.reads * v.ahead.read / res
 		in.add(v.ahead)
@@ -127,7 +128,7 @@ func (m *Prepared) open(v *visit, in traffic, own int64) (begin int64) {
 		in.reads = 0
 	}
 	m.loaded = m.end + m.time(in)
-	if m.loaded > begin && m.weightsFrom > 0 { // weights come before the other rows
+	if m.loaded > begin && m.weightsFrom > 0 { // weights are read before the other rows
 		m.prefetched = m.low
 		m.loaded += m.time(traffic{read: m.low})
 	}
@@ -136,31 +137,31 @@ func (m *Prepared) open(v *visit, in traffic, own int64) (begin int64) {
 	return begin
 }
 
-// follow computes when the rows of a later visit are on chip.
+// follow computes the cycle at which the rows of a later visit are on chip.
 func (m *Prepared) follow(v *visit, in traffic, own int64) {
 	m.owed.add(in)
 	all := m.time(m.owed)
 	m.loaded += all
-	// the previous visit's results are written between the rows that have not come by then
+	// results of the previous visit are written between rows that arrive after the drain of its last item has begun
 	behind := all - m.time(m.owed.less(m.late))
 	v.here = m.loaded - behind + min(behind, max(0, m.loaded-behind-m.leaves))
-	if own == 0 { // everything is moved, or the array would wait
+	if own == 0 { // no rows to read, so only earlier traffic counts
 		m.loaded = max(m.loaded, m.before)
-	} else { // its half of the buffer is free when the visit before the last one has ended
+	} else { // a half of the buffer is free when the visit before the previous one has ended
 		turn := m.before + m.again + m.time(in)
 		v.here, m.loaded = max(v.here, turn), max(m.loaded, turn)
 	}
 	m.before = m.end
 }
 
-// item is the traffic of a row tile times a C tile, and the length of its drain.
+// item represents the traffic of a row tile times a C tile, and the length of its drain.
 type item struct {
 	moved        traffic // results and residuals
-	late         traffic // the part that does not come before the rows do
-	least, drain int64   // cycles: for the words alone, and including the traffic
+	late         traffic // part of moved that does not move before the next rows
+	least, drain int64   // cycles of the drain: for the words alone; including the traffic
 }
 
-// moves returns the item for m.pixels.
+// moves returns the item of m.pixels pixels.
 func (m *Prepared) moves(tile *channels) (i item) {
 	i.least = m.pixels * tile.words
 	if !m.e.OnChip {
@@ -175,25 +176,25 @@ func (m *Prepared) moves(tile *channels) (i item) {
 	return i
 }
 
-// item simulates one item. The first item of a visit waits for the rows of its first pass.
+// item simulates one item. The first item of a visit waits for the rows that its passes need.
 func (m *Prepared) item(tile *channels, v *visit, first, last bool) {
 	each := max(v.rows, m.depth, tile.load)
 	work := m.passes * each
 	m.acts += tile.moved.read
 	before := m.moved.less(v.from) // traffic of the visit on the DRAM before the item's weights
 	m.moved.add(tile.moved)
-	start := max(m.end, m.drained[0]) // the bank used two items before is free
+	start := max(m.end, m.drained[0]) // the bank that was used two items before is free
 	drain := tile.drain
 	m.end = start + work
 	if first {
 		drain = max(tile.least, m.time(tile.moved.less(v.ahead)))
-		// only whole rows are usable, so the pixels of the last output row come after the load; passes of the first
-		// kernel row do not wait for the rows of later kernel rows
+		// The array can use only whole rows, so it processes the last output row after the load. Passes of the first
+		// kernel row do not wait for the rows of later kernel rows.
 		whole := v.here + int64(m.g.OutW) - each
 		m.end = max(m.end, whole-m.time(m.input(v.late, 1))+work, whole+work/int64(m.g.KH))
 		v.stream = max(m.loaded, start+each-m.time(traffic{read: min(m.ring, int64(v.tiles)*tile.weights)}))
 	}
-	m.streamed = max(m.streamed, m.end-work-int64(float64(m.ring+m.pass)*m.perWeight)) // at most a ring and a pass ahead of the array
+	m.streamed = max(m.streamed, m.end-work-int64(float64(m.ring+m.pass)*m.perWeight)) // at most a ring and a pass before their use
 	if v.weights {
 		bytes := round(tile.weights, abi.WeightAlign)
 		m.weights += bytes
@@ -201,17 +202,17 @@ func (m *Prepared) item(tile *channels, v *visit, first, last bool) {
 		m.prefetched -= there
 		w := traffic{read: bytes - there, reads: (bytes - there + m.stripe - 1) / m.stripe}
 		m.moved.add(w)
-		if w.read > 0 && (first || last) { // the last pass has its weights then; passes in between nearly always have them
+		if w.read > 0 && (first || last) { // the last pass waits for its weights; other items nearly always have theirs
 			before.add(w)
 			m.end = max(m.end, v.stream+m.time(before)+v.rows)
 		}
-		if m.perWeight > 0 { // a chunk is requested when passes have used one
+		if m.perWeight > 0 { // a chunk is requested when passes have used a chunk
 			m.streamed += m.passes*(max(0, m.chunk-m.pass)*each+m.pass*tile.load)/m.ring + int64(float64(bytes)*m.perWeight)
 			m.end = max(m.end, m.streamed+v.rows)
 		}
 	}
 	m.late = tile.late
-	m.leaves = max(m.end-each+v.rows+rtl.DrainDelay+m.toSums, m.drained[1]) // the next pass may wait longer, for its weights or for the chain
+	m.leaves = max(m.end-each+v.rows+rtl.DrainDelay+m.toSums, m.drained[1]) // the drain does not wait for the next pass
 	m.drain += drain
 	m.drained[0], m.drained[1] = m.drained[1], m.leaves+drain
 }

@@ -6,27 +6,27 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// Fetch is the number of cycles from the request for a layer's descriptor to its offer to the units. Its checks are
-// computed for a row tile of the whole layer.
+// Fetch is the number of cycles from the request for a layer's descriptor until the descriptor is offered to the units.
+// The cycles of its checks are those for a single row tile that contains the whole layer.
 func Fetch(d configs.Design, g Geom, bact int) int64 {
-	beats := cycles(abi.DescBytes, min(d.DRAM.BytesPerCycle, float64(d.AXIBytes))) // one stripe, on one port
+	beats := cycles(abi.DescBytes, min(d.DRAM.BytesPerCycle, float64(d.AXIBytes))) // one stripe on one port
 	checks := Checks(d, &g, g.InRowsOnChip(g.OutH), bact, g.OutH)
 	return rtl.FetchStates + int64(d.DRAM.LatencyCycles) + readPath(d) - 2 + beats + int64(checks)
 }
 
-// Step holds the properties of a layer that a walk needs in addition to its cycles. They do not depend on k, s, loop
-// order and row tile. All are cycles.
+// Step contains the properties of a layer that a walk needs in addition to the layer's cycles. All properties are in
+// cycles. They do not depend on k, s, loop order or row tile.
 type Step struct {
 	fetch int64 // Fetch
-	there int64 // a read from request to data
-	late  int64 // from the barrier to its weights, if these begin to come at its offer
-	moved int64 // DRAM time for everything that the layer moves, each once
-	tail  int64 // last byte read to the end
-	taken int64 // units ready for another layer to the end
-	ring  int64 // DRAM time to fill the ring
+	there int64 // from the request to the data of a read
+	late  int64 // from the barrier until the layer needs weights, if the weights are read when the layer is offered
+	moved int64 // time on the DRAM for all bytes of the layer, each moved once
+	tail  int64 // from the last byte read to the end of the layer
+	taken int64 // from the time at which the units are ready for another layer to the end of the layer
+	ring  int64 // time on the DRAM to fill the ring
 }
 
-// StepOf returns the step of a layer. in and out report whether its input and output are on chip only.
+// StepOf returns the step of a layer. If in is true, its input is on chip. If out is true, its output is only on chip.
 func StepOf(d configs.Design, g Geom, bact int, in, out bool) Step {
 	m := Prepare(d, g, K1, 1)
 	s := Step{fetch: Fetch(d, g, bact), there: m.there, ring: cycles(m.ring, m.rate), tail: m.latency + writePath(&d, &g)}
@@ -55,22 +55,22 @@ func StepOf(d configs.Design, g Geom, bact int, in, out bool) Step {
 	return s
 }
 
-// Walk is the state of a start between two of its layers, in cycles since it began.
+// Walk is the state of a start between two layers. Times are in cycles since the start began.
 type Walk struct {
-	End   int64 // the previous layer is written
-	dram  int64 // the DRAM could have moved everything so far
-	taken int64 // the units had accepted the previous layer
-	ready int64 // the units are ready for the next one
+	End   int64 // time at which the previous layer is completely written
+	dram  int64 // earliest time at which the DRAM can have moved everything so far
+	taken int64 // time at which the units had accepted the previous layer
+	ready int64 // time at which the units are ready for the next layer
 }
 
-// Before reports whether no time of w is later than that of o.
+// Before reports whether every time of w is at most as late as the same time of o.
 func (w *Walk) Before(o *Walk) bool {
 	return max(w.End-o.End, w.dram-o.dram, w.taken-o.taken, w.ready-o.ready) <= 0
 }
 
-// Next returns the walk after one more layer. cycles is its time if all its weights that fit the ring are there
-// (Layer). They are if the DRAM had time and the layer was offered early enough. For the first layer of a start, cycles
-// include this wait.
+// Next returns the state after one more layer. The parameter cycles is the time of the layer by Layer, which assumes
+// that weights that fit the ring are on chip. Next adds the wait for weights if the DRAM was busy or the layer was
+// offered too late. For the first layer of a start, cycles already includes this wait.
 func (w Walk) Next(s *Step, cycles int64) Walk {
 	first := w == Walk{}
 	offered := w.taken + rtl.OfferNext + s.fetch
@@ -78,7 +78,7 @@ func (w Walk) Next(s *Step, cycles int64) Walk {
 		w.End = Start(configs.Design{})
 		offered = w.End + s.fetch
 	}
-	from := max(w.dram, offered+s.there) // first byte of its weights
+	from := max(w.dram, offered+s.there) // time at which the first byte of its weights arrives
 	end := w.End + cycles
 	if !first {
 		end = max(end, from-s.there+s.late+cycles, from+s.moved+s.tail)

@@ -1,6 +1,6 @@
-// Package counted holds the measurements that the law of cycles is compared with: layers that ran alone on the NPU, and
-// its counters. held.json is a sample that was not used to tune the law. The law's error on it is the error band of its
-// estimates. bands.json stores the bands, so only tests read the layers.
+// Package counted contains measurements for a comparison with the law of cycles: layers that ran alone on the NPU, with
+// the NPU's counters. held.json is a sample that was not used to tune the law. The error of the law on this sample is
+// the error band of its estimates. bands.json stores the bands, so only tests read the layers.
 package counted
 
 import (
@@ -27,8 +27,8 @@ import (
 	"github.com/sluice-npu/sluice/hw/syn"
 )
 
-// The law's target: its error is at most this share or this number of cycles, whichever is larger, and smaller on
-// average. Where it misses the target, the bands (Kinds) state its actual error.
+// The target for the law: the error of a layer is at most WorstShare of its cycles or at most WorstCycles, and the mean
+// error is at most MeanShare. If the law misses the target, the bands (Kinds) contain its actual error.
 const (
 	WorstShare  = 0.03
 	WorstCycles = 100
@@ -38,11 +38,11 @@ const (
 // ErrFile is wrapped by errors about a file without counted layers.
 var ErrFile = errors.New("no counted layers")
 
-// Layer is a counted layer with the law's result.
+// Layer is a counted layer with the result of the law.
 type Layer struct {
 	Config    string         `json:"config"`
 	Bandwidth float64        `json:"bytes_per_cycle"`
-	Latency   int            `json:"latency_cycles,omitzero"` // of the DRAM; 0: the configuration's
+	Latency   int            `json:"latency_cycles,omitzero"` // latency of the DRAM; 0: as in the configuration
 	Network   string         `json:"network"`                 // "random SEED" for a random layer
 	Layer     string         `json:"layer"`
 	Batch     int            `json:"batch"`
@@ -52,19 +52,19 @@ type Layer struct {
 	Stalls    machine.Stalls `json:"stalls"`
 	Chain     []Step         `json:"chain"`
 
-	Stepped *machine.Spent `json:"machine,omitempty"` // the machine's result, if requested
+	Stepped *machine.Spent `json:"machine,omitempty"` // result of the machine, if requested
 
-	Design configs.Design `json:"-"` // with this bandwidth and latency
+	Design configs.Design `json:"-"` // the design with this bandwidth and latency
 }
 
-// Step is a layer of the timed start, which has one layer, or several that keep tensors on chip.
+// Step is a layer of the measured start. The start has one layer, or several layers that keep tensors on chip.
 type Step struct {
 	Geom     cost.Geom `json:"geometry"`
 	Entry    abi.FBCB  `json:"entry"`
-	RowBytes int       `json:"row_bytes,omitzero"` // from one input row to the next, if a view skips rows or columns; not used by the law
+	RowBytes int       `json:"row_bytes,omitzero"` // distance between input rows, if a view skips some; unused by the law
 }
 
-// StepOf returns the step of a bundle's layer with an entry.
+// StepOf returns the step of a layer from its descriptor and entry.
 func StepOf(l *abi.Desc, e abi.FBCB) Step {
 	s := Step{Geom: cost.GeomOf(l), Entry: e}
 	row := int(l.InW) * int(l.InPix) * 2
@@ -77,7 +77,7 @@ func StepOf(l *abi.Desc, e abi.FBCB) Step {
 	return s
 }
 
-// Law returns the law's cycles for a start of these layers.
+// Law returns the cycles of a start with the layers of chain by the law.
 func Law(d configs.Design, chain []Step, batch int) int64 {
 	layers, entries := make([]cost.Geom, len(chain)), make([]abi.FBCB, len(chain))
 	for i, s := range chain {
@@ -87,27 +87,27 @@ func Law(d configs.Design, chain []Step, batch int) int64 {
 	return cost.Sum(d, cost.Walked(d, layers, batch, entries))
 }
 
-// Share returns the error of the law, as a share of the counted cycles.
+// Share returns the error of the law as a share of the counted cycles.
 func (l *Layer) Share() float64 { return float64(l.Law-l.Cycles) / float64(l.Cycles) }
 
-// off reports whether the law's error exceeds a share and WorstCycles.
+// off reports whether the error of the law exceeds the given share and also WorstCycles.
 func (l *Layer) off(share float64) bool {
 	n := math.Abs(float64(l.Law - l.Cycles))
 	return n > WorstCycles && n > share*float64(l.Cycles)
 }
 
-// Beyond reports whether the law's error exceeds the target.
+// Beyond reports whether the error of the law exceeds the target.
 func (l *Layer) Beyond() bool { return l.off(WorstShare) }
 
 // Int8 reports whether the layer ran on an int8 NPU.
 func (l *Layer) Int8() bool { return l.Chain[0].Geom.Int8 }
 
-// Random reports whether the layer is a random one, not a network's.
+// Random reports whether the layer is a random layer, not a layer of a network.
 func (l *Layer) Random() bool { return strings.HasPrefix(l.Network, "random ") }
 
-// Summary is the error of the law over layers.
+// Summary contains the error of the law over several layers.
 type Summary struct {
-	Mean   float64 `json:"mean"`  // of |law - counter| / counter
+	Mean   float64 `json:"mean"`  // mean of |law - counter| / counter
 	Worst  float64 `json:"worst"` // largest relative error among layers with an error of more than 100 cycles
 	N      int     `json:"n"`
 	Beyond int     `json:"beyond"` // number of errors above 3 % and 100 cycles
@@ -129,8 +129,7 @@ func Summarise(all []Layer) Summary {
 	return s
 }
 
-// Worst returns the layer with the largest relative error among the layers with an error above WorstCycles; nil if
-// there is none.
+// Worst returns the layer with the largest relative error and an error above WorstCycles, or nil if no layer has one.
 func Worst(all []Layer) (worst *Layer) {
 	for i := range all {
 		if l := &all[i]; l.off(0) && (worst == nil || math.Abs(l.Share()) > math.Abs(worst.Share())) {
@@ -154,7 +153,7 @@ func By(all []Layer) map[string]Summary {
 	return by
 }
 
-// Sort puts layers that miss the target first, then sorts by the size of the error.
+// Sort sorts the layers: layers that miss the target come first, then layers with larger errors.
 func Sort(all []Layer) {
 	slices.SortStableFunc(all, func(a, b Layer) int {
 		if a.Beyond() != b.Beyond() {
@@ -167,15 +166,15 @@ func Sort(all []Layer) {
 	})
 }
 
-// File is the part of the output of `dse validate --out` that is read again.
+// File is the part of the output of `dse validate --out` that Read uses.
 type File struct {
-	RTL    string  `json:"rtl"` // Sources of the NPU that ran; in int8 those of the int8 NPU
+	RTL    string  `json:"rtl"` // Sources of the NPU that was measured, int16 or int8
 	Seed   uint64  `json:"seed"`
 	Layers []Layer `json:"layers"`
 }
 
-// Read reads such a file and sets Law of each layer to the law's current result. Designs in own take precedence over
-// those of hw/configs.
+// Read reads a File and sets the field Law of each layer to the current result of the law. Designs in own are used
+// instead of designs with the same names in hw/configs.
 func Read(r io.Reader, own ...configs.Design) (File, error) {
 	var f File
 	if err := json.NewDecoder(r).Decode(&f); err != nil {
@@ -192,7 +191,7 @@ func Read(r io.Reader, own ...configs.Design) (File, error) {
 	return f, nil
 }
 
-// judge sets Law and Design, and clears the machine's result.
+// judge sets the fields Law and Design of a layer, and removes the result of the machine.
 func (l *Layer) judge(own []configs.Design) (err error) {
 	if len(l.Chain) == 0 || l.Cycles < 1 {
 		return errors.New("no geometry, or no counters")
@@ -217,13 +216,13 @@ func (l *Layer) judge(own []configs.Design) (err error) {
 //go:embed bands.json
 var bands []byte
 
-// Bands are the error bands of an element type: of networks' layers, of random layers, and of starts.
+// Bands contains the error bands of one element type: for layers of networks, for random layers, and for starts.
 type Bands struct {
 	Layers [2]Band     `json:"layers"`
 	Starts []StartBand `json:"starts"`
 }
 
-// stored is the content of bands.json: int16 and int8 bands.
+// stored is the content of bands.json: the bands of int16 and of int8.
 type stored struct {
 	Bands
 	Int8 Bands `json:"int8"`
@@ -246,8 +245,8 @@ var read = sync.OnceValues(func() (s stored, err error) {
 
 // Band is the maximum error of the law relative to the counters.
 type Band struct {
-	Mean  float64 `json:"mean"`  // mean over a design's layers of |law - counter| / counter
-	Worst float64 `json:"worst"` // of a layer with an error above WorstCycles
+	Mean  float64 `json:"mean"`  // mean of |law - counter| / counter over the layers of a design
+	Worst float64 `json:"worst"` // largest relative error of layers with an error above WorstCycles
 }
 
 func (b Band) String() string { return fmt.Sprintf("%.1f/%.1f %%", 100*b.Mean, 100*b.Worst) }
@@ -261,7 +260,7 @@ type Kind struct {
 	Layers []Layer
 }
 
-// Kinds splits layers into four kinds (of networks or random, int16 or int8), and adds the band of each kind.
+// Kinds divides layers into four kinds: from networks or random, and int16 or int8. It also sets the band of each kind.
 func Kinds(all []Layer) ([4]Kind, error) {
 	b, err := read()
 	k := [4]Kind{
@@ -283,13 +282,13 @@ func Kinds(all []Layer) ([4]Kind, error) {
 	return k, err
 }
 
-// Inside reports whether the law's errors are within the band.
+// Inside reports whether the errors of the law are within the band.
 func (k *Kind) Inside() bool {
 	s := Summarise(k.Layers)
 	return s.Mean <= k.Band.Mean && s.Worst <= k.Band.Worst
 }
 
-// Exact returns the number of layers for which the machine's cycles and stalls equal the counters'.
+// Exact returns the number of layers for which the cycles and stalls of the machine equal the counters.
 func (k *Kind) Exact() (n int) {
 	for i := range k.Layers {
 		l := &k.Layers[i]
@@ -300,8 +299,8 @@ func (k *Kind) Exact() (n int) {
 	return n
 }
 
-// Sources returns a hash of the sources that determine cycles: the RTL of npu_top without comments and spacing, and the
-// model of the DRAM, in the repository at root. In int8 it includes the files that replace or patch that RTL.
+// Sources returns a hash of the files in the repository at root that determine cycles: the RTL of npu_top, without
+// comments and white space, and the model of the DRAM. For int8 it includes the files that replace or patch the RTL.
 func Sources(root string, eight bool) (string, error) {
 	rtl, err := syn.SourcesIn(root, "npu_top")
 	if err != nil {
@@ -329,7 +328,7 @@ func Sources(root string, eight bool) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// Machine returns the chain as input for the machine.
+// Machine returns the layers of the start as input for the machine.
 func (l *Layer) Machine() (out []machine.Layer) {
 	for _, s := range l.Chain {
 		out = append(out, machine.Layer{Geom: s.Geom, Entry: s.Entry, RowBytes: s.RowBytes})
@@ -337,13 +336,13 @@ func (l *Layer) Machine() (out []machine.Layer) {
 	return out
 }
 
-// Step returns the machine's result for the layer.
+// Step simulates the start on the machine and returns the result.
 func (l *Layer) Step(ctx context.Context) (machine.Result, error) {
 	return machine.Run(ctx, l.Design, l.Machine(), l.Batch)
 }
 
-// Waits reports whether the machine's stalls equal the counted ones, as far as they were stored: files without a
-// latency contain at most the array's.
+// Waits reports whether the stalls of the machine equal the counted stalls. It compares only stalls that were stored:
+// files without a latency contain at most the stalls of the array.
 func (l *Layer) Waits(s machine.Stalls) bool {
 	if l.Latency == 0 {
 		s.Read, s.Write = 0, 0

@@ -13,30 +13,30 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// Starts is the output of `dse validate --starts --out`: whole segments of networks as counted by the RTL, one start
-// each. Equal geometries are stored once.
+// Starts is the output of `dse validate --starts --out`. It contains the counted cycles of whole segments of networks
+// on the RTL. Each segment is one start. Equal geometries are stored once.
 type Starts struct {
-	RTL        string      `json:"rtl"` // Sources of the NPU that ran
+	RTL        string      `json:"rtl"` // Sources of the NPU that was measured
 	Geometries []cost.Geom `json:"geometries"`
 	Starts     []Start     `json:"starts"`
 }
 
-// Start is one counted start.
+// Start is one start with its counted cycles.
 type Start struct {
-	Network   string         `json:"network"` // with the side of its input, if it differs from the file's
+	Network   string         `json:"network"` // with the side of the input, if it differs from that of the file
 	Config    string         `json:"config"`
 	Bandwidth float64        `json:"bytes_per_cycle"`
-	Latency   int            `json:"latency_cycles,omitzero"` // of the DRAM; 0: the configuration's
+	Latency   int            `json:"latency_cycles,omitzero"` // latency of the DRAM; 0: as in the configuration
 	Batch     int            `json:"batch"`
-	First     int            `json:"first"` // layer of the network
+	First     int            `json:"first"` // index of the first layer in the network
 	Cycles    int64          `json:"cycles"`
 	Stalls    machine.Stalls `json:"stalls,omitzero"`     // absent in older files
-	Layers    []int          `json:"layers"`              // indices of geometries
-	Entries   []uint32       `json:"entries"`             // their FBCB words
-	RowBytes  []int          `json:"row_bytes,omitempty"` // by layer, 0 if rows are contiguous; absent in older files
+	Layers    []int          `json:"layers"`              // by layer: index into Geometries
+	Entries   []uint32       `json:"entries"`             // by layer: word of the FBCB
+	RowBytes  []int          `json:"row_bytes,omitempty"` // by layer: 0 if rows are contiguous; absent in older files
 }
 
-// Add appends a start whose layers are chain.
+// Add appends the start x with the layers in chain.
 func (s *Starts) Add(x Start, chain []Step) error {
 	for _, step := range chain {
 		i := slices.Index(s.Geometries, step.Geom)
@@ -54,7 +54,8 @@ func (s *Starts) Add(x Start, chain []Step) error {
 	return nil
 }
 
-// ReadStarts returns the starts of such a file as layers, with Law set to the law's current result. own is as in Read.
+// ReadStarts reads a file of Starts. It returns each start as a Layer, with the field Law set to the current result of
+// the law. The parameter own is the same as in Read.
 func ReadStarts(r io.Reader, own ...configs.Design) (rtl string, all []Layer, err error) {
 	var s Starts
 	if err := json.NewDecoder(r).Decode(&s); err != nil {
@@ -87,8 +88,8 @@ func ReadStarts(r io.Reader, own ...configs.Design) (rtl string, all []Layer, er
 	return s.RTL, all, nil
 }
 
-// StartBand is the error band of the law for the counted starts of a network, or of all networks (""), on a
-// configuration and memory. Config is "" for all configurations.
+// StartBand is the error band of the law for the counted starts of a network on a configuration and memory. Network is
+// "" for all networks, and Config is "" for all configurations.
 type StartBand struct {
 	Config    string  `json:"config"`
 	Bandwidth float64 `json:"bytes_per_cycle"`
@@ -120,9 +121,11 @@ func BandsOf(all []Layer) (out []StartBand) {
 	return out
 }
 
-// Stated is the error band of a network's cycles on a design, and those of both kinds of layers. It comes from the
-// network's starts counted on this configuration and memory, otherwise from other networks' starts there. If there are
-// none, Counted is false and it comes from the network's starts elsewhere, or else from all starts. For a user's own network it comes from random layers.
+// Stated is the error band for the cycles of a network on a design, and the bands of both kinds of layers. The band is
+// that of the network's starts that were counted on this configuration and memory. If there are none, it is that of all
+// starts on this configuration and memory. If there are none either, Counted is false, and the band is that of the
+// network's starts on all configurations, or of all starts. For a network of the user, the band is that of random
+// layers, or that of all starts if it is larger.
 type Stated struct {
 	StartBand
 	Counted  bool `json:"counted"`
@@ -147,10 +150,10 @@ func (s Stated) String() string {
 	return fmt.Sprintf("%d starts of other networks counted on this design at this memory are off, on average/at worst, by %v", s.N, s.Band)
 }
 
-// latency is the DRAM latency, in cycles, at which starts and layers were counted.
+// latency is the latency of the DRAM in cycles with which starts and layers were counted.
 const latency = 100
 
-// Of returns the band of a network on a design. own reports that the network is not the zoo's.
+// Of returns the band of a network on a design. The parameter own reports that the network is not from the zoo.
 func Of(d configs.Design, network string, own bool) (s Stated, err error) {
 	all, err := read()
 	b := all.of(d.Int8())
@@ -158,9 +161,9 @@ func Of(d configs.Design, network string, own bool) (s Stated, err error) {
 	if own {
 		s.Band = s.Random
 	}
-	for _, x := range b.Starts { // sorted from general to specific: all starts, the network's own, all here, the network's own here
+	for _, x := range b.Starts { // from general to specific; here: on this design and memory
 		if own {
-			if x.Config == "" && x.Network == "" { // at least the error of the zoo's starts
+			if x.Config == "" && x.Network == "" { // the band is at least that of the zoo's starts
 				s.Band = Band{max(s.Random.Mean, x.Mean), max(s.Random.Worst, x.Worst)}
 			}
 			continue

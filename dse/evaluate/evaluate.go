@@ -1,5 +1,5 @@
-// Package evaluate compares a bundle with its sources, on images with or without classes: the golden executor, which
-// computes what the hardware must, with the float network and with onnxruntime.
+// Package evaluate compares a bundle with its sources, on images with or without classes. It compares the golden
+// executor, which computes the results that the hardware must compute, with the float network and with onnxruntime.
 package evaluate
 
 import (
@@ -24,49 +24,49 @@ import (
 // ErrEvaluate is wrapped by the errors of Run.
 var ErrEvaluate = errors.New("the images cannot be evaluated")
 
-// chunk is the number of images in memory at once.
+// chunk is the maximum number of images that are in memory at the same time.
 const chunk = 64
 
-// Oracle returns another implementation's logits, by exit and image.
+// Oracle returns the logits of another implementation, by exit and image.
 type Oracle func(ctx context.Context, inputs [][]float32) ([][][]float32, error)
 
-// Report is the result. Fields that are shares are shares of the images, unless their comments say otherwise.
+// Report is the result of an evaluation. A share is a share of the images if its comment does not specify another unit.
 type Report struct {
 	Images   int     `json:"images"`
 	Seen     int     `json:"images_of_calibration"`
 	Labelled bool    `json:"labelled"`
 	Oracle   bool    `json:"onnxruntime"`
-	Clipped  float64 `json:"input_clipped"` // share of input elements beyond the input's range
-	// Saturated lists the layers whose results reach the limits of 16 bits, or whose sums do before a function that is
-	// not flat there. Calibration saw smaller values.
+	Clipped  float64 `json:"input_clipped"` // share of input elements beyond the range of the input
+	// Saturated lists the layers with results at the limits of 16 bits. It also lists layers with such sums before a
+	// function, if the function is not constant there. Calibration observed only smaller values.
 	Saturated []Saturation `json:"saturated_layers,omitempty"`
-	// SaturatedInt8 lists the layers whose int8 results exceed their range.
+	// SaturatedInt8 lists the layers with int8 results beyond their range.
 	SaturatedInt8 []Saturation `json:"int8_saturated_layers,omitempty"`
 	Exits         []Exit       `json:"exits"`
-	Int8          *Int8        `json:"int8,omitempty"` // for a network that was also evaluated in int8
+	Int8          *Int8        `json:"int8,omitempty"` // only if the network was also evaluated in int8
 }
 
-// Saturation is the share of one layer's results that saturate.
+// Saturation is the share of results that saturate in one layer.
 type Saturation struct {
 	Layer string  `json:"layer"`
-	Share float64 `json:"share"` // of the layer's results
+	Share float64 `json:"share"` // share of the layer's results
 }
 
-// Exit compares the results of one exit. A distance is the largest difference of a logit, as a share of the image's
-// largest logit in magnitude; nil if nothing was compared.
+// Exit compares the results of one exit. A distance is the largest difference of a logit in an image, as a share of the
+// largest magnitude of a logit in this image. A value is nil if nothing was compared.
 type Exit struct {
 	Name        string   `json:"name"`
 	Int16       *float64 `json:"accuracy_int16"`
 	Float       *float64 `json:"accuracy_float"`
 	Onnxruntime *float64 `json:"accuracy_onnxruntime"`
-	AgreeFloat  *float64 `json:"int16_agrees_with_float"` // on the class; nil if the exit is not a classifier
+	AgreeFloat  *float64 `json:"int16_agrees_with_float"` // share with the same class; nil if the exit is not a classifier
 	AgreeOracle *float64 `json:"int16_agrees_with_onnxruntime"`
 	FloatOracle *float64 `json:"float_agrees_with_onnxruntime"`
 	MeanFloat   float64  `json:"distance_from_float_mean"`
 	WorstFloat  float64  `json:"distance_from_float_worst"`
 	MeanOracle  *float64 `json:"distance_from_onnxruntime_mean"`
 	WorstOracle *float64 `json:"distance_from_onnxruntime_worst"`
-	// In int8, if requested.
+	// Results in int8, if requested.
 	Int8      *float64 `json:"accuracy_int8,omitempty"`
 	AgreeInt8 *float64 `json:"int8_agrees_with_float,omitempty"`
 	MeanInt8  *float64 `json:"int8_distance_from_float_mean,omitempty"`
@@ -77,28 +77,28 @@ type Exit struct {
 	WorstInt8Oracle *float64 `json:"int8_distance_from_onnxruntime_worst,omitempty"`
 }
 
-// tally adds up one number type's results at an exit, image by image.
+// tally contains sums of results at an exit for one number type, over all images.
 type tally struct {
 	right, agreeFloat, agreeOracle int
 	meanFloat, worstFloat          float64
 	meanOracle, worstOracle        float64
 }
 
-// sums adds up an exit's results.
+// sums contains sums of the results at an exit.
 type sums struct {
 	int16, int8                tally
-	float, oracle, floatOracle int // right; right; of the same class
+	float, oracle, floatOracle int // numbers of images: correct; correct; of the same class
 }
 
-// Network8 is a network in int8, and its bundle, or nil. The bundle's results are compared with the network's.
+// Network8 is a network in int8. If Bundle is not nil, its results are compared with those of the network.
 type Network8 struct {
 	*quant.Int8
 	Bundle *bundle.Bundle
 }
 
-// Run evaluates the int16 bundle b on set, and in addition int8. b was compiled from q, the integer form of g. int8
-// and oracle may be nil. seen, if not nil, reports whether calibration saw an image. progress, if not nil, is called
-// with the number of finished images.
+// Run evaluates the int16 bundle b on the images of set. b must be compiled from q, the integer form of g. If int8 is
+// not nil, Run also evaluates int8. If oracle is not nil, Run also compares with the oracle. If seen is not nil, it
+// reports whether calibration used an image. If progress is not nil, Run calls it with the number of finished images.
 func Run(ctx context.Context, g *graph.Graph, q *quant.Network, b *bundle.Bundle, int8 *Network8, set *images.Set, seen func(x []float32) bool, oracle Oracle, progress func(int)) (*Report, error) {
 	if len(g.Exits) != len(b.Network.Exits) {
 		return nil, fmt.Errorf("%w: %d exits, the bundle has %d", ErrEvaluate, len(g.Exits), len(b.Network.Exits))
@@ -152,8 +152,8 @@ type evaluator struct {
 	clipped int64
 	int8    *in8 // may be nil
 
-	saturated []atomic.Int64 // results of each layer without a function
-	curved    []atomic.Int64 // for each node with a function, by the float network
+	saturated []atomic.Int64 // by layer without a function: number of saturated results
+	curved    []atomic.Int64 // by node with a function: number of saturated values in the float network
 }
 
 // watch counts values that saturate before and after functions.
@@ -176,7 +176,7 @@ func (e *evaluator) watch(q *quant.Network, runners []*graph.Runner) {
 	}
 }
 
-// logits holds the logits of one image, by exit.
+// logits contains the logits of one image, by exit.
 type logits struct{ int16, float, int8 [][]float32 }
 
 func (e *evaluator) chunk(ctx context.Context, runners []*graph.Runner, from, to int, oracle Oracle) error {
@@ -242,7 +242,7 @@ func (e *evaluator) chunk(ctx context.Context, runners []*graph.Runner, from, to
 	return nil
 }
 
-// one computes an image with both executors and counts input elements that saturate.
+// one computes the logits of one image with all executors. It also counts the input elements that saturate.
 func (e *evaluator) one(r *graph.Runner, i int) (x []float32, l logits, clipped int64, err error) {
 	if x, err = e.set.Image(i); err != nil {
 		return
@@ -282,7 +282,7 @@ func (e *evaluator) one(r *graph.Runner, i int) (x []float32, l logits, clipped 
 	return x, l, clipped, nil
 }
 
-// golden computes the hardware's results layer by layer, so that saturated results can be counted.
+// golden computes the results of the hardware layer by layer, so that saturated results can be counted.
 func (e *evaluator) golden(in []int16) ([][]int16, error) {
 	slot := e.p.NewSlot()
 	if err := e.p.SetInput(slot, in); err != nil {
@@ -305,9 +305,9 @@ func (e *evaluator) golden(in []int16) ([][]int16, error) {
 	return out, nil
 }
 
-// saturated returns the number of a layer's results at the limits of 16 bits. It excludes limits set by the network
-// itself, max pools, which only copy values (an average may have finer steps), and functions, which may end at a limit
-// as tanh does (see watch).
+// saturated returns the number of results of a layer at the limits of 16 bits. It does not count results at a limit
+// that the network itself sets. It does not count max pools, because they only copy values (an average may have finer
+// steps). It does not count functions, because a function like tanh may end at a limit (see watch).
 func saturated(d *abi.Desc, slot []byte) (n int64) {
 	if d.Op == abi.OpMaxPool || d.Curve {
 		return 0
@@ -326,14 +326,14 @@ func saturated(d *abi.Desc, slot []byte) (n int64) {
 	return n
 }
 
-// finished applies the file's last operation to an exit's logits. It is left to the host, but onnxruntime executes it.
-// A softmax is computed over the channels of a map, for each pixel.
+// finished returns a function that applies the last operation of the file to the logits of an exit. onnxruntime
+// executes this operation, but the NPU does not. A softmax is computed for each pixel of a map, over its channels.
 func (e *evaluator) finished(exit int) func([]float32) (out []float32, middle float32) {
 	x := e.g.Exits[exit]
 	switch x.Activation {
 	case "Softmax", "LogSoftmax":
 		channels := e.g.Tensors[x.Tensor].C
-		if len(x.Dims) == 1 { // for a flattened map
+		if len(x.Dims) == 1 { // the softmax is over a flattened map
 			channels = e.g.Tensors[x.Tensor].Elems()
 		}
 		return func(all []float32) (out []float32, middle float32) {
@@ -430,7 +430,7 @@ func (e *evaluator) report(oracle bool) *Report {
 		x := Exit{
 			Name: e.g.Exits[i].Name, MeanFloat: s.int16.meanFloat / n, WorstFloat: s.int16.worstFloat,
 		}
-		// Images with classes show that a single output is a classifier too.
+		// If images have classes, an exit with a single output is a classifier, too.
 		classes := e.g.Classifies(i) || r.Labelled && e.g.ConfidenceOf(i) != graph.NoClass
 		if classes {
 			x.AgreeFloat = share(float64(s.int16.agreeFloat))
@@ -467,8 +467,8 @@ func (e *evaluator) report(oracle bool) *Report {
 	return r
 }
 
-// Warning describes the exit with the largest distance of int16 from float, if it exceeds quant.LossBound; otherwise
-// "".
+// Warning describes the exit with the largest distance of int16 from float, or returns "" if it is within
+// quant.LossBound.
 func (r *Report) Warning() string {
 	x := slices.MaxFunc(r.Exits, func(a, b Exit) int { return cmp.Compare(a.WorstFloat, b.WorstFloat) })
 	if x.WorstFloat <= quant.LossBound {
@@ -478,8 +478,8 @@ func (r *Report) Warning() string {
 		x.Name, 100*x.WorstFloat, r.Images, 100*quant.LossBound)
 }
 
-// top returns the class of the largest logit. A single logit is a yes-or-no question: the class is 1 from middle on.
-// middle is 0, or the activation's value at 0.
+// top returns the class with the largest logit. For a single logit the class is 1 if the logit is at least middle,
+// otherwise 0. The parameter middle is 0, or the value of the activation at 0.
 func top(logits []float32, middle float32) int {
 	best := 0
 	if len(logits) == 1 && logits[0] >= middle {
@@ -493,8 +493,8 @@ func top(logits []float32, middle float32) int {
 	return best
 }
 
-// Apart returns the largest difference, as a share of the largest magnitude in want, or in got if want is zero
-// everywhere.
+// Apart returns the largest difference between got and want, as a share of the largest magnitude in want. If want is
+// zero everywhere, it is a share of the largest magnitude in got.
 func Apart(got, want []float32) float64 {
 	distance, most := 0., 0.
 	for i := range want {
@@ -504,7 +504,7 @@ func Apart(got, want []float32) float64 {
 		return 0
 	}
 	if most == 0 {
-		return 1 // the largest difference is the largest value of got
+		return 1 // the largest difference is the largest magnitude in got
 	}
 	return distance / most
 }

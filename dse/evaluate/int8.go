@@ -13,29 +13,29 @@ import (
 	"github.com/sluice-npu/sluice/dse/quant"
 )
 
-// Int8 is the loss of a network's layers in int8.
+// Int8 contains the loss of precision of the layers of a network in int8.
 type Int8 struct {
 	Layers []LayerLoss `json:"layers"`
-	Bound  *float64    `json:"disagreement_bound,omitempty"` // limit for which layers were chosen to be int16
-	Apart  *float64    `json:"disagreement,omitempty"`       // disagreement on the calibration images
-	Share  float64     `json:"macs_in_int8"`                 // share of all MACs
+	Bound  *float64    `json:"disagreement_bound,omitempty"` // maximum disagreement, for the choice of int16 layers
+	Apart  *float64    `json:"disagreement,omitempty"`       // share of calibration images that get another class
+	Share  float64     `json:"macs_in_int8"`                 // share of MACs that are computed in int8
 }
 
-// LayerLoss is the root mean square error of a layer's output, as a share of the output's own root mean square: for the
-// layer alone, with the float network's values as codes, and within the whole network.
+// LayerLoss contains root mean square errors of a layer's output, as a share of the output's own root mean square. For
+// Alone, the inputs are codes of the float network's values. For Whole, all layers are computed in int8.
 type LayerLoss struct {
 	Layer string  `json:"layer"`
-	Bits  int     `json:"bits"` // of its weights; 0 if it computes nothing
+	Bits  int     `json:"bits"` // number of bits of the weights; 0 if the layer computes nothing
 	Alone float64 `json:"alone"`
 	Whole float64 `json:"whole"`
-	Anew  int     `json:"requantised_channels,omitempty"` // in a quantised file: channels whose weights do not have the file's codes
+	Anew  int     `json:"requantised_channels,omitempty"` // number of channels with other codes than in a quantised file
 }
 
 // in8 runs a network in int8.
 type in8 struct {
 	n *quant.Int8
 	p *int8.Program
-	b *golden.Program // its bundle, or nil
+	b *golden.Program // bundle of the network, or nil
 }
 
 func newInt8(n *quant.Int8) (*in8, error) {
@@ -43,7 +43,7 @@ func newInt8(n *quant.Int8) (*in8, error) {
 	return &in8{n: n, p: p}, err
 }
 
-// bundled checks that the network's bundle yields the same codes at the exits.
+// bundled checks that the bundle of the network computes the same codes at the exits.
 func (r *in8) bundled(x []float32, maps [][]int16) error {
 	got, err := r.b.Run(r.b.Bundle().Network.Input(x))
 	if err != nil {
@@ -81,16 +81,16 @@ func (r *in8) logits(x []float32) (out [][]float32, err error) {
 	return out, nil
 }
 
-// ErrNoClass is wrapped by Mixed's error for a network without a classifier.
+// ErrNoClass is wrapped by the error of Mixed for a network without a classifier.
 var ErrNoClass = errors.New("no exit is a classifier, so a share of other classes bounds nothing")
 
 const (
 	// LossImages is the number of images that Layers uses.
 	LossImages = 8
-	mixImages  = 256 // for the choice of wide layers
+	mixImages  = 256 // number of images for the choice of int16 layers
 )
 
-// Layers measures the loss of each layer, on a few of count images.
+// Layers measures the loss of each layer on at most LossImages of count images.
 func Layers(n *quant.Int8, count int, image func(i int) ([]float32, error)) (*Int8, error) {
 	g := n.Graph
 	r, err := newInt8(n)
@@ -161,10 +161,10 @@ func Layers(n *quant.Int8, count int, image func(i int) ([]float32, error)) (*In
 
 func square(x float64) float64 { return x * x }
 
-// Mixed returns the network in int8 with some layers in int16: as many as needed so that, at every exit that is a
-// classifier, at most the share bound of the images gets another class than from the float network. It chooses the
-// first layer and the exits' layers first, then the layers with the largest loss alone. apart is the share with another
-// class; it exceeds bound if int16 everywhere is not enough.
+// Mixed returns the network in int8, with layers in int16 until at most the share bound of the images gets another
+// class than from the float network. The bound applies to every exit that is a classifier. Mixed first changes the
+// first layer and the layers of the exits to int16, then the layers with the largest loss alone. The result apart is
+// the share of images with another class. It exceeds bound if int16 for all layers is not enough.
 func Mixed(s *quant.Seen, g *graph.Graph, bound float64, count int, image func(i int) ([]float32, error)) (n *quant.Int8, apart float64, err error) {
 	some := false
 	for e := range g.Exits {
@@ -220,7 +220,7 @@ func Mixed(s *quant.Seen, g *graph.Graph, bound float64, count int, image func(i
 	}
 }
 
-// classes returns the float network's classes, by image and exit; -1 at an exit that is not a classifier.
+// classes returns the classes by the float network, by image and exit. The class is -1 if an exit is not a classifier.
 func classes(g *graph.Graph, drawn []int, image func(i int) ([]float32, error)) ([][]int, error) {
 	r, err := graph.NewRunner(g)
 	if err != nil {
@@ -247,7 +247,7 @@ func classes(g *graph.Graph, drawn []int, image func(i int) ([]float32, error)) 
 	return out, nil
 }
 
-// disagreement returns the largest share, over the exits, of images with another class than in want.
+// disagreement returns the share of images with another class than in want, for the exit with the largest share.
 func (r *in8) disagreement(want [][]int, drawn []int, image func(i int) ([]float32, error)) (float64, error) {
 	other := make([]int, len(r.n.Graph.Exits))
 	for k, row := range want {

@@ -1,4 +1,4 @@
-// Atomic replacement on Windows, which renameio does not support.
+// This file replaces files atomically on Windows, because renameio does not support Windows.
 
 package files
 
@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 )
 
-// plain implements Pending with package os alone.
+// plain implements Pending with package os only.
 type plain struct {
 	*os.File
 	path string

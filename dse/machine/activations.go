@@ -2,30 +2,30 @@ package machine
 
 import "github.com/sluice-npu/sluice/dse/rtl"
 
-// loader is act_loader: it loads row tiles into the halves of the activation buffer, and tracks the places of rows that
+// loader is act_loader. This unit loads row tiles into the halves of the activation buffer, and counts the rows that
 // have arrived.
 type loader struct {
 	state  state
 	l      *layer
-	layer  int // layers accepted since the start
+	layer  int // number of layers accepted since the start
 	busy   [2]bool
-	start  bool // half used first in the layer
-	half   int  // half of the current tile
+	start  bool // half that the layer uses first
+	half   int  // half that the current tile uses
 	pad    int
 	c0     int
 	b0, oh int
 	nb, nr int
 	i, j   int
-	ih0    int // input row of the tile's first place
+	ih0    int // input row in the first place of the tile
 	group  int
 	pix    int
-	known  bool // the beginning of the next tile is known
+	known  bool // the position of the next tile is known
 
-	metas  queue[bool] // runs in flight: whether each ends a row
+	metas  queue[bool] // by run in flight: whether the run ends a row
 	places queue[place]
-	rows   int // rows that have arrived and are not yet in avail
+	rows   int // number of rows that have arrived but are not yet in avail
 	avail  [4]int
-	freed  [2]bool // halves freed in this cycle
+	freed  [2]bool // halves that became free in this cycle
 }
 
 type place struct {
@@ -115,7 +115,7 @@ func (x *loader) advance(m *machine, ready bool) {
 	}
 }
 
-// run requests a row, or one pixel of it.
+// run requests a row, or one pixel of the row.
 func (x *loader) run(m *machine) {
 	l := x.l
 	b := x.b0 + x.i + x.group*int(l.BR)
@@ -135,7 +135,7 @@ func (x *loader) run(m *machine) {
 	}
 }
 
-// next moves on to the next row, the other group, the next sample or the next tile.
+// next proceeds to the next row, to the other group, to the next sample or to the next tile.
 func (x *loader) next(bact int) {
 	l := x.l
 	x.pix, x.state = 0, row
@@ -156,7 +156,7 @@ func (x *loader) next(bact int) {
 	x.group = 0
 }
 
-// tile moves on to the next tile. If the stride skips rows, it steps over them one per cycle.
+// tile proceeds to the next tile. If the stride skips rows, this needs one cycle per skipped row.
 func (x *loader) tile() {
 	l := x.l
 	if x.oh+x.nr < l.OutH {

@@ -4,24 +4,24 @@ import (
 	"github.com/sluice-npu/sluice/dse/rtl"
 )
 
-// array is gemm_seq, which sends one row per cycle to the array, and the delay of a row's end through it (act_buffer,
-// pe_array).
+// array is gemm_seq, which sends one row per cycle to the array. It also models the delay from the last row of an item
+// to done_o (act_buffer, pe_array).
 type array struct {
 	state state
 	l     *layer
 	layer int
-	start bool // half used first in the layer
+	start bool // half that the layer uses first
 	half  int
-	above int // padding rows by which a kept tensor must still be shifted
+	above int // number of padding rows by which a kept tensor must still be shifted
 
 	item    int
-	chunk   int // chunk of a kernel row
+	chunk   int // index of the chunk in a kernel row
 	kh      int
-	i, r, w int // sample, row, column
+	i, r, w int // index of the sample, row and column
 	begin   bool
-	first   bool // first pass of the C tile
+	first   bool // the pass is the first pass of the C tile
 	age     int
-	banks   int // banks in use
+	banks   int // number of banks in use
 
 	ends queue[int64] // cycles of done_o
 }
@@ -56,7 +56,7 @@ func (x *array) step(m *machine) {
 	}
 }
 
-// row sends a row to the array, or counts why it must wait.
+// row sends a row to the array. If the row must wait, it counts the reason as a stall.
 func (x *array) row(m *machine) {
 	l, t := x.l, &x.l.items[x.item]
 	place := x.i*((t.nr-1)*l.SH+l.KH) + x.r*l.SH + x.kh

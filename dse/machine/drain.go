@@ -2,25 +2,25 @@ package machine
 
 import "github.com/sluice-npu/sluice/dse/rtl"
 
-// drain moves complete banks, or the sums of the depthwise unit, through bias, residual, shift and clamp.
+// drain processes complete banks, or the sums of the depthwise unit: bias, residual, shift and clamp.
 type drain struct {
 	state   state
 	l       *layer
-	layers  int // layers drained from the accumulators
-	drained int // layers whose words have left, as seen by weight_fetch
-	ended   int // the same, visible from the next cycle on
+	layers  int // number of layers drained from the accumulators
+	drained int // number of layers with no words left in the drain, as weight_fetch reads it
+	ended   int // the same number for the next cycle
 	item    int
-	ch      int // channels of the pixel that are left
-	pixels  int // pixels of the item that are left
-	banks   int // complete banks
+	ch      int // number of remaining channels of the pixel
+	pixels  int // number of remaining pixels of the item
+	banks   int // number of complete banks
 	way     [rtl.ReadStages]group
-	under   int // groups in way and queue
+	under   int // number of groups in way and queue
 	queue   queue[group]
-	b       group // group in stage B; words is 0 if it is empty
-	pipe    pipe  // words in stage C and in the stages of post or requant
+	b       group // group in stage B; no words if the stage is empty
+	pipe    pipe  // stage C and the stages of post or requant
 }
 
-// group is a number of words; pixel is set if they are a pixel's last.
+// group is a group of words. The field pixel is true if the group contains the last words of a pixel.
 type group struct {
 	words int
 	pixel bool
@@ -121,15 +121,15 @@ func (x *drain) advance(m *machine, reads, empty bool) {
 	}
 }
 
-// output is run_gen, npu_output, out_writer and keep_writer: it assembles words into runs and runs into beats.
+// output is run_gen, npu_output, out_writer and keep_writer. These units assemble words into runs and runs into beats.
 type output struct {
 	runs    runs
-	in      int // words that arrive in this cycle
+	in      int // number of words that arrive in this cycle
 	words   queue[int]
-	pool    bool // the run's words come from the pool unit
-	local   bool // the run stays on chip
+	pool    bool // the words of the run come from the pool unit
+	local   bool // the run stays on chip only
 	closing bool
-	keep    int // words of a kept run that are left
+	keep    int // number of remaining words of a kept run
 
 	state      state
 	head, tail int
@@ -164,7 +164,7 @@ func (x *output) step(m *machine) {
 	x.runs.step(m, unitRuns, taken)
 }
 
-// arrives returns the number of words that out_writer, with room or not, or keep_writer accepts in this cycle.
+// arrives returns the number of words that keep_writer, or out_writer if it has room, accepts in this cycle.
 func (x *output) arrives(room bool) int {
 	accepts := x.state == body && room
 	if x.local {
@@ -176,7 +176,7 @@ func (x *output) arrives(room bool) int {
 	return *x.words.front()
 }
 
-// takes reports whether the next run is taken in a cycle in which n words arrive: its writer is free, or becomes free.
+// takes reports whether the next run starts in this cycle: its writer is free, or becomes free with n arriving words.
 func (x *output) takes(m *machine, n int, room bool) bool {
 	if x.closing || x.runs.s.n == 0 {
 		return false
@@ -188,7 +188,7 @@ func (x *output) takes(m *machine, n int, room bool) bool {
 	return free && m.write.ready
 }
 
-// advance is out_writer's state machine.
+// advance is the state machine of out_writer.
 func (x *output) advance(n int, room bool) {
 	switch {
 	case x.state == head && room:
@@ -231,21 +231,21 @@ type residual struct {
 	runs  runs
 	layer int
 	busy  bool
-	at    int // wide beat
-	words int // words of the run from at on
-	skip  int // words of these before the run begins
-	free  int // free beats of its queue
+	at    int // number of the next wide beat
+	words int // number of words from the next wide beat to the end of the run
+	skip  int // number of words in the next wide beat before the run
+	free  int // number of free beats in the queue
 	fits  bool
-	asked int // chunks in flight
-	most  int // words of the largest chunk
+	asked int // number of chunks in flight
+	most  int // number of words of the largest chunk
 
 	chunks           queue[chunk]
 	head             bool
 	now              chunk
-	written, fetched int // beats
+	written, fetched int // number of beats
 	there            bool
-	fill             int // words ready for the drain
-	pop              int // words that the drain reads in this cycle
+	fill             int // number of words that are ready for the drain
+	pop              int // number of words that the drain reads in this cycle
 }
 
 type chunk struct{ skip, words int }
@@ -263,7 +263,7 @@ func (x *residual) step(m *machine) {
 		}
 		x.fits = x.free >= ceil(min(x.words, x.most), m.beat)
 	}
-	x.fill -= x.pop // the drain may still read a layer's last words when all else is idle
+	x.fill -= x.pop // the drain may read the last words of a layer when everything else is idle
 	x.pop = 0
 	x.runs.step(m, unitResidual, taken)
 	if x.runs.skipped {
@@ -271,7 +271,7 @@ func (x *residual) step(m *machine) {
 	}
 }
 
-// deliver turns a beat into words.
+// deliver converts a beat to words.
 func (x *residual) deliver(m *machine) {
 	push := x.there && x.head && x.fill <= m.beat+m.d.Drain
 	fetch := x.written != x.fetched && (!x.there || push)

@@ -12,24 +12,24 @@ type burst struct {
 	beats int
 }
 
-// bank is the memory's state for one port (Port in sim/dram.hpp).
+// bank is the state of the memory for one port (Port in sim/dram.hpp).
 type bank struct {
 	reads, writes, answers   queue[burst]
-	buffer                   int // beats accepted and not yet stored
+	buffer                   int // number of beats accepted but not yet stored
 	rvalid, rlast, bvalid    bool
 	arready, awready, wready bool
 }
 
 // Limits of the model.
 const (
-	memoryBursts = 16 // per port and direction
-	memoryBeats  = 16 // beats that a port accepts ahead of the memory
+	memoryBursts = 16 // number of bursts per port and direction
+	memoryBeats  = 16 // number of beats that a port accepts before the memory stores them
 )
 
-// dram is the memory: one token bucket for all ports, which take turns beat by beat.
+// dram is the memory. It has one token bucket for all ports. The ports alternate beat by beat.
 type dram struct {
 	now, latency            int64
-	tokens, rate, cap, cost int64 // in 1/65536 bytes
+	tokens, rate, cap, cost int64 // in units of 1/65536 byte
 	turn                    int
 	idle                    bool
 	ports                   []bank

@@ -5,17 +5,17 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// state is a state of a unit's state machine; the names are the RTL's.
+// state is a state of the state machine of a unit. The names are those of the RTL.
 type state uint8
 
 const (
 	idle state = iota
-	// layer_fetch
+	// states of layer_fetch
 	request
 	receive
 	checking
 	offer
-	// other units
+	// states of other units
 	test
 	pad
 	barrier
@@ -58,13 +58,13 @@ const (
 // fetch is layer_fetch.
 type fetch struct {
 	state state
-	at    int   // layer
-	until int64 // end of checking, or of the start sequence
+	at    int   // index of the layer
+	until int64 // last cycle of the checks, or of the start sequence
 	taken [units]bool
-	n     int // number of units in taken
+	n     int // number of units that have accepted the layer (taken)
 }
 
-// take returns the layer on offer if the unit has not accepted it yet, or nil. The unit must be ready.
+// take returns the offered layer to a unit that is ready, or nil if there is none or the unit has already accepted it.
 func (f *fetch) take(m *machine, unit int) *layer {
 	if f.state != offer || f.taken[unit] {
 		return nil

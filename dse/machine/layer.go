@@ -6,36 +6,36 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// item is one row tile times one C tile.
+// item represents one row tile times one C tile.
 type item struct {
 	b0, oh0, c0     int
-	nb, nb1, nr     int // samples of each group, output rows
+	nb, nb1, nr     int // number of samples of the two groups, and of output rows
 	nch             int
 	lastC, lastTile bool
 }
 
-// layer is a descriptor with its entry.
+// layer represents a descriptor with its entry.
 type layer struct {
 	cost.Geom
 	abi.FBCB
-	rowBytes int  // bytes from one input row to the next
-	two      bool // two sample groups
+	rowBytes int  // distance between input rows in bytes
+	two      bool // the layer has two sample groups
 	stack    cost.K
-	lanes    int // elements of a chunk: T_P'
+	lanes    int // number of elements of a chunk: T_P'
 	chain    int // number of MACs of a chain
 	sums     int64
-	passes   int // passes of a C tile
+	passes   int // number of passes of a C tile
 	tc       int
-	step     int // words per cycle that leave the accumulators
+	step     int // number of words per cycle that leave the accumulators
 	byColumn bool
 	items    []item
 	oneTile  bool
-	few      bool // both halves together hold all row tiles
-	table    bool // an average pool with a table
+	few      bool // both halves together store all row tiles
+	table    bool // the layer is an average pool with a table
 	depthw   bool
-	bytes    int // bytes of all weights; tile: of a C tile's
+	bytes    int // bytes of all weights; tile: bytes of the weights of a C tile
 	tile     int
-	checking int // cycles of layer_fetch's checks
+	checking int // number of cycles of the checks in layer_fetch
 }
 
 func newLayer(design *configs.Design, x *Layer, bact int) layer {
@@ -90,28 +90,28 @@ func newLayer(design *configs.Design, x *Layer, bact int) layer {
 
 // run is a sequence of consecutive elements in DRAM.
 type run struct {
-	addr  int // bytes
+	addr  int // address in bytes
 	elems int
-	last  bool // last run of the layer
+	last  bool // the run is the last run of the layer
 	keep  bool
 	local bool
 	pool  bool
 }
 
-// beats returns the number of the first wide beat that a run touches, and how many it touches.
+// beats returns the number of the first wide beat that a run touches (at), and the count of touched wide beats (n).
 func (r *run) beats(m *machine) (at, n int) {
 	at = r.addr / m.wide
 	return at, ceil(r.addr+m.elem*r.elems, m.wide) - at
 }
 
-// slot is the distance between samples in bytes: a multiple of the page size, and eight of them fit 31 bits.
+// slot is the distance between samples in bytes. It is a multiple of the page size, and eight slots fit 31 bits.
 const slot = 1 << 27
 
-// runs is run_gen: it generates the runs of a layer's results or residuals, in the order of the drain.
+// runs is run_gen. This unit generates the runs of the results or residuals of a layer, in the order of the drain.
 type runs struct {
 	state       state
 	l           *layer
-	at, i, r, w int  // item, sample (over both groups), row, pixel
+	at, i, r, w int  // index of the item, sample (over both groups), row and pixel
 	skipped     bool // a layer without residuals was skipped in this cycle
 	a           bool
 	next        run

@@ -1,13 +1,13 @@
-// Package machine simulates a start of the NPU cycle by cycle as the RTL does, without data. Each file is a hardware
-// unit: a small state machine with the registers of its module in hw/rtl. The memory is that of sim/dram.hpp. The
-// result is the number of cycles and what each unit waited for, under the names of the RTL's counters.
+// Package machine simulates a start of the NPU like the RTL, cycle by cycle, but without data. Each file models a
+// hardware unit as a small state machine with the registers of the unit's module in hw/rtl. The memory is that of
+// sim/dram.hpp. The result is the number of cycles, and the stalls with the names of the RTL's counters.
 //
 // # A cycle
 //
-// step is one clock edge. Units that read a register run before the unit that writes it, so each sees the values from
-// before the edge. Signals that pass within a cycle (a swap, a bank or a half that becomes free) go from a unit to one
-// that runs after it. A start begins with the zero value as after reset; later layers begin with the state that earlier
-// ones left. One function handles both.
+// The function step is one clock edge. Units that read a register run before the unit that writes the register, so they
+// read the values from before the edge. Some signals pass within a cycle: a swap, and a bank or a half that becomes
+// free. They pass from a unit to a unit that runs later. A start begins with the zero value, as after a reset. A later
+// layer begins with the state after the previous layer.
 //
 //	fetch ─ offers a layer to every unit
 //	ports ◀─ fetch, activations, weights, residuals       four clients, one arbiter, one memory
@@ -15,8 +15,8 @@
 //	weights ─ ring ▶ feed ─ full ▶ array                   array ─ free ▶ activations, ─ swap ▶ feed
 //	activations ─ avail ▶ pool ─ words ▶ output            drain ─ bank free ▶ array
 //
-// No constant is fitted (dse/rtl). Addresses are those of descriptors, as far as they affect beats, stripes and pages;
-// slots begin at pages.
+// No constant is fitted (dse/rtl). Only the part of an address that affects beats, stripes and pages matters. This part
+// comes from the descriptors, because slots begin at pages.
 package machine
 
 import (
@@ -33,20 +33,20 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// ErrEndless is wrapped by errors about starts that do not end, ErrStart by some errors about illegal starts.
+// ErrEndless is wrapped by errors about starts that do not end, and ErrStart by some errors about illegal starts.
 var (
 	ErrEndless = errors.New("the machine does not end")
 	ErrStart   = errors.New("no start of this design")
 )
 
-// Layer is a layer of a start.
+// Layer is a layer of a start, with its entry.
 type Layer struct {
 	cost.Geom
 	Entry    abi.FBCB
-	RowBytes int // bytes from one input row in DRAM to the next; 0: IN_W * IN_PIX elements
+	RowBytes int // distance between input rows in DRAM in bytes; 0: IN_W * IN_PIX elements
 }
 
-// Of returns layers first..last of a bundle for a batch size.
+// Of returns the layers first to last of a bundle, with their entries for a batch size.
 func Of(layers []abi.Desc, fbcb [][]abi.FBCB, first, last, bact int) ([]Layer, error) {
 	if first < 0 || last < first || last >= min(len(layers), len(fbcb)) {
 		return nil, fmt.Errorf("machine: layers %d..%d of %d", first, last, len(layers))
@@ -61,7 +61,7 @@ func Of(layers []abi.Desc, fbcb [][]abi.FBCB, first, last, bact int) ([]Layer, e
 	return of, nil
 }
 
-// Segment simulates layers first..last of a bundle as one start for a batch size.
+// Segment simulates one start with the layers first to last of a bundle, for a batch size.
 func Segment(ctx context.Context, d configs.Design, layers []abi.Desc, fbcb [][]abi.FBCB, first, last, bact int) (Result, error) {
 	of, err := Of(layers, fbcb, first, last, bact)
 	if err != nil {
@@ -70,7 +70,7 @@ func Segment(ctx context.Context, d configs.Design, layers []abi.Desc, fbcb [][]
 	return Run(ctx, d, of, bact)
 }
 
-// Stalls are numbers of cycles in which the array or a port waited, as the RTL counts them (npu_counters).
+// Stalls contains the number of cycles in which the array or a port waited, as the RTL counts them (npu_counters).
 type Stalls struct {
 	Weights     uint64 `json:"weights"`
 	Activations uint64 `json:"activations"`
@@ -80,7 +80,7 @@ type Stalls struct {
 	Write       uint64 `json:"write"` // write data waited for their port
 }
 
-// StallsOf returns the stalls among an NPU's counters.
+// StallsOf returns the stalls from the counters of an NPU.
 func StallsOf(n *[abi.CntCount]uint64) Stalls {
 	return Stalls{n[abi.CntStallWeights], n[abi.CntStallActivations], n[abi.CntStallDrain], n[abi.CntStallDepth], n[abi.CntStallRead], n[abi.CntStallWrite]}
 }
@@ -95,7 +95,7 @@ func (s *Stalls) Add(x Stalls) {
 	s.Write += x.Write
 }
 
-// Spent is the time of a layer: from the end of the previous layer, or the beginning of the start, to its own end.
+// Spent is the time of a layer. It begins at the end of the previous layer, or at the beginning of the start.
 type Spent struct {
 	Cycles int64  `json:"cycles"`
 	Stalls Stalls `json:"stalls"`
@@ -103,19 +103,19 @@ type Spent struct {
 
 // Result is the result of a start.
 type Result struct {
-	Cycles int64 // including the time before the first layer and after the last
+	Cycles int64 // including the cycles before the first layer and after the last layer
 	Stalls Stalls
 	Layers []Spent
 }
 
-// written records the layer that has ended, relative to the end of the previous one.
+// written records the time of the layer that has ended, relative to the end of the previous layer.
 func (m *machine) written(now int64) {
 	s, t := &m.Stalls, &m.before.Stalls
 	m.Layers = append(m.Layers, Spent{now - m.before.Cycles, Stalls{s.Weights - t.Weights, s.Activations - t.Activations, s.Drain - t.Drain, s.Depth - t.Depth, s.Read - t.Read, s.Write - t.Write}})
 	m.before = Spent{now, m.Stalls}
 }
 
-// machine is the registers of an NPU, and its memory.
+// machine contains the registers of an NPU and its memory.
 type machine struct {
 	d      configs.Design
 	bact   int
@@ -124,8 +124,8 @@ type machine struct {
 
 	elem  int // bytes of an element
 	wide  int // bytes of a wide beat
-	beat  int // elements of a wide beat
-	lanes int // beats of a port in a wide beat
+	beat  int // number of elements of a wide beat
+	lanes int // number of beats of a port in a wide beat
 
 	fetch  fetch
 	acts   loader
@@ -141,8 +141,8 @@ type machine struct {
 	write  writePorts
 	dram   dram
 
-	ended  int   // layers written
-	before Spent // cycles and stalls at the end of the last one
+	ended  int   // number of layers that are completely written
+	before Spent // cycles and stalls at the end of the last of these layers
 	Result
 }
 
@@ -179,12 +179,12 @@ func Check(d configs.Design, layers []Layer, bact int) error {
 	return mapping.CheckLinks(geoms, entries)
 }
 
-// Run simulates a start of these layers, until ctx ends.
+// Run simulates a start of the layers. It returns an error if ctx is cancelled.
 func Run(ctx context.Context, d configs.Design, layers []Layer, bact int) (Result, error) {
 	return watched(ctx, d, layers, bact, func(*machine) {})
 }
 
-// watched calls look after each edge with the registers.
+// watched simulates a start, and calls look with the registers after each clock edge.
 func watched(ctx context.Context, d configs.Design, layers []Layer, bact int, look func(*machine)) (Result, error) {
 	if err := Check(d, layers, bact); err != nil {
 		return Result{}, fmt.Errorf("machine: %w", err)
@@ -200,7 +200,7 @@ func watched(ctx context.Context, d configs.Design, layers []Layer, bact int, lo
 			return m.Result, context.Cause(ctx)
 		}
 	}
-	m.Cycles = m.now + 1 // done_o comes one cycle after its condition (npu_start)
+	m.Cycles = m.now + 1 // done_o is set one cycle after its condition is true (npu_start)
 	return m.Result, nil
 }
 
@@ -220,7 +220,7 @@ func newMachine(d configs.Design, layers []Layer, bact int) *machine {
 	return m
 }
 
-// done is the condition of npu_start for the end.
+// done reports whether the condition of npu_start for the end of the start is true.
 func (m *machine) done() bool {
 	return m.ended == len(m.layers) && m.read.idle() && m.feed.state == idle
 }
@@ -272,7 +272,7 @@ func (q *queue[T]) pop() T {
 	return v
 }
 
-// pipe is words in stages that move together; at is the number of words in each.
+// pipe represents stages that move together. The field at contains the number of words in each stage.
 type pipe struct {
 	at     [32]uint8
 	first  int // index of stage 0
@@ -283,7 +283,7 @@ type pipe struct {
 // leaves returns the number of words in the last stage.
 func (p *pipe) leaves() int { return int(p.at[(p.first+p.stages)&31]) }
 
-// move advances all stages, which empties stage 0.
+// move moves the words of each stage to the next stage. Stage 0 is then empty.
 func (p *pipe) move() {
 	if last := &p.at[(p.first+p.stages)&31]; *last > 0 {
 		*last = 0

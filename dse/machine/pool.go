@@ -2,7 +2,7 @@ package machine
 
 import "github.com/sluice-npu/sluice/dse/rtl"
 
-// pool is the state of pool_seq, the pool unit and the depthwise unit. pool_seq issues one tap per cycle.
+// pool is the state of pool_seq, of the pool unit and of the depthwise unit. pool_seq processes one tap per cycle.
 type pool struct {
 	state       state
 	l           *layer
@@ -10,23 +10,23 @@ type pool struct {
 	start       bool
 	half, above int
 	item        int
-	i, r, w     int // sample, row and column of the results
-	group       int // group of channels
+	i, r, w     int // index of the sample, row and column of the results
+	group       int // index of the group of channels
 	kh, kw      int
-	skip        int // columns left that complete no result
+	skip        int // number of remaining columns that complete no result
 	room        int
-	most        int  // words that leave per cycle
+	most        int  // number of words that leave per cycle
 	sums        bool // the drain reads the results
 	results     queue[result]
-	pos         int // words of the first result that have left
+	pos         int // number of words of the first result that have left
 	pipe        pipe
-	full        bool // depthwise: the weights are loaded
+	full        bool // the weights of a depthwise layer are loaded
 	release     int64
 }
 
 type result struct {
-	at int64 // cycle from which it is in the queue
-	n  int   // words
+	at int64 // first cycle in which the result is in the queue
+	n  int   // number of words
 }
 
 func (x *pool) walk(m *machine) {
@@ -54,14 +54,14 @@ func (x *pool) walk(m *machine) {
 	case tiles:
 		x.i, x.r, x.w, x.group, x.kh, x.kw, x.state = 0, 0, 0, 0, 0, 0, running
 		x.skip = x.lead()
-		// kept until all results have left: the next layer may be accepted earlier
+		// stored here because the next layer may be accepted before all results have left
 		x.sums, x.most = l.depthw, l.PoolWords(m.d)
 	case running:
 		x.tap(m)
 	}
 }
 
-// lead returns the number of columns before a row's first result.
+// lead returns the number of columns before the first result of a row.
 func (x *pool) lead() int {
 	if x.l.byColumn {
 		return x.l.KW - 1
@@ -69,7 +69,7 @@ func (x *pool) lead() int {
 	return 0
 }
 
-// tap processes one tap, or counts why it must wait.
+// tap processes one tap. If the tap must wait for activations, it counts a stall.
 func (x *pool) tap(m *machine) {
 	l, t := x.l, &x.l.items[x.item]
 	place := x.i*((t.nr-1)*l.SH+l.KH) + x.r*l.SH + x.kh
@@ -158,7 +158,7 @@ func (x *pool) give(m *machine) {
 	}
 }
 
-// has reports whether the next words of the depthwise unit are ready; pop removes them.
+// has reports whether the next words of the depthwise unit are ready. The method pop removes them.
 func (x *pool) has(m *machine, words int) bool {
 	n := 1
 	if x.pos+words > m.d.NB() {

@@ -11,23 +11,23 @@ const (
 	clients
 )
 
-// cut splits requests into bursts. Several ports are cut at stripes, and a second request can wait (stripe_cut). A
-// single port is cut at pages (axi_read, axi_write).
+// cut splits requests into bursts. For several ports it splits at stripes, and a second request can wait (stripe_cut).
+// For a single port it splits at pages (axi_read, axi_write).
 type cut struct {
-	one, waits     bool // a request is pending; another one waits
-	at, n          int  // wide beats
+	one, waits     bool // a request is pending; a second request waits
+	at, n          int  // first wide beat; number of wide beats
 	nextAt, nextN  int
-	asks           bool // requested in this cycle
+	asks           bool // a request arrives in this cycle
 	askedAt, asked int
 }
 
-// piece returns the number of wide beats of the next burst, and whether it is the last.
+// piece returns the number of wide beats of the next burst, and whether the burst is the last of the request.
 func (c *cut) piece(unit, most int) (n int, last bool) {
 	n = min(c.n, most, unit-c.at%unit)
 	return n, n == c.n
 }
 
-// step is one clock edge in which gone wide beats are sent.
+// step is one clock edge. The parameter gone is the number of wide beats that are sent.
 func (c *cut) step(gone int) {
 	c.at, c.n = c.at+gone, c.n-gone
 	if free := !c.one || c.n == 0; free && c.waits {
@@ -40,24 +40,24 @@ func (c *cut) step(gone int) {
 	c.asks = false
 }
 
-// address is the path of bursts to a port: a register that holds a new one (CUT = 0 with several ports), a spill
-// register, and the number of unanswered ones.
+// address is the path of bursts to a port. It consists of a register for a new burst (CUT = 0 with several ports), a
+// spill register, and the number of bursts without a response.
 type address struct {
-	given int // beats, 0: none
+	given int // beats of the new burst; 0: no burst
 	out   queue[int]
 	owed  int
 }
 
-// free reports whether a new burst can move on.
+// free reports whether a new burst can move to the spill register.
 func (a *address) free() bool { return a.owed < rtl.BurstsUnderWay && a.out.n < 2 }
 
-// readPort is axi_read as used by read_ports, and the queue of its wide beats.
+// readPort is an axi_read in read_ports, and the queue of its wide beats.
 type readPort struct {
 	address
 	came bool // a beat is in the register
 	lane int
-	have int // wide beats in the queue
-	room int // wide beats of the queue that are not reserved
+	have int // number of wide beats in the queue
+	room int // number of wide beats for which the queue has room
 	take bool
 }
 
@@ -67,22 +67,22 @@ type ordered struct {
 }
 
 type readPorts struct {
-	unit, most int // of a burst: alignment of its end, maximum length; wide beats
+	unit, most int // of a burst in wide beats: alignment of its end; maximum length
 	deep       int
 	cuts       [clients]cut
-	ready      [clients]bool // requests accepted in this cycle
+	ready      [clients]bool // by client: a request is accepted in this cycle
 	level      [clients]int
 	grant      bool
-	one, ask   int // the client whose burst is next, and its port
+	one, ask   int // client and port of the next burst
 	ptr, turn  int
 	ports      []readPort
 	order      queue[ordered]
 	oldest     ordered
-	any        bool // oldest is valid
-	done       int  // wide beats of oldest that have left
+	any        bool // the burst in oldest is valid
+	done       int  // number of wide beats of oldest that have left
 	quiet      bool // nothing is in flight or requested
 
-	client int // client that receives a wide beat in this cycle; clients: none
+	client int // client that receives a wide beat in this cycle; the value clients means no client
 	last   bool
 }
 
@@ -123,8 +123,7 @@ func (x *readPorts) request(client, at, n int) bool {
 	return true
 }
 
-// fairest returns the client with the highest level among those with a pending request; among equals, the first from
-// ptr on.
+// fairest returns the client with a pending request and the highest level, or the first such client from ptr on.
 func (x *readPorts) fairest() (best int) {
 	most := -1
 	best = x.ptr
@@ -137,7 +136,7 @@ func (x *readPorts) fairest() (best int) {
 	return best
 }
 
-// decide computes what is sent in this cycle, and which requests can be accepted.
+// decide computes which burst is sent in this cycle, and which requests can be accepted.
 func (x *readPorts) decide(m *machine) {
 	x.level = [clients]int{clientDesc: 3, clientActs: 1}
 	if m.weight.low {
@@ -171,7 +170,7 @@ func (x *readPorts) decide(m *machine) {
 	x.grant = c.one && x.order.n < rtl.ReadOrder && (p.given == 0 || p.free()) && p.room >= n
 }
 
-// idle is idle_o.
+// idle returns the output idle_o.
 func (x *readPorts) idle() bool {
 	for i := range x.cuts {
 		if x.cuts[i].one {
@@ -223,7 +222,7 @@ func (x *readPorts) step(m *machine) {
 		x.cuts[i].step(gone)
 	}
 	if len(x.ports) == 1 {
-		x.ports[0].given = n // with a single port the cut is the request's register
+		x.ports[0].given = n // with a single port the register of the request is the cut
 		x.ports[0].step(m, 0, 0)
 		return
 	}
@@ -267,8 +266,7 @@ func (x *readPorts) deliver(m *machine) {
 	}
 }
 
-// collect is one clock edge of several ports, which collect beats into wide beats; one of them receives a stripe of n
-// wide beats.
+// collect is one clock edge of several ports, which assemble wide beats. One port gets a request for n wide beats.
 func (x *readPorts) collect(m *machine, n int) {
 	for i := range x.ports {
 		p := &x.ports[i]
@@ -292,7 +290,7 @@ func (x *readPorts) collect(m *machine, n int) {
 	}
 }
 
-// step is one clock edge of a port that receives a burst of given beats.
+// step is one clock edge of a port, which receives a request for given beats, or no request if given is 0.
 func (p *readPort) step(m *machine, i, given int) {
 	b := &m.dram.ports[i]
 	free := p.free()
@@ -316,23 +314,23 @@ func (p *readPort) step(m *machine, i, given int) {
 	}
 }
 
-// writePort is axi_write as used by write_ports, and the queue of its wide beats.
+// writePort is an axi_write in write_ports, and the queue of its wide beats.
 type writePort struct {
 	address
-	lens   queue[int] // beats of bursts that are announced and not sent
+	lens   queue[int] // by burst that is announced but not sent: number of beats
 	beat   int
-	data   int // beats in the spill register
-	queued int // wide beats
+	data   int // number of beats in the spill register
+	queued int // number of wide beats in the queue
 	lane   int
-	wide   int // wide beats of its stripes that are not sent
+	wide   int // number of wide beats of the port's stripes that are not sent
 }
 
 type writePorts struct {
 	unit, most  int
 	cut         cut
-	ready, room bool // accepted in this cycle: a command, a wide beat
-	idle        bool // everything is answered
-	quiet       bool // idle, and nothing is requested
+	ready, room bool // accepted in this cycle: a command; a wide beat
+	idle        bool // all writes have their responses
+	quiet       bool // the ports are idle, and no write is requested
 	word        bool // a wide beat is available in this cycle
 	grant       bool
 	ask, turn   int
@@ -356,7 +354,7 @@ func (x *writePorts) command(at, n int) {
 	x.quiet = false
 }
 
-// decide computes what is sent in this cycle.
+// decide computes which beats are sent in this cycle.
 func (x *writePorts) decide(m *machine) {
 	if x.quiet {
 		return
@@ -382,8 +380,8 @@ func (x *writePorts) decide(m *machine) {
 	x.room = x.order.n > 0 && x.ports[x.order.front().port].queued < rtl.WriteQueue
 }
 
-// takes reports whether the port accepts a beat. The address of the beat's burst must have left the spill register,
-// unless several bursts are announced.
+// takes reports whether the port accepts a beat. If only one burst is announced, the address of this burst must have
+// left the spill register.
 func (p *writePort) takes() bool {
 	return p.data < 2 && (p.out.n < 2 && p.lens.n > 0 || p.lens.n > 1)
 }
@@ -445,7 +443,8 @@ func (x *writePorts) step(m *machine) {
 	x.cut.step(n)
 }
 
-// step is one clock edge of a port that receives a burst of given beats and, with put, a beat for its spill register.
+// step is one clock edge of a port. The port receives a burst of given beats, or no burst if given is 0. If put is
+// true, it also receives a beat for its spill register.
 func (p *writePort) step(m *machine, i, given int, put bool) {
 	b := &m.dram.ports[i]
 	free := p.free()
@@ -473,7 +472,7 @@ func (p *writePort) step(m *machine, i, given int, put bool) {
 		}
 	}
 	if len(m.dram.ports) == 1 {
-		p.given = given // with a single port the cut is the command's register
+		p.given = given // with a single port the register of the command is the cut
 	}
 	if p.given > 0 && free {
 		p.out.push(p.given)

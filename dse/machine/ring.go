@@ -7,27 +7,27 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// fetcher is weight_fetch: it reads biases and weights, layer after layer, as far ahead as there is room.
+// fetcher is weight_fetch. This unit reads biases and weights, layer after layer, as long as their memories have room.
 type fetcher struct {
 	state state
 	l     *layer
 	layer int
-	tile  int // row tiles that are left
-	at    int // wide beat
+	tile  int // number of remaining row tiles
+	at    int // number of the next wide beat
 	left  int
 	chunk int
-	keep  int // bytes that the ring can keep
-	depth int // wide beats of the ring
-	below int // LOW
+	keep  int // bytes that the ring can keep for replay
+	depth int // capacity of the ring in wide beats
+	below int // limit LOW of the RTL
 
 	free, spare int
 	low         bool
 	biasFree    int
-	kinds       queue[bool] // requests in flight: whether for biases
+	kinds       queue[bool] // by request in flight: whether it is for biases
 	layers      queue[biases]
-	beats       int // wide beats of biases in their queue
+	beats       int // number of wide beats of biases in their queue
 	pos, sub    int
-	biased      int // layers whose biases are in place
+	biased      int // number of layers with complete biases
 }
 
 type biases struct {
@@ -85,7 +85,8 @@ func (x *fetcher) step(m *machine) {
 	x.free += m.ring.step(came && !isBiases, f) - issued
 }
 
-// memory writes a bias into the memory of biases. One wide beat has beat biases. It returns the number of beats used up.
+// memory writes one bias into the memory of biases. The parameter beat is the number of biases in a wide beat. The
+// result is 1 if all biases of a wide beat are now written, otherwise 0.
 func (x *fetcher) memory(beat int) (used int) {
 	if x.layers.n == 0 {
 		return 0
@@ -157,10 +158,10 @@ func (x *fetcher) advance(m *machine, was, issued int) {
 // ring is weight_ring.
 type ring struct {
 	written, fetched, taken, kept int
-	read, out                     bool // there is a word in the RAM's output register; in the ring's output register
+	read, out                     bool // a word is in the output register of the RAM; of the ring
 }
 
-// step is one clock edge, after the feeder's. It returns the number of words released.
+// step is one clock edge. It runs after step of the feeder, and returns the number of released words.
 func (r *ring) step(came bool, f *feeder) (freed int) {
 	if f.commit {
 		freed = r.taken - r.kept
@@ -185,23 +186,23 @@ func (r *ring) step(came bool, f *feeder) (freed int) {
 	return freed
 }
 
-// feeder is weight_feed: it loads the shadow weights, pass after pass.
+// feeder is weight_feed. This unit loads the shadow weights, pass after pass.
 type feeder struct {
 	state   state
 	l       *layer
 	item    int
-	passes  int // passes of the C tile that are left
-	left    int // wide beats of the C tile not yet read
-	fill    int // words in the gearbox
-	most    int // words of the largest load
-	need    int // words of the next load
-	vectors int // vectors of the pass in the next load and later ones
+	passes  int // number of remaining passes of the C tile
+	left    int // number of wide beats of the C tile not yet read
+	fill    int // number of words in the gearbox
+	most    int // number of words of the largest load
+	need    int // number of words of the next load
+	vectors int // number of vectors of the pass in the next load and all later loads
 	final   bool
-	fresh   bool // nothing of the tile has come
-	wait    int  // cycles until the last swap has passed
+	fresh   bool // no word of the tile has arrived
+	wait    int  // number of cycles until the last swap has passed the chain
 
-	swap                        bool // set by the array in this cycle
-	ready, push, commit, rewind bool // for the ring in this cycle
+	swap                        bool // the array swaps in this cycle
+	ready, push, commit, rewind bool // signals to the ring in this cycle
 }
 
 func (x *feeder) step(m *machine) {
@@ -232,7 +233,7 @@ func (x *feeder) step(m *machine) {
 	x.swap = false
 }
 
-// handshake computes the signals to the ring; done says that all words of a C tile are used up.
+// handshake computes the signals to the ring. The parameter done reports that all words of a C tile have been used.
 func (x *feeder) handshake(m *machine, done bool) {
 	l, i := x.l, &x.l.items[x.item]
 	room := x.fill <= m.wide/rtl.WordBytes+x.most
@@ -251,7 +252,8 @@ func (x *feeder) take(m *machine) {
 	}
 }
 
-// advance is the state machine; final says that the last load of a pass leaves, done that a C tile's words are used up.
+// advance is the state machine. The parameter final reports that the last load of a pass leaves, and done that all
+// words of a C tile have been used.
 func (x *feeder) advance(m *machine, final, done bool) {
 	l := x.l
 	switch x.state {
@@ -290,8 +292,8 @@ func (x *feeder) advance(m *machine, final, done bool) {
 	}
 }
 
-// next moves on to the next C tile. After the last one it begins again at the layer's first tile, or goes to the next
-// layer.
+// next proceeds to the next C tile. After the last C tile, it returns to the first C tile of the layer, or proceeds to
+// the next layer.
 func (x *feeder) next() {
 	x.state = tiles
 	if !x.l.Order && x.l.items[x.item].lastC {
@@ -306,7 +308,7 @@ func (x *feeder) next() {
 func (x *feeder) begin(d *configs.Design) {
 	nch := x.l.items[x.item].nch
 	if d.Int8() {
-		nch = ceil(nch, 2) // a pair of int8 channels is handled like one int16 channel
+		nch = ceil(nch, 2) // the unit processes a pair of int8 channels like one int16 channel
 	}
 	at := d.WLoad
 	if x.l.two {

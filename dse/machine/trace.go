@@ -9,14 +9,14 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// Event is something that a unit, named as its module in hw/rtl, has done by a cycle.
+// Event describes what a unit has completed at a cycle. The unit has the name of its module in hw/rtl.
 type Event struct {
-	At   int64 // from the end of the previous layer, or the beginning of the start
+	At   int64 // cycle, counted from the end of the previous layer or the beginning of the start
 	Unit string
 	What string
 }
 
-// Trace is like Run, and also returns the events of one layer of the start.
+// Trace simulates a start as Run does. It also returns the events of one layer of the start.
 func Trace(ctx context.Context, d configs.Design, layers []Layer, bact, layer int) ([]Event, Result, error) {
 	t := tracer{layer: layer}
 	r, err := watched(ctx, d, layers, bact, t.look)
@@ -26,7 +26,7 @@ func Trace(ctx context.Context, d configs.Design, layers []Layer, bact, layer in
 	return t.events, r, err
 }
 
-// tracer compares the registers after an edge with those after the previous one.
+// tracer compares the registers after a clock edge with the registers after the previous edge.
 type tracer struct {
 	layer  int
 	begin  int64 // cycle at which the previous layer was written
@@ -35,14 +35,14 @@ type tracer struct {
 	fetch, half, walk, drain state
 	biased, ended            int
 	asked, loaded, written   bool
-	places                   [4]int // by half: places of the tile that have not arrived
+	places                   [4]int // number of places of the tile that have not arrived, by half
 	pass                     int
-	since                    int64 // begin of the pass: the last row of the previous one
+	since                    int64 // cycle at which the pass begins: the last row of the previous pass
 	stalls                   Stalls
 	same                     passes
 }
 
-// passes is a sequence of equal passes.
+// passes represents a sequence of equal passes.
 type passes struct {
 	first, n int
 	at       int // index in events
@@ -121,7 +121,7 @@ func (t *tracer) rows(m *machine, l *layer) {
 	}
 }
 
-// passes adds events of the array's passes; consecutive equal ones are one event.
+// passes adds events of the passes of the array. Consecutive equal passes are one event.
 func (t *tracer) passes(m *machine, l *layer) {
 	x := &m.array
 	n := x.item*l.passes + x.kh*ceil(l.KWC(), l.lanes) + x.chunk
@@ -168,7 +168,7 @@ func waits(weights, activations, drain, depth uint64) string {
 	return ", waits: " + strings.Join(all, ", ")
 }
 
-// walked adds events of tiles that pool_seq goes through.
+// walked adds events of tiles that pool_seq has processed.
 func (t *tracer) walked(m *machine) {
 	x := &m.pool
 	if x.state == t.walk {
@@ -183,7 +183,7 @@ func (t *tracer) walked(m *machine) {
 	t.walk = x.state
 }
 
-// words adds events of items that drain outputs.
+// words adds events of items that the drain has output.
 func (t *tracer) words(m *machine) {
 	x := &m.drain
 	if x.state == t.drain {

@@ -9,25 +9,25 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// Link says who reads a layer's output, which decides whether it can stay on chip.
+// Link describes which layers read the output of a layer. It determines whether the output can stay on chip.
 type Link int
 
 // Links between two consecutive layers.
 const (
-	Apart  Link = iota // not the next layer's input, or only a part of it
-	Shared             // the next layer's input; other layers read it too
-	Only               // the next layer's input; no other layer reads it
+	Apart  Link = iota // the output is not the whole input of the next layer
+	Shared             // the output is the input of the next layer, and other layers also read it
+	Only               // the output is the input of the next layer, and no other layer reads it
 )
 
-// Stay sets the flags of kept tensors in an entry. keepIn: the input is on chip. out: where the output goes (Apart:
-// DRAM, Shared: both, Only: on chip only).
+// Stay sets the flags for kept tensors in an entry. If keepIn is true, the input is on chip. The parameter out
+// specifies where the output is stored: in DRAM (Apart), in both memories (Shared), or only on chip (Only).
 func Stay(e abi.FBCB, keepIn bool, out Link) abi.FBCB {
 	e.KeepIn, e.KeepOut, e.OnChip = keepIn, out != Apart, out == Only
 	return e
 }
 
-// CheckLinks returns an error if the entries of a start's layers, each legal (Check), disagree about what stays on
-// chip.
+// CheckLinks returns an error if entries of a start, each legal on its own (Check), contradict each other about kept
+// tensors.
 func CheckLinks(layers []cost.Geom, entries []abi.FBCB) error {
 	kept := false
 	for i, e := range entries {
@@ -47,14 +47,15 @@ func CheckLinks(layers []cost.Geom, entries []abi.FBCB) error {
 	return nil
 }
 
-// Joiner decides what stays on chip between the layers of a start. Its memory can be used again.
+// Joiner decides which tensors stay on chip between the layers of a start. Several searches can reuse its memory.
 type Joiner struct {
-	at [][Only + 1]front // by number of layers, and by what is kept after them
+	at [][Only + 1]front // by number of layers, and by the link after these layers
 }
 
-// Join finds the links with the earliest end by dynamic programming over what is kept after each layer, and returns
-// that end. links[i] describes the tensor between layers i and i+1. cycles returns a layer's cycles for its input and
-// output, zero if impossible. step returns its step for the walk; with zero steps the result is the minimum sum.
+// Join computes the links with which the start ends first, by dynamic programming over the link after each layer. It
+// returns the time of the end. links[i] is the maximum link between layers i and i+1. The function cycles returns the
+// cycles of a layer for its input and output, or zero if they are impossible. The function step returns the step of a
+// layer for the walk. If all steps are zero, the result is the minimum sum of cycles.
 func (j *Joiner) Join(links []Link, cycles func(i int, in bool, out Link) int64, step func(i int, in, only bool) *cost.Step) (end int64) {
 	n := len(links) + 1
 	j.at = slices.Grow(j.at[:0], n+1)[:n+1]
@@ -90,7 +91,7 @@ func (j *Joiner) Join(links []Link, cycles func(i int, in bool, out Link) int64,
 	return last.ways[last.first()].End
 }
 
-// outs returns the links of the last Join.
+// outs returns the links that the last call of Join chose.
 func (j *Joiner) outs() []Link {
 	n := len(j.at) - 1
 	out := make([]Link, n)
@@ -102,15 +103,15 @@ func (j *Joiner) outs() []Link {
 	return out
 }
 
-// way is a walk up to a layer, with the link (was) and index (at) of the way that it extends.
+// way is a walk up to a layer. It extends a way of the previous layer, with link was and index at.
 type way struct {
 	cost.Walk
 	was Link
 	at  int
 }
 
-// front is a small set of ways. No way is later than another one in all times. If there are more, it keeps those that
-// end first.
+// front is a small set of ways. No way in the set is later than another way in all times. If there are too many such
+// ways, the set contains the ways that end first.
 type front struct {
 	n    int
 	ways [4]way
@@ -155,8 +156,8 @@ func (f *front) add(w *way) {
 	}
 }
 
-// Keep changes the entries of a start's layers (cost.InStart) to those with the earliest end if tensors may stay on
-// chip (Joiner). Entries without gain are unchanged. With Pick, links are chosen at random instead.
+// Keep changes the entries of the layers of a start (cost.InStart) so that tensors stay on chip if the start then ends
+// earlier (Joiner). Other entries are unchanged. If o.Pick is set, Keep chooses links at random instead.
 func Keep(d configs.Design, layers []cost.Geom, links []Link, bact int, entries []abi.FBCB, o Options) {
 	if o.Spill || len(layers) < 2 {
 		return
@@ -186,7 +187,7 @@ func Keep(d configs.Design, layers []cost.Geom, links []Link, bact int, entries 
 	}
 }
 
-// Steps returns a function that computes the steps of layers, each once.
+// Steps returns a function that computes the steps of layers. It computes each step once.
 func Steps(d configs.Design, layers []cost.Geom, bact int) func(i int, in, only bool) *cost.Step {
 	memo := make([][2][2]*cost.Step, len(layers))
 	return func(i int, in, only bool) *cost.Step {
@@ -207,7 +208,7 @@ func index(b bool) int {
 }
 
 // Whole calls f with each entry of a layer that reads (in) or writes (out) a kept tensor, and with the room that the
-// entry needs. It leaves out entries that no room allows. Such entries have one sample group and one row tile.
+// entry needs. These entries have one sample group and one row tile. Entries that no room allows are skipped.
 func Whole(d configs.Design, g cost.Geom, bact int, in bool, out Link, o Options, rooms []Room, f func(e abi.FBCB, need Room)) {
 	points, orders := o.lists()
 	for _, p := range points {
@@ -216,7 +217,7 @@ func Whole(d configs.Design, g cost.Geom, bact int, in bool, out Link, o Options
 			continue
 		}
 		need, ok := Need(&g, 1, &e)
-		if first, last := need.Span(rooms); !ok || first > last { // most tensors have no room, and placed is slower
+		if first, last := need.Span(rooms); !ok || first > last { // excludes most entries, and is faster than placed
 			continue
 		}
 		for _, e.Order = range orders {
@@ -227,8 +228,8 @@ func Whole(d configs.Design, g cost.Geom, bact int, in bool, out Link, o Options
 	}
 }
 
-// fastest returns the fastest entry of a layer with the given flags, and its cycles; zero if there is none. plain is
-// its entry without kept tensors.
+// fastest returns the fastest entry of a layer with the given flags, and the cycles of this entry. If there is no such
+// entry, the cycles are zero. The parameter plain is the entry of the layer without kept tensors.
 func fastest(d configs.Design, g cost.Geom, bact int, plain abi.FBCB, in bool, out Link, o Options) (best abi.FBCB, cycles int64) {
 	if !in && out == Apart {
 		return plain, cost.Layer(d, g, bact, plain).Total
@@ -257,7 +258,7 @@ func pickLinks(d configs.Design, layers []cost.Geom, links []Link, bact int, ent
 				out = Apart
 			}
 			if out != Apart {
-				// the next layer must be able to read it, and to write its own output to DRAM
+				// the next layer must be able to read the tensor, and to write its own output to DRAM
 				if _, c := fastest(d, layers[i+1], bact, entries[i+1], true, Apart, o); c == 0 {
 					out = Apart
 				}

@@ -10,21 +10,21 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// The rules for legal entries, each in one place: Limits for layers, placed for a point and a loop order, fields and
-// need for a tile. Check applies all of them to one design; searches apply them separately.
+// This file contains the rules for legal entries. The function Limits checks a layer, placed checks a point and a loop
+// order, and fields and need check a tile. Check applies all these rules, but searches apply them separately.
 
 // ErrIllegal is wrapped by the errors of Check.
 var ErrIllegal = errors.New("illegal FBCB entry")
 
-// ErrNoFit is wrapped if no tile of a layer fits the design.
+// ErrNoFit is wrapped by errors about layers that do not fit the design with any tile.
 var ErrNoFit = errors.New("layer does not fit the design")
 
 // Limits of the hardware's counters.
 const (
-	maxTileRows = 1<<12 - 1     // TILE_ROWS
-	maxTileStep = 1<<15 - 1     // (TILE_ROWS - 1) * S_H
-	maxPlaces   = abi.PlacesMax // input rows of a tile, all samples
-	maxRunBeats = 1<<16 - 2     // wide beats of a command
+	maxTileRows = 1<<12 - 1     // maximum of TILE_ROWS
+	maxTileStep = 1<<15 - 1     // maximum of (TILE_ROWS - 1) * S_H
+	maxPlaces   = abi.PlacesMax // maximum number of input rows of a tile, over all samples
+	maxRunBeats = 1<<16 - 2     // maximum number of wide beats of a command
 )
 
 // Built reports whether a design has the hardware that a point needs.
@@ -40,17 +40,17 @@ func Built(d configs.Design, p Point) bool {
 }
 
 // Room is the space of a design for tiles: accumulator rows, and elements of half the activation buffer. The law does
-// not depend on it, so designs that differ only in room share the times of their entries.
+// not depend on the room. Therefore, entries have the same cycles on designs that differ only in their room.
 type Room struct{ Rows, Elems int }
 
 // RoomOf returns the room of a design.
 func RoomOf(d configs.Design) Room { return Room{d.TR, d.ABufElems()} }
 
-// need returns the room that an entry with s sample groups needs. k = 1/2 needs two accumulator rows per row, and each
-// of two groups half of a tile's elements.
+// need returns the room that an entry with s sample groups needs. With k = 1/2, each row needs two accumulator rows.
+// With two groups, each group needs half of the elements of a tile.
 func need(g *cost.Geom, s int, e *abi.FBCB) (n Room) {
 	tb, rows := int(e.TileB), g.InRowsOnChip(int(e.TileRows))
-	if e.KeepIn { // without padding
+	if e.KeepIn { // a kept tensor has no padding
 		rows = g.InH
 	}
 	n.Elems = s * tb * rows * g.InRow()
@@ -65,8 +65,7 @@ func need(g *cost.Geom, s int, e *abi.FBCB) (n Room) {
 	return n
 }
 
-// Need returns the room that an entry's tile needs, and whether its numbers fit the hardware's fields. It depends on
-// nothing else of the design.
+// Need returns the room that the tile of an entry needs, and whether the tile fits the fields of the hardware.
 func Need(g *cost.Geom, s int, e *abi.FBCB) (n Room, ok bool) {
 	if fields(g, int(e.TileB), int(e.TileRows)) != nil {
 		return n, false
@@ -74,8 +73,8 @@ func Need(g *cost.Geom, s int, e *abi.FBCB) (n Room, ok bool) {
 	return need(g, s, e), true
 }
 
-// Span returns the first and last of the rooms that hold r; first > last if none does. Rooms ascend in rows and descend
-// in elements.
+// Span returns the first and last index of the rooms that are large enough for r. If no room is, first is larger than
+// last. Rooms must be sorted by ascending rows and descending elements.
 func (r Room) Span(rooms []Room) (first, last int) {
 	last = len(rooms) - 1
 	for first <= last && rooms[first].Rows < r.Rows {
@@ -87,7 +86,7 @@ func (r Room) Span(rooms []Room) (first, last int) {
 	return first, last
 }
 
-// illegal is an ErrIllegal whose text is formatted on demand, because Enumerate discards most of these errors.
+// illegal is an ErrIllegal that formats its text only on demand, because Enumerate discards most of these errors.
 type illegal struct {
 	format string
 	args   []any
@@ -101,7 +100,7 @@ func (e *illegal) reason() error { return fmt.Errorf(e.format, e.args...) }
 
 func fail(format string, args ...any) error { return &illegal{format, args} }
 
-// placed returns an error for a point and a loop order that are illegal for all tiles of a layer.
+// placed returns an error if a point and a loop order are illegal for all tiles of a layer.
 func placed(d *configs.Design, g *cost.Geom, p Point, order bool) error {
 	switch {
 	case !slices.Contains(Points, p):
@@ -113,7 +112,7 @@ func placed(d *configs.Design, g *cost.Geom, p Point, order bool) error {
 	case p.S == 2 && g.OutC > cost.CTile(*d, p.K, p.S):
 		return fail("two sample groups have %d PEs each, the layer has %d channels", cost.CTile(*d, p.K, p.S), g.OutC)
 	}
-	// a row that is one run is one command; its first and last beat may be partial
+	// if a row is one run, it needs one command; the first and last beat of the run may be partial
 	if row := d.ElemBytes() * g.OutW * g.OutC; g.OutPix == g.OutC && row > maxRunBeats*d.WideBytes() {
 		return fail("an output row of %d bytes, a run has at most %d", row, maxRunBeats*d.WideBytes())
 	}
@@ -129,7 +128,7 @@ func placed(d *configs.Design, g *cost.Geom, p Point, order bool) error {
 	return nil
 }
 
-// fields returns an error for a tile whose numbers do not fit the hardware's fields and counters.
+// fields returns an error if the numbers of a tile do not fit the fields and counters of the hardware.
 func fields(g *cost.Geom, tb, tr int) error {
 	if tr < 1 || tr > g.OutH || tr > maxTileRows {
 		return fail("TILE_ROWS is %d, must be 1..%d", tr, min(g.OutH, maxTileRows))
@@ -152,14 +151,14 @@ func kept(g *cost.Geom, bact int, e *abi.FBCB) error {
 	case (e.KeepIn || e.KeepOut) && !one:
 		return fail("a kept tensor needs one row tile and one sample group, not B_R %d, TILE_B %d, TILE_ROWS %d", e.BR, e.TileB, e.TileRows)
 	case e.KeepOut && !((g.GEMM() || e.KeepIn && g.Drained()) && g.OutPix == g.OutC):
-		// a depthwise layer drains while its rows come, and the buffer accepts only one of the two
+		// the rows of a depthwise layer arrive while it drains, but the buffer accepts only one of these transfers
 		return fail("an output is kept of a GEMM, or of a depthwise layer whose input is kept, in pixels of its channels, not of operator %d, input kept %t, %d channels in pixels of %d",
 			g.Op, e.KeepIn, g.OutC, g.OutPix)
 	}
 	return nil
 }
 
-// Check reports whether entry e is legal for a layer of geometry g at batch bact on design d.
+// Check returns an error if entry e is illegal for a layer with geometry g at batch size bact on design d.
 func Check(d configs.Design, g cost.Geom, bact int, e abi.FBCB) error {
 	if bact < 1 || bact > abi.BMax {
 		return fail("batch %d, must be 1..%d", bact, abi.BMax)
@@ -190,7 +189,7 @@ func Check(d configs.Design, g cost.Geom, bact int, e abi.FBCB) error {
 	return nil
 }
 
-// Limits rejects a layer that the build cannot run with any entry, regardless of tiles.
+// Limits returns an error for a layer that a design cannot run, for reasons that do not depend on the entry.
 func Limits(d configs.Design, g cost.Geom) error {
 	if err := g.Check(); err != nil {
 		return err
@@ -218,8 +217,8 @@ func Limits(d configs.Design, g cost.Geom) error {
 	return nil
 }
 
-// Fits returns nil if a layer has any legal entry on a design; otherwise the limit that even one output row at batch 1
-// exceeds.
+// Fits returns nil if a layer has a legal entry on a design. Otherwise, the error describes the limit that a tile of
+// one output row at batch size 1 exceeds.
 func Fits(d configs.Design, g cost.Geom) error {
 	if err := Limits(d, g); err != nil {
 		return err

@@ -1,9 +1,9 @@
-// Package mapping maps one layer to a design: Check decides which <k, s>, loop order and row tile an FBCB entry may
-// have, and Choose finds the best of them by the law of cycles.
+// Package mapping maps one layer to a design. Check defines which <k, s>, loop order and row tile are legal in an FBCB
+// entry. Choose returns the legal entry with the fewest cycles by the law.
 //
 // The legal (k, s) are (1/2,1) (1/2,2) (1,1) (1,2) (2,1). A row tile is TILE_B samples times
-// TILE_ROWS output rows; it must fit the accumulators (GEMM only) and one half of the activation
-// buffer. Row tiles iterate sample blocks outermost, then output rows.
+// TILE_ROWS output rows. It must fit the accumulators (GEMM only) and one half of the activation
+// buffer. The outer loop over row tiles iterates over samples, the inner loop over output rows.
 package mapping
 
 import (
@@ -15,31 +15,31 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// Point is one way to spread a layer over the PEs: stacking factor and sample groups.
+// Point is one way to distribute a layer to the PEs: a stacking factor and a number of sample groups.
 type Point struct {
 	K cost.K
 	S int
 }
 
-// Points lists all legal pairs, the simplest first: it wins a tie.
+// Points lists all legal points, the simplest first. If points are equally fast, the first one is used.
 var Points = []Point{{cost.K1, 1}, {cost.KHalf, 1}, {cost.K2, 1}, {cost.K1, 2}, {cost.KHalf, 2}}
 
 // Options restrict the choices of Choose.
 type Options struct {
-	Points []Point // nil: all that the design builds
-	Orders []bool  // nil: both; false is order 0 (row tile outermost)
-	Spill  bool    // every tensor goes through DRAM: Keep keeps none on chip
+	Points []Point // nil: all points that the design supports
+	Orders []bool  // nil: both orders; false is order 0 (the row tile is the outer loop)
+	Spill  bool    // every tensor is written to DRAM: Keep keeps no tensor on chip
 
-	// Pick chooses among n legal entries in place of the law, for tests that must reach all of them.
+	// Pick chooses one of n legal entries instead of the law, for tests that must use all entries.
 	Pick func(n int) int
 }
 
-// Basic allows only what the simplest hardware has: k = 1, s = 1, row tile outermost.
+// Basic allows only the mappings of the simplest hardware: k = 1, s = 1, and the row tile as the outer loop.
 func Basic() Options {
 	return Options{Points: []Point{{cost.K1, 1}}, Orders: []bool{false}, Spill: true}
 }
 
-// lists returns the points and orders with defaults filled in.
+// lists returns the points and orders. It replaces nil by all points or orders.
 func (o Options) lists() ([]Point, []bool) {
 	points, orders := o.Points, o.Orders
 	if points == nil {
@@ -51,7 +51,7 @@ func (o Options) lists() ([]Point, []bool) {
 	return points, orders
 }
 
-// RTL allows everything that the hardware has: every <k, s> of the design, and both loop orders.
+// RTL allows every mapping of the hardware: every <k, s> of the design, and both loop orders.
 func RTL() Options { return Options{} }
 
 // Enumerate calls f with every legal entry of a layer.
@@ -59,8 +59,8 @@ func Enumerate(d configs.Design, g cost.Geom, bact int, o Options, f func(abi.FB
 	EnumerateIn(d, g, bact, o, []Room{RoomOf(d)}, func(e abi.FBCB, _, _ int) { f(e) })
 }
 
-// EnumerateIn calls f with every entry that is legal in at least one room of designs like d, and with the first and
-// last of these rooms.
+// EnumerateIn calls f with every entry that is legal on a design like d with at least one of the rooms. It also passes
+// the first and last index of the rooms that allow the entry.
 func EnumerateIn(d configs.Design, g cost.Geom, bact int, o Options, rooms []Room, f func(e abi.FBCB, first, last int)) {
 	rows := Heights(g.OutH)
 	for _, w := range Ways(d, g, o) {
@@ -83,13 +83,13 @@ func EnumerateIn(d configs.Design, g cost.Geom, bact int, o Options, rooms []Roo
 	}
 }
 
-// Way is a point with the legal loop orders of a layer.
+// Way is a point with the loop orders that are legal for a layer.
 type Way struct {
 	Point
 	Orders []bool
 }
 
-// Ways returns the ways of a layer that a design builds and the options allow, in the order of Points.
+// Ways returns the ways of a layer that a design supports and the options allow, in the order of Points.
 func Ways(d configs.Design, g cost.Geom, o Options) []Way {
 	var ways []Way
 	points, orders := o.lists()
@@ -107,11 +107,11 @@ func Ways(d configs.Design, g cost.Geom, o Options) []Way {
 	return ways
 }
 
-// allRows is the output height up to which every TILE_ROWS is tried.
+// allRows is the maximum output height for which every TILE_ROWS is tried.
 const allRows = 64
 
-// Heights returns the TILE_ROWS to try, the largest first. For more than allRows output rows, it is only the smallest
-// value for each number of row tiles.
+// Heights returns the values of TILE_ROWS to try, the largest first. For more than allRows output rows, it returns only
+// the smallest value for each number of row tiles.
 func Heights(n int) []int {
 	if n > allRows {
 		return parts(n)
@@ -123,7 +123,7 @@ func Heights(n int) []int {
 	return rows
 }
 
-// parts lists the sizes that cut n into different numbers of parts, the largest size first.
+// parts returns the sizes that divide n into different numbers of parts, the largest size first.
 func parts(n int) []int {
 	var sizes []int
 	for pieces := 1; pieces <= n; {
@@ -132,19 +132,18 @@ func parts(n int) []int {
 		if size == 1 {
 			break
 		}
-		pieces = (n + size - 2) / (size - 1) // the fewest parts with a smaller size
+		pieces = (n + size - 2) / (size - 1) // the smallest number of parts with a smaller size
 	}
 	return sizes
 }
 
-// Choose returns the entry with the fewest cycles. Among equals it returns the first enumerated one, which has the
-// simplest point and the largest tiles. The error names need and limit.
+// Choose returns the entry with the fewest cycles. If several entries are equally fast, it returns the one with the
+// simplest point and the largest tile. If no entry is legal, the error describes the exceeded limit.
 func Choose(d configs.Design, g cost.Geom, bact int, o Options) (abi.FBCB, cost.Breakdown, error) {
 	if err := Limits(d, g); err != nil {
 		return abi.FBCB{}, cost.Breakdown{}, err
 	}
-	// a point with its bounds, and a legal entry with its own bound: the law is evaluated only if the bound allows an
-	// improvement
+	// The law is evaluated for an entry only if the entry's bound (floor) allows an improvement.
 	type point struct {
 		at    Point
 		law   cost.Prepared
@@ -184,7 +183,7 @@ func Choose(d configs.Design, g cost.Geom, bact int, o Options) (abi.FBCB, cost.
 			least = e
 		}
 	}
-	limit := least.on.law.Layer(bact, least.FBCB).Total // others may be as fast and come first
+	limit := least.on.law.Layer(bact, least.FBCB).Total // other entries may be equally fast and come first
 	var best abi.FBCB
 	var bestTime cost.Breakdown
 	for i := range legal {

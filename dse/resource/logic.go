@@ -18,28 +18,28 @@ import (
 // Law is the fitted law of LUTs and registers of one family.
 type Law struct {
 	Family string
-	Fitted int // runs that it was fitted on, of both families
-	Held   int // runs of its family that it was not fitted on
-	Whole  int // of these, runs of a whole NPU
+	Fitted int // number of runs that the law was fitted on, of both families
+	Held   int // number of runs of this family that the law was not fitted on
+	Whole  int // number of these held runs that are of a whole NPU
 	// Largest relative errors on the held runs.
 	LUTBand, FFBand float64
 
-	coef [][2][]float64 // of parts: coefficients of LUT and FF
+	coef [][2][]float64 // by part: coefficients of LUT and FF
 }
 
 // calc computes one feature of a design for a family.
 type calc func(family string, d configs.Design) float64
 
-// part is a group of npu_core's units whose LUTs and registers are linear in the same features. Units are named as in
-// the netlist.
+// part is a group of units of npu_core, by their names in the netlist. Their LUTs and registers are linear functions of
+// the same features.
 type part struct {
 	name  string
-	alone string   // its module, if it is fitted on runs of that module alone
-	units []string // units of whole runs, without parts that are fitted alone
+	alone string   // name of the module, if the part is fitted on runs of a module alone
+	units []string // units in whole runs, without parts that are fitted alone
 	lut   []calc
 	ff    []calc
 	regs  calc    // registers that are counted from the RTL
-	less  float64 // share that int8 lacks: half if the part is as wide as an element, all if eight or ends covers it
+	less  float64 // share that int8 does not need: 0.5 if the width is that of an element, 1 if eight or ends replaces the part
 }
 
 func flag(b bool) float64 {
@@ -51,13 +51,13 @@ func flag(b bool) float64 {
 
 func one(string, configs.Design) float64 { return 1 }
 
-// of returns a feature from a size that is the same for every family.
+// of returns a feature that is the same for every family.
 func of(f func(d configs.Design) int) calc {
 	return func(_ string, d configs.Design) float64 { return float64(f(d)) }
 }
 
-// gear is the size of a gearbox's shifter: each bit held has one multiplexer input for each bit of the number of words
-// per cycle.
+// gear is the size of the shifter in a gearbox. Each bit in the gearbox has one multiplexer input for each bit of the
+// number of words per cycle.
 func gear(held, words int) float64 { return float64(held) * math.Log2(float64(words)) }
 
 // ringBits is the width of an address in the weights ring.
@@ -66,7 +66,7 @@ func ringBits(d configs.Design) int { return log2(d.WRingBeats * d.AXIBytes / d.
 // averaged is the number of words of the pool unit that have multipliers.
 func averaged(d configs.Design) int { return min(d.Drain, d.PoolMuls()) }
 
-// Words that the gearboxes hold.
+// Capacities of the gearboxes in words.
 func residualWords(d configs.Design) int { return d.WideBytes() + d.Drain }
 func feedWords(d configs.Design) int     { return d.WideBytes() + max(8, d.WLoad*d.TP) }
 func outWords(d configs.Design) int      { return 2*max(d.Drain, d.WideBytes()/2) + d.WideBytes()/2 }
@@ -75,13 +75,12 @@ func ports(d configs.Design) int                 { return d.NAXI }
 func portBytes(d configs.Design) int             { return d.NAXI * d.WideBytes() }
 func striped(_ string, d configs.Design) float64 { return flag(d.NAXI > 1) }
 
-// lanes is the width of pe_array's inputs. Each bit is delayed by a shift register, if it is long enough, and
-// selected by k and s.
+// lanes is the width of the inputs of pe_array. k and s select each bit, and shift registers delay most of the bits.
 func lanes(_ string, d configs.Design) float64 {
 	first, second := d.TP/2, d.TP-d.TP/2
 	n := d.TP - 2
 	if d.Stack {
-		n += d.TP + first + 2*second // pairs of windows: first and second halves of odd PEs, second halves of even ones
+		n += d.TP + first + 2*second // pairs of windows: both halves of odd PEs, second halves of even PEs
 	}
 	if d.Fluid {
 		n += d.TP - 2
@@ -94,26 +93,26 @@ func lanes(_ string, d configs.Design) float64 {
 	return float64(n * 8 * d.ElemBytes())
 }
 
-// arrayRegs is the array's registers before its chains: the levels, the tokens that a reset clears, and lanes that are
-// too short for a shift register.
+// arrayRegs is the number of registers of the array before its chains: the levels, the tokens that a reset clears, and
+// lanes that are too short for a shift register.
 func arrayRegs(family string, d configs.Design) float64 {
-	inputs, sets := d.TP, 1 // of lanes
+	inputs, sets := d.TP, 1 // numbers of lanes and of sets of lanes
 	if d.Stack {
 		inputs *= 2
 	}
 	if d.Fluid {
 		sets++
 	}
-	short := min(d.TP, 3) * (min(d.TP, 3) - 1) / 2 // cycles of delay, lane after lane
+	short := min(d.TP, 3) * (min(d.TP, 3) - 1) / 2 // sum of the delays of all short lanes, in cycles
 	return float64(syn.LevelBits(d, family, topArray) + 2*(inputs+2) + inputs - 1 + sets*short*8*d.ElemBytes())
 }
 
-// chains is the number of chains of the array; in int8 two channels share one.
+// chains is the number of chains of the array. In int8 two channels share one chain.
 func chains(d configs.Design) int { return d.TC / d.PerDSP() }
 
-// parts lists first the units that are fitted on runs of their module alone, then those fitted on whole runs. At the
-// border of two units, LUTs may be assigned to either. The drain's selection of accumulators is the part that the
-// array's own runs do not explain; the core includes the ports' share.
+// parts lists first the units that are fitted on runs of their module alone, then the units that are fitted on whole
+// runs. A LUT between two units may be assigned to either unit. Therefore, the part that selects accumulators for the
+// drain contains the LUTs that the runs of the array alone do not explain, and the core contains LUTs of the ports.
 var parts = []part{
 	{
 		name: "array", alone: topArray,
@@ -152,7 +151,7 @@ var parts = []part{
 		ff:  []calc{one, of(elementBits), of(configs.Design.WideBytes), of(func(d configs.Design) int { return d.Drain })},
 	},
 	{
-		// the rest of npu_core: its registers, and the arbitration of requests and writers
+		// everything else in npu_core: its registers, and the arbitration of requests and writers
 		name: "core", units: []string{"core", "read", "write", "act"},
 		lut: []calc{one, of(func(d configs.Design) int { return max(d.Drain, d.WideBytes()/2) })},
 		ff:  []calc{one},
@@ -184,8 +183,7 @@ var parts = []part{
 			func(_ string, d configs.Design) float64 { return float64(d.TP*log2(d.NB())) * flag(d.Fluid) },
 		},
 		ff: []calc{one},
-		// each bank's word, addresses, enables, and the number of the memory part that was read; the windows of both
-		// groups
+		// by bank: word, addresses, enables, index of the memory part that was read; and the windows of both groups
 		regs: func(family string, d configs.Design) float64 {
 			parts := len(Memory{Name: activations, Words: d.ABufWords, Width: bankBits}.parts(family))
 			if Folds(family, d) {
@@ -200,10 +198,10 @@ var parts = []part{
 		lut: []calc{of(configs.Design.NB), of(averaged), of(func(d configs.Design) int { return d.Drain - averaged(d) })},
 		ff:  []calc{one},
 		regs: func(family string, d configs.Design) float64 {
-			const sum, kept, column, wide, operand, product = 27, 37, 18, 48, 23, 43 // widths of the unit's words in bits
+			const sum, kept, column, wide, operand, product = 27, 37, 18, 48, 23, 43 // widths of words in the unit, in bits
 			lanes := d.NB() * (kept + column)
 			words := averaged(d)*(sum+wide+abi.DataBits) + (d.Drain-averaged(d))*2*abi.DataBits + d.Drain*abi.DataBits
-			if family == boards.UltraScalePlus { // on series 7 these are in DSPs
+			if family == boards.UltraScalePlus { // on series 7 these registers are in DSPs
 				words += d.PoolMuls() * (operand + 2*product)
 			}
 			return float64(lanes + words)
@@ -216,10 +214,10 @@ var parts = []part{
 	},
 }
 
-// options returns the LUTs and registers, without memories, of optional units. The figures do not come from the fit.
-// Each is one or two runs of the unit alone with yosys 0.23, scaled by its lanes. Depthwise: 16 lanes of zc706 on series
-// 7, where sums are in DSPs, and 8 lanes of tiny on UltraScale+. Post: the increase with POST for one and two lanes on
-// series 7.
+// options returns the LUTs and registers of optional units, without memories. These numbers are not fitted. Each number
+// is from one or two runs of the unit alone with yosys 0.23, and is multiplied by the number of lanes. Depthwise: runs
+// with 16 lanes of zc706 on series 7, with sums in DSPs, and with 8 lanes of tiny on UltraScale+. Post: the increase
+// because of POST in runs with one and two lanes on series 7.
 func options(family string, d configs.Design) (lut, ff float64) {
 	if d.Depthwise {
 		lanes := float64(d.NB())
@@ -243,27 +241,28 @@ func options(family string, d configs.Design) (lut, ff float64) {
 	return lut, ff
 }
 
-// eight returns the additional LUTs and registers of an int8 array, compared with an int16 one with as many chains: the
-// adders and two accumulators of the segments in both halves of each chain (mac_packed), and the packed sums of weights
-// (weight_pack). From runs of the units alone with yosys 0.23 (hw/INT8.md). mac_packed's is within 1 % for lengths of
-// 4, 7, 8 and 16 on series 7, and 8, 13 and 16 on UltraScale+.
+// eight returns the additional LUTs and registers of an int8 array, compared with an int16 array with the same chains.
+// They are for the adders and two accumulators of the segments in both halves of each chain (mac_packed), and for the
+// packed sums of weights (weight_pack). The numbers are from runs of these units alone with yosys 0.23 (hw/INT8.md).
+// The error for mac_packed is at most 1 %, for lengths 4, 7, 8 and 16 on series 7, and 8, 13 and 16 on UltraScale+.
 func eight(family string, d configs.Design) (lut, ff float64) {
 	cells, shadow := 4, 25.
 	if family == boards.UltraScalePlus {
-		cells, shadow = 8, 0 // in DSPs
+		cells, shadow = 8, 0 // the shadow weights are in DSPs
 	}
 	for _, length := range []int{d.TP / 2, d.TP - d.TP/2} {
-		more := float64(ceil(length, cells) - 1) // segments after the first
+		more := float64(ceil(length, cells) - 1) // number of segments after the first
 		lut += float64(chains(d)) * (65 + 35*more)
 		ff += float64(chains(d)) * (128 + 37*more + shadow*float64(length))
 	}
 	return lut + 8*float64(max(8, d.WLoad*d.TP)), ff
 }
 
-// ends returns the LUTs and registers of the drain and the pool of int8. All their words pass multipliers made of LUTs
-// (requant); most factors of the pool's are constant. From runs of the units alone: a drain's LUTs T_C 8 and 16 with 4 and 8
-// lanes (at 64 and 128 with 8 and 16 lanes they are within 1.4 %), its registers these larger ones, a pool's NB 8, 16 and
-// 64 with 4 and 8 words. On UltraScale+ a drain had 2.7 % more LUTs and as many registers.
+// ends returns the LUTs and registers of the drain and the pool of int8. All their words pass multipliers that consist
+// of LUTs (requant). Most factors in the pool are constant. The numbers are from runs of the units alone. LUTs of the
+// drain: T_C = 8 and 16 with 4 and 8 lanes; the error for T_C = 64 and 128 with 8 and 16 lanes is at most 1.4 %.
+// Registers of the drain: T_C = 64 and 128. Pool: NB = 8, 16 and 64 with 4 and 8 words. On UltraScale+ a drain had 2.7
+// % more LUTs and the same number of registers.
 func ends(d configs.Design) (lut, ff float64) {
 	drain, pool, nb := float64(d.Drain), float64(averaged(d)), float64(d.NB())
 	lut = 888 + 1962*drain + 56*float64(d.TC)
@@ -271,7 +270,7 @@ func ends(d configs.Design) (lut, ff float64) {
 	return lut + 128*nb + 577*pool + 17.4*nb*pool, ff + 43*nb + 475*pool
 }
 
-// depthwiseSlots is the number of queues of the depthwise unit's sums: two if DRAIN words can come from two groups.
+// depthwiseSlots is the number of queues for depthwise sums: two if DRAIN words can belong to two groups.
 func depthwiseSlots(d configs.Design) int {
 	if d.Drain > 0 && d.NB()%d.Drain != 0 {
 		return 2
@@ -282,8 +281,8 @@ func depthwiseSlots(d configs.Design) int {
 // elementBits is the width of an address in one half of the activation buffer.
 func elementBits(d configs.Design) int { return log2(d.NB()) + log2(d.ABufWords) }
 
-// cells returns the LUTs and registers of a group of memories outside its blocks: LUT RAM, registers at its read ports
-// (block RAM includes these), and multiplexers of rows of blocks and of the parts of a deep memory.
+// cells returns the LUTs and registers of a group of memories without blocks: LUT RAM, registers at the read ports of
+// LUT RAM, and multiplexers for rows of blocks and for the parts of a deep memory.
 func (m Memory) cells(family string) (memory, mux, regs float64) {
 	parts := m.parts(family)
 	n := float64(m.Count)
@@ -291,7 +290,7 @@ func (m Memory) cells(family string) (memory, mux, regs float64) {
 		b, rows := place(family, p.Words, p.Width)
 		if b.LUTRAM > 0 && !m.Queue {
 			regs += n * float64(p.Width)
-			if m.Name == accumulators || m.Name == activations || m.Name == weightsRing { // with an output register
+			if m.Name == accumulators || m.Name == activations || m.Name == weightsRing { // these memories have an output register
 				regs += n * float64(p.Width)
 			}
 		}
@@ -300,8 +299,8 @@ func (m Memory) cells(family string) (memory, mux, regs float64) {
 	return memory, mux + n*muxLUTs(len(parts), m.Width), regs
 }
 
-// muxLUTs is the cost of the multiplexer and write enables of 3 to 15 rows of blocks, fitted to yosys' count for one
-// bit.
+// muxLUTs is the number of LUTs for the multiplexer and write enables of 3 to 15 rows of blocks. It is fitted to counts
+// of yosys for one bit.
 func muxLUTs(rows, width int) float64 {
 	bit := 0.4 * float64(rows)
 	switch {
@@ -320,8 +319,8 @@ func muxLUTs(rows, width int) float64 {
 // bound is the error band of a law without valid runs.
 const bound = 1
 
-// Fit fits the law on the runs with role fit, and takes a family's bands from its held runs. All runs must be of one
-// RTL and tool.
+// Fit fits the law on the runs with role fit. The bands are the largest errors on the held runs of the family. All runs
+// must be of the same RTL and the same tool.
 func Fit(family string, runs []Run, want Sources) (Law, error) {
 	l := Law{Family: family}
 	for i := range parts {
@@ -352,10 +351,10 @@ func Fit(family string, runs []Run, want Sources) (Law, error) {
 	return l, err
 }
 
-// off is the relative error.
+// off is the relative error of an estimate.
 func off(estimate float64, counted int) float64 { return estimate/float64(counted) - 1 }
 
-// fitPart fits a part to its units in each run, without what is already counted.
+// fitPart fits a part to its units in each run, without the cells that other terms of the law include.
 func fitPart(l Law, i int, runs []Run) (x [2][]float64, err error) {
 	p := parts[i]
 	var used []Run
@@ -397,7 +396,7 @@ func fitPart(l Law, i int, runs []Run) (x [2][]float64, err error) {
 	return x, nil
 }
 
-// memoryOf reports whether a memory's multiplexers and registers are among a part's cells.
+// memoryOf reports whether the multiplexers and registers of a memory are among the cells of a part.
 func memoryOf(name string, p part) bool {
 	switch name {
 	case accumulators:
@@ -412,7 +411,7 @@ func memoryOf(name string, p part) bool {
 	return false
 }
 
-// dot returns the LUTs and registers of a part for its coefficients.
+// dot returns the LUTs and registers of a part with the coefficients x.
 func dot(x [2][]float64, p part, family string, d configs.Design) (lut, ff float64) {
 	for i, f := range p.lut {
 		lut += x[0][i] * f(family, d)
@@ -449,8 +448,8 @@ func (l Law) logic(family, top string, d configs.Design) (lut, ff float64) {
 	return lut, ff
 }
 
-// leastSquares minimises relative errors with non-negative coefficients: it uses the best set of features whose
-// solution has no negative one.
+// leastSquares minimises relative errors with non-negative coefficients. It tries every set of features, and returns
+// the best solution without a negative coefficient.
 func leastSquares(features []calc, runs []Run, y []float64) ([]float64, error) {
 	var best []float64
 	bestErr := math.Inf(1)
@@ -476,7 +475,7 @@ func leastSquares(features []calc, runs []Run, y []float64) ([]float64, error) {
 		}
 		var x, rest mat.VecDense
 		if err := x.SolveVec(a, b); err != nil {
-			continue // these runs cannot separate these features
+			continue // these runs cannot distinguish these features
 		}
 		if mat.Min(&x) < 0 {
 			continue
@@ -497,14 +496,14 @@ func leastSquares(features []calc, runs []Run, y []float64) ([]float64, error) {
 	return best, nil
 }
 
-// hardware removes fields that do not change the hardware: runs of designs with equal results are runs of one design.
+// hardware removes fields that do not change the hardware, so that runs of the same hardware have equal designs.
 func hardware(d configs.Design) configs.Design {
 	d.Name, d.Reason, d.Board, d.ClockMHz, d.DRAM = "", "", "", 0, configs.DRAM{}
 	return d
 }
 
-// lawOf returns the family's law fitted without any run of this design or its array, so that neither the estimate nor
-// its band uses the design's own synthesis.
+// lawOf returns the family's law, fitted without runs of d and of its array, so that the estimate and its band do not
+// depend on the synthesis of d.
 func lawOf(family string, d configs.Design) Law {
 	known := without()
 	if !known.runs[hardware(d)] {
@@ -526,7 +525,7 @@ type lawKey struct {
 	design configs.Design
 }
 
-// leftOut are the designs with runs, and the laws fitted without them.
+// leftOut contains the designs that have runs, and the laws that were fitted without them.
 type leftOut struct {
 	runs map[configs.Design]bool
 	mu   sync.Mutex
@@ -542,7 +541,7 @@ var without = sync.OnceValue(func() *leftOut {
 	return out
 })
 
-// laws returns the laws fitted on the stored runs, computed once.
+// laws returns the laws that are fitted on all stored runs. They are computed once.
 var laws = sync.OnceValue(func() map[string]Law {
 	out := map[string]Law{}
 	for _, family := range []string{boards.Series7, boards.UltraScalePlus} {
@@ -551,8 +550,7 @@ var laws = sync.OnceValue(func() map[string]Law {
 	return out
 })
 
-// stale reports, by family, whether the stored runs are unusable or of other RTL than this program's. The law's error
-// is then unknown.
+// stale reports by family whether the error of the law is unknown, because the runs are unusable or used other RTL.
 var stale = sync.OnceValue(func() map[string]bool {
 	out := map[string]bool{}
 	for _, family := range []string{boards.Series7, boards.UltraScalePlus} {
@@ -564,7 +562,7 @@ var stale = sync.OnceValue(func() map[string]bool {
 
 func calibrated(family string) Law { return laws()[family] }
 
-// fitted fits the law on the stored runs, without those of some designs.
+// fitted fits the law on the stored runs, without the runs of the designs in leave.
 func fitted(family string, want Sources, leave ...configs.Design) (Law, error) {
 	runs, err := Stored()
 	if err != nil {
@@ -575,8 +573,8 @@ func fitted(family string, want Sources, leave ...configs.Design) (Law, error) {
 	}), want)
 }
 
-// Calibration returns a family's law. The error is not nil if there are too few runs or they are not of the RTL at root
-// ("": the RTL embedded in this program). Runs of the designs in leave are not used.
+// Calibration returns the law of a family, fitted without runs of the designs in leave. It returns an error if there
+// are too few runs, or if their RTL differs from the RTL at root ("": the RTL embedded in this program).
 func Calibration(family, root string, leave ...configs.Design) (Law, error) {
 	want, err := sourcesAt(root)
 	if err != nil {
@@ -585,7 +583,7 @@ func Calibration(family, root string, leave ...configs.Design) (Law, error) {
 	return fitted(family, want, leave...)
 }
 
-// sourcesAt returns the sources that runs must have: those of the RTL at root, or of the embedded RTL.
+// sourcesAt returns the sources that runs must have: those of the RTL at root, or of the embedded RTL if root is "".
 func sourcesAt(root string) (Sources, error) {
 	want := Sources{}
 	var errs []error
@@ -604,7 +602,7 @@ func sourcesAt(root string) (Sources, error) {
 	return want, errors.Join(errs...)
 }
 
-// Stale returns the names of stored runs of other RTL than that at root, or of another tool.
+// Stale returns the names of stored runs that used another tool, or other RTL than the RTL at root.
 func Stale(root string) ([]string, error) {
 	runs, err := Stored()
 	if err != nil {
@@ -623,5 +621,5 @@ func Stale(root string) ([]string, error) {
 	return names, nil
 }
 
-// Tool is the yosys version that the flow is written for.
+// Tool is the version of yosys that the flow supports.
 const Tool = "Yosys 0.23 (git sha1 7ce5011c24b)"

@@ -11,25 +11,25 @@ import (
 	"github.com/sluice-npu/sluice/hw/syn"
 )
 
-// Memory is a group of equal memories of the RTL, each with one write and one read port.
+// Memory is a group of equal memories of the RTL. Each of them has one write port and one read port.
 type Memory struct {
 	Name  string `json:"name"`
 	Count int    `json:"count"`
 	Words int    `json:"words"`
 	Width int    `json:"width"` // bits
-	Queue bool   `json:"queue"` // read without a register
+	Queue bool   `json:"queue"` // a read does not pass a register
 }
 
-// Memories lists every memory of npu_top for a design, as the RTL names it.
+// Memories lists every memory of npu_top for a design, with names similar to those of the RTL.
 func Memories(d configs.Design) []Memory {
-	wide := d.WideBytes() // a beat of the memory clients
+	wide := d.WideBytes() // bytes of a beat of the memory clients
 	wideBits, lanes := wide*8, wide/d.AXIBytes
 	nb := d.NB()
-	spot := log2(wide / d.ElemBytes()) // a word of a wide beat
+	spot := log2(wide / d.ElemBytes()) // bits of the index of a word in a wide beat
 	beat := 32 - log2(d.AXIBytes)
 	accBits, biasLayer := abi.AccBits, 18
 	residual, biases, average, kept, sum := spot+8, 2*(d.CMax/max(d.Drain, 1)), 17, 37, 29
-	if d.Int8() { // in addition to each bias its factor and shift; after them the residual's
+	if d.Int8() { // factor and shift for each bias, and for the residual
 		accBits, residual, biases, average, kept, sum = 32, spot+9, biases+2, 23, 23, 22
 	}
 	if d.Post {
@@ -101,25 +101,25 @@ const (
 
 	depthwiseWeights = "depthwise weights"
 
-	resBeats = 256 // res_loader's BEATS
-	maxOut   = 16  // most outstanding bursts of axi_read and axi_write, and most beats of a stripe
+	resBeats = 256 // BEATS of res_loader
+	maxOut   = 16  // maximum number of outstanding bursts of axi_read and axi_write, and of beats of a stripe
 )
 
-// bankBits is the width of the activation buffer's memories: one element, or in int8 one element of each half.
+// bankBits is the width of the memories in the activation buffer: one element, or in int8 one element of each half.
 const bankBits = abi.DataBits
 
-// banks is the number of the activation buffer's memories.
+// banks is the number of memories in the activation buffer.
 func banks(d configs.Design) int { return d.NB() * d.ElemBytes() }
 
 // log2 is the width of an index below n.
 func log2(n int) int { return bits.Len(uint(max(n-1, 0))) }
 
-// Blocks is the numbers of blocks of one memory.
+// Blocks contains the number of blocks of one memory, by kind of block.
 type Blocks struct {
 	BRAM18 int `json:"bram18"`
 	BRAM36 int `json:"bram36"`
 	URAM   int `json:"uram"`
-	LUTRAM int `json:"lutram"` // LUTs used as memory
+	LUTRAM int `json:"lutram"` // number of LUTs that are used as memory
 }
 
 func (b *Blocks) add(c Blocks) {
@@ -129,18 +129,18 @@ func (b *Blocks) add(c Blocks) {
 	b.LUTRAM += c.LUTRAM
 }
 
-// half returns the block RAM in units of 18 Kibit.
+// half returns the number of block RAMs in units of 18 Kibit.
 func (b Blocks) half() int { return b.BRAM18 + 2*b.BRAM36 }
 
-// ram is one kind of memory block with one write and one read port, as in yosys' libraries (share/yosys/xilinx:
-// lutrams_xc5v, lutrams_xcu, brams_xc4v, urams).
+// ram describes one type of memory block with one write port and one read port, as in the libraries of yosys
+// (share/yosys/xilinx: lutrams_xc5v, lutrams_xcu, brams_xc4v, urams).
 type ram struct {
 	kind   int     // yosys keeps the cheapest mapping of each kind
-	abits  int     // address bits at the narrowest width
-	widths []int   // word widths; each is twice the previous one and has one address bit less
-	bytes  int     // bits of a write enable; 0: a word
+	abits  int     // number of address bits at the narrowest width
+	widths []int   // word widths in bits; each next width has one address bit less
+	bytes  int     // number of bits per write enable; 0: a word
 	cost   float64 // cost of a block
-	scale  float64 // share of cost that scales with the bits in use
+	scale  float64 // part of cost that is proportional to the used bits
 	block  Blocks
 }
 
@@ -150,7 +150,7 @@ const (
 	huge
 )
 
-// rams are the blocks of a family in the order of the libraries, which decides ties.
+// rams lists the blocks of a family in the order of the libraries. If costs are equal, the first block is used.
 var rams = map[string][]ram{
 	boards.Series7: slices.Concat([]ram{
 		{distributed, 7, []int{1}, 0, 8, 8, Blocks{LUTRAM: 4}}, // RAM128X1D
@@ -159,7 +159,7 @@ var rams = map[string][]ram{
 		{distributed, 6, []int{3}, 0, 8, 7, Blocks{LUTRAM: 4}}, // RAM64M
 		{distributed, 5, []int{6}, 0, 8, 7, Blocks{LUTRAM: 4}}, // RAM32M
 	}, bram, []ram{
-		// two blocks as one of 64 Kibit, without the multiplexer of a deep memory
+		// two blocks are used as one block of 64 Kibit, without the multiplexer of a deep memory
 		{blockRAM, 16, []int{1}, 9, 513, 0, Blocks{BRAM36: 2}},
 	}),
 	boards.UltraScalePlus: slices.Concat([]ram{
@@ -176,12 +176,12 @@ var bram = []ram{
 	{blockRAM, 14, []int{1, 2, 4, 9, 18, 36}, 9, 129, 0, Blocks{BRAM18: 1}},
 }
 
-// Further costs in yosys: one bit of a multiplexer of rows of blocks, a row's write enable, and a separate read port.
+// More costs in yosys: a bit of a multiplexer of rows of blocks, the write enable of a row, and a separate read port.
 const muxCost, demuxCost, portCost = 0.5, 0.5, 2
 
-// place is memory_libmap's choice of word width for one kind of block. A word is padded to whole bytes, and rows of
-// blocks cover the words. Blocks are filled across rows: a block of 72 bits holds four rows of 16. As in yosys, the
-// best cost is kept without its fraction.
+// place chooses the word width for one type of block, as memory_libmap of yosys does. Words are padded to whole bytes,
+// and several rows of blocks are used if one row has too few words. Rows can share a block: a block of 72 bits stores
+// four rows of 16 bits. As in yosys, the best cost is stored without its fraction.
 func (r ram) place(words, width int) (b Blocks, inRows int, cost float64) {
 	best := -1
 	for i, unit := range r.widths {
@@ -204,15 +204,15 @@ func (r ram) place(words, width int) (b Blocks, inRows int, cost float64) {
 	return b, inRows, cost
 }
 
-// Place returns the blocks of a memory of words x width bits with one write and one read port, as yosys 0.23 builds it:
-// the cheapest mapping of each kind of block, then the cheapest of these and of plain registers (testdata has yosys'
-// results).
+// Place returns the blocks that yosys 0.23 uses for a memory of words x width bits with one write port and one read
+// port. yosys computes the cheapest mapping for each kind of block. Then it compares these mappings and plain
+// registers, and uses the cheapest. testdata contains results of yosys.
 func Place(family string, words, width int) Blocks {
 	b, _ := place(family, words, width)
 	return b
 }
 
-// place returns the result of Place, and the number of rows of blocks.
+// place returns the same blocks as Place, and the number of rows of blocks.
 func place(family string, words, width int) (best Blocks, rows int) {
 	if words < 1 || width < 1 {
 		return Blocks{}, 0
@@ -234,8 +234,8 @@ func place(family string, words, width int) (best Blocks, rows int) {
 	return best, rows
 }
 
-// Place returns the blocks of a memory by yosys' rule or by Vivado's, whichever needs more. Vivado extends depths to
-// a power of two on series 7 (AMD AR 61995), and its URAM is always 4K x 72.
+// Place returns the blocks of a memory by the rule of yosys or by the rule of Vivado: the one that needs more blocks.
+// Vivado extends depths to a power of two on series 7 (AMD AR 61995), and always uses URAM as 4K x 72.
 func (m Memory) Place(family string) Blocks {
 	b := Blocks{}
 	for _, p := range m.parts(family) {
@@ -257,9 +257,9 @@ func (m Memory) Place(family string) Blocks {
 	return b
 }
 
-// parts returns the memories that the RTL builds for m. A bank of activations whose depth is not a power of two is
-// split into powers of two, the largest first and none below 1,024 words (hw/rtl/ram_deep). In URAM it is one memory
-// with four words per row (hw/rtl/ram_fold).
+// parts returns the memories that the RTL builds for m. If the depth of a bank of activations is not a power of two,
+// the RTL splits the bank into powers of two of at least 1,024 words, the largest first (hw/rtl/ram_deep). In URAM a
+// bank is one memory with four words per row (hw/rtl/ram_fold).
 func (m Memory) parts(family string) []Memory {
 	if m.Name != activations || m.Words <= unit || 1<<log2(m.Words) == m.Words || inURAM(family, m.Words, m.Width) {
 		return []Memory{m}
@@ -278,8 +278,8 @@ func (m Memory) parts(family string) []Memory {
 // folded is the number of words in a row of a folded memory.
 const folded = 4
 
-// Folds reports whether the law folds a design's activation buffer on a family, which it does if yosys would map its
-// banks to URAM (see boards.Board.Folds).
+// Folds reports whether the law folds the activation buffer of a design on a family. The law does so if yosys would map
+// the banks to URAM (see boards.Board.Folds).
 func Folds(family string, d configs.Design) bool {
 	return inURAM(family, d.ABufWords, bankBits)
 }

@@ -1,7 +1,7 @@
-// Package resource estimates the device resources of a design. DSPs and memories follow from the RTL's structure and
-// yosys' rules, and match yosys exactly; if Vivado needs more blocks for a memory, its rule is used. LUTs and registers
-// follow a linear law over the sizes of the parts, fitted on stored yosys runs. Every estimate has a band: the law's
-// error on runs that it was not fitted on.
+// Package resource estimates the resources that a design needs on a device. It computes DSPs and memories from the
+// structure of the RTL and the rules of yosys, and the results match yosys exactly. If Vivado needs more blocks for a
+// memory, the package uses the rule of Vivado. LUTs and registers are a linear function of the sizes of parts, the
+// law, which is fitted on stored runs of yosys. Every estimate has a band: the error of the law on other runs.
 package resource
 
 import (
@@ -16,21 +16,21 @@ import (
 // ErrBudget is wrapped by errors about designs that do not fit their board.
 var ErrBudget = errors.New("does not fit the board")
 
-// Estimate is the resources of a design. Label says how they were obtained.
+// Estimate contains the resources of a design. Label describes how they were determined.
 type Estimate struct {
 	DSP    int     `json:"dsp"`
-	BRAM36 float64 `json:"bram36"` // blocks of 36 Kibit; two of 18 Kibit count as one
+	BRAM36 float64 `json:"bram36"` // number of blocks of 36 Kibit; two blocks of 18 Kibit count as one
 	URAM   int     `json:"uram"`
-	LUT    Banded  `json:"lut"` // logic, memory and shift registers
+	LUT    Banded  `json:"lut"` // LUTs for logic, memory and shift registers
 	FF     Banded  `json:"ff"`
-	Label  string  `json:"label"` // estimated
+	Label  string  `json:"label"` // always "estimated"
 }
 
 // Banded is an estimate with the largest relative error of its law on held runs.
 type Banded struct {
 	Value int     `json:"value"`
 	Band  float64 `json:"band"` // 0.05: plus or minus five percent; 1: unknown
-	// Stale: the runs are of other RTL than this program was built with.
+	// Stale reports whether the RTL of the runs differs from the RTL of this program.
 	Stale bool `json:"stale"`
 }
 
@@ -44,7 +44,7 @@ func (b Banded) String() string {
 	return fmt.Sprintf("%d +-%.1f%%", b.Value, 100*b.Band)
 }
 
-// Of estimates design d on board b. If d itself has been synthesised, its own runs are not used.
+// Of estimates design d on board b. It does not use synthesis runs of d itself.
 func Of(b boards.Board, d configs.Design) Estimate {
 	e := memories(b.Family, d, Memory.Place)
 	l := lawOf(b.Family, d)
@@ -52,7 +52,7 @@ func Of(b boards.Board, d configs.Design) Estimate {
 	moreLUT, moreFF := options(b.Family, d)
 	e.LUT = Banded{Value: int(math.Round(lut + moreLUT)), Band: l.LUTBand}
 	e.FF = Banded{Value: int(math.Round(ff + moreFF)), Band: l.FFBand}
-	if d.Depthwise || d.Post || d.Int8() { // no stored run of the whole NPU has these
+	if d.Depthwise || d.Post || d.Int8() { // no stored run of the whole NPU has these options
 		e.LUT.Band, e.FF.Band = bound, bound
 	}
 	if stale()[b.Family] {
@@ -61,7 +61,7 @@ func Of(b boards.Board, d configs.Design) Estimate {
 	return e
 }
 
-// memories returns the exact part of the law, for a rule that maps memories to blocks.
+// memories returns the exact part of the estimate: DSPs and memories. The rule place maps memories to blocks.
 func memories(family string, d configs.Design, place func(Memory, string) Blocks) Estimate {
 	e := Estimate{DSP: d.PoolDSPs(), Label: "estimated"}
 	if !d.Stub {
@@ -100,8 +100,7 @@ func (e Estimate) Least() Estimate {
 	return e
 }
 
-// Check returns an error that names every resource that the design exceeds. For LUTs and registers it uses the
-// estimate, not the end of its band.
+// Check returns an error that lists every resource of the board that the estimate exceeds. It does not use the bands.
 func (e Estimate) Check(b boards.Board) error {
 	var errs []error
 	over := func(what string, need, have float64) {
@@ -118,15 +117,15 @@ func (e Estimate) Check(b boards.Board) error {
 }
 
 const (
-	// unit is the step of the activation buffer's depth and its minimum: the number of 16-bit words in a block of 18
-	// Kibit.
+	// unit is the step and the minimum of the activation buffer's depth: the 16-bit words in a block of 18 Kibit.
 	unit = 1024
 	// maxWords is the deepest bank that a configuration allows.
 	maxWords = 1 << 16
 )
 
-// FillABuf returns d with the deepest activation buffer, in steps of 1,024 words, that fits with all other memories and
-// has at most the given words per bank (0: no limit). The error says what is missing if not even the smallest fits.
+// FillABuf returns d with the deepest activation buffer that fits the board, in steps of 1,024 words. The limit most is
+// in words per bank (0: no limit). If the smallest buffer does not fit, the error describes which resource is too
+// small.
 func FillABuf(b boards.Board, d configs.Design, most int) (configs.Design, error) {
 	if most == 0 || most > maxWords {
 		most = maxWords
@@ -156,8 +155,8 @@ func FillABuf(b boards.Board, d configs.Design, most int) (configs.Design, error
 		ErrBudget, n, unit, float64(half+n*p.half())/2, uram+n*p.URAM, d.WRingBeats, float64(ringHalf)/2, ringURAM, b.Device, b.BRAM36, b.URAM)
 }
 
-// Ring returns the beats of d's weights ring, halved until it fits the board's URAM. yosys maps large memories to URAM
-// even for devices without it.
+// Ring returns the number of beats of the weights ring of d, halved until the ring fits the URAM of the board. yosys
+// maps large memories to URAM even if the device has no URAM.
 func Ring(b boards.Board, d configs.Design) int {
 	for ; d.WRingBeats > 32; d.WRingBeats /= 2 {
 		uram := 0
@@ -186,7 +185,7 @@ var banksOf = func() map[string][]Blocks {
 	return out
 }()
 
-// Utilisation returns the used share of each of the board's resources, 0..1 by name.
+// Utilisation returns the share of each resource of the board that the design uses, by name: 0..1.
 func (e Estimate) Utilisation(b boards.Board) map[string]float64 {
 	share := func(n, of float64) float64 {
 		if of == 0 {

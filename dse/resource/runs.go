@@ -24,16 +24,16 @@ var (
 //go:embed runs
 var stored embed.FS
 
-// Scope of a run: the whole NPU, or the array alone.
+// Top modules of runs: the whole NPU, or the array alone.
 const (
 	topWhole = "npu_top"
 	topArray = "pe_array"
 )
 
-// Run is a synthesis by hw/syn (summary.json), reduced to what the law uses.
+// Run is the summary of a synthesis by hw/syn (summary.json), reduced to the values that the law uses.
 type Run struct {
-	Role    string         `json:"-"` // roleFit or roleHeld, from its folder
-	name    string         // name of its file
+	Role    string         `json:"-"` // roleFit or roleHeld, by the folder of the run
+	name    string         // name of the file
 	Config  string         `json:"config"`
 	Design  configs.Design `json:"design"`
 	Family  string         `json:"family"`
@@ -41,21 +41,22 @@ type Run struct {
 	Tool    string         `json:"tool"`
 	Sources string         `json:"sources_sha256"`
 	Used    Used           `json:"resources"`
-	// Units of npu_core, without LUT memories, in a run of npu_top that is fitted on. Each has the hash of its own
-	// RTL; a unit whose RTL has changed since is missing.
+	// Units contains the cells of the units of npu_core in a run of npu_top with role fit, without LUT memories. Each
+	// unit has the hash of its own RTL. A unit is missing if its RTL has changed since the run.
 	Units map[string]Cells `json:"units,omitempty"`
 }
 
-// Cells is the numbers of cells of one unit in the netlist.
+// Cells contains the number of cells of one unit in the netlist, by type.
 type Cells struct {
 	LUT int `json:"lut"`
 	SRL int `json:"srl"`
 	FF  int `json:"ff"`
-	// hash of the RTL of its module and those below
+	// Sources is the hash of the RTL of the module and of the modules inside it.
 	Sources string `json:"sources_sha256,omitempty"`
 }
 
-// modules are npu_core's units as named in the netlist. All other cells belong to core.
+// modules contains, for each unit of npu_core by its name in the netlist, the name of its module. All other cells
+// belong to the unit core.
 var modules = map[string]string{
 	"abuf": "act_buffer", "act": "act_loader", "array": "pe_array", "drain": "drain", "fbcb": "fbcb", "fetch": "layer_fetch",
 	"depthwise": "depthwise", "gemm": "gemm_seq", "keep": "keep_writer", "out": "out_writer", "pool": "pool", "pseq": "pool_seq", "read": "read_ports",
@@ -63,14 +64,14 @@ var modules = map[string]string{
 	"core": coreModule,
 }
 
-// between lists logic of npu_core between its units, by its name in the netlist: the unit it is assigned to, because
-// both grow with the same sizes, and its module.
+// between lists the logic between the units of npu_core, by its name in the netlist. It contains the module of the
+// logic, and the unit to which the logic is assigned because both grow with the same sizes.
 var between = map[string]struct{ unit, module string }{
 	"words": {"out", "spill"},
 	"start": {"core", "npu_start"}, "output": {"core", "npu_output"}, "counters": {"core", "npu_counters"},
 }
 
-// UnitOf returns the unit that an instance in npu_core or npu_top is assigned to.
+// UnitOf returns the unit to which an instance in npu_core or npu_top is assigned.
 func UnitOf(instance string) (string, error) {
 	if b, ok := between[instance]; ok {
 		return b.unit, nil
@@ -81,8 +82,8 @@ func UnitOf(instance string) (string, error) {
 	return instance, nil
 }
 
-// UnitSources returns the hash of a unit's RTL in the repository at root ("": the embedded RTL). For core it covers
-// npu_core's own file and the logic assigned to it.
+// UnitSources returns the hash of the RTL of a unit in the repository at root ("": the embedded RTL). For the unit
+// core, the hash includes the file of npu_core and the logic that is assigned to core.
 func UnitSources(root, unit string) (string, error) {
 	module := modules[unit]
 	var hash string
@@ -105,7 +106,7 @@ func UnitSources(root, unit string) (string, error) {
 	return hash, err
 }
 
-// sourcesOf returns the hash of a module's RTL, at root or embedded.
+// sourcesOf returns the hash of the RTL of a module, at root or in the embedded RTL.
 func sourcesOf(root, module string) (string, error) {
 	if root == "" {
 		return syn.Built(module)
@@ -115,7 +116,7 @@ func sourcesOf(root, module string) (string, error) {
 
 const coreModule = "npu_core"
 
-// Used is the numbers of cells by yosys.
+// Used contains the number of cells that yosys counted, by type.
 type Used struct {
 	DSP    int `json:"dsp"`
 	BRAM18 int `json:"bram18"`
@@ -127,16 +128,16 @@ type Used struct {
 	FF     int `json:"ff"`
 }
 
-// LUTs returns the number of LUTs of the device that are used.
+// LUTs returns the number of LUTs on the device that the run uses.
 func (u Used) LUTs() int { return u.LUT + u.LUTRAM + u.SRL }
 
 // Roles of a stored run.
 const (
-	roleFit  = "fit"  // the law is fitted on it
-	roleHeld = "held" // the law's error is measured on it
+	roleFit  = "fit"  // the law is fitted on the run
+	roleHeld = "held" // the error of the law is measured on the run
 )
 
-// Stored returns the package's runs, sorted by role and name.
+// Stored returns the runs that are stored in the package, sorted by role and name.
 func Stored() ([]Run, error) {
 	var runs []Run
 	for _, role := range []string{roleFit, roleHeld} {
@@ -165,14 +166,14 @@ func Stored() ([]Run, error) {
 	return runs, nil
 }
 
-// Source identifies what a run was made from.
+// Source identifies the tool and the RTL of a run.
 type Source struct{ Tool, Sources string }
 
-// Sources is the required source of each module.
+// Sources contains the required source of each module.
 type Sources map[string]Source
 
-// Fresh returns an error for runs of different tools or different RTL of a module. The reference is want or, for a
-// module that it lacks, the first run. In a run that is fitted on by units, every unit is checked.
+// Fresh returns an error if runs used different tools, or different RTL of a module. The reference is want. For a
+// module that is missing in want, the reference is the first run. If a run has units, every unit is checked.
 func Fresh(runs []Run, want Sources) error {
 	var errs []error
 	of := maps.Clone(want)

@@ -10,29 +10,27 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// Ablation compares what a design gains from each freedom of its mapping (the paper's figures 10 and 1b): no
-// batching, batching of fully connected layers only, batching along R only, along P as far as possible, the better of
-// both for each layer (Fluid), Stackable PEs in addition, and a choice of tiles in addition.
+// Ablation compares the speed of a design under different schemes of mapping (the paper's figures 10 and 1b).
 
-// Scheme is a way to map batches.
+// Scheme names a way to map batches.
 type Scheme string
 
 // Schemes, from the least freedom to the most.
 const (
-	Serial    Scheme = "serial"          // one sample after the other
+	Serial    Scheme = "serial"          // no batching: one sample after the other
 	FC        Scheme = "FC"              // only fully connected layers are batched
 	RBatch    Scheme = "R"               // all samples along R
 	PBatch    Scheme = "P"               // the largest legal number of sample groups
 	Fluid     Scheme = "Fluid"           // the best number of groups for each layer and batch
-	Stackable Scheme = "Fluid+Stackable" // in addition the best k
-	Ours      Scheme = "ours"            // in addition the best tile, loop order and tensors kept on chip, as dse/compile chooses them
+	Stackable Scheme = "Fluid+Stackable" // Fluid, and the best k
+	Ours      Scheme = "ours"            // Stackable, and tile, loop order and kept tensors as dse/compile chooses them
 )
 
-// Schemes lists all schemes for the law of the hardware; the paper's law has no choice of tiles.
+// Schemes lists all schemes. Ours is only for the law of the hardware, because the paper's law has no choice of tiles.
 var Schemes = []Scheme{Serial, FC, RBatch, PBatch, Fluid, Stackable, Ours}
 
-// AblationRow holds a scheme's GOP/s at B = 1..8, for the whole network and for each segment. Where the exits divide
-// the network equally, segments are subnets of equal work.
+// AblationRow contains the GOP/s of a scheme at B = 1..8, for the whole network and for each segment. If the exits
+// divide the network equally, the segments are subnets of equal work.
 type AblationRow struct {
 	Law      string              `json:"law"` // rtl or paper
 	Scheme   Scheme              `json:"scheme"`
@@ -42,7 +40,7 @@ type AblationRow struct {
 	Peak     float64             `json:"peak_gops"`
 }
 
-// layerTime returns the cycles of a network's i-th layer for a batch size.
+// layerTime returns the cycles of layer i of a network for a batch size.
 type layerTime func(i int, l lower.Layer, batch int) (int64, error)
 
 func (w *Workload) row(law string, s Scheme, clock float64, start int64, layers []lower.Layer, at layerTime) (AblationRow, error) {
@@ -80,8 +78,8 @@ func fullyConnected(g cost.Geom) bool {
 	return g.GEMM() && g.InH == 1 && g.InW == 1 && g.OutH == 1 && g.OutW == 1
 }
 
-// Ablate evaluates all schemes on one design under the law of the hardware. All schemes but Ours use the largest tile
-// that fits, as the paper does; o limits the choice of Ours.
+// Ablate evaluates all schemes on one design under the law of the hardware. All schemes except Ours use the largest
+// tile that fits, as the paper does. The options o limit only the mappings of Ours.
 func Ablate(w *Workload, d configs.Design, o mapping.Options) ([]AblationRow, error) {
 	layers, err := w.Lower(d)
 	if err != nil {
@@ -92,7 +90,7 @@ func Ablate(w *Workload, d configs.Design, o mapping.Options) ([]AblationRow, er
 	var rows []AblationRow
 	for _, s := range Schemes {
 		memo := map[cost.Geom]*[abi.BMax + 1]int64{}
-		whole := map[int][]Choice{} // by batch
+		whole := map[int][]Choice{} // by batch size
 		at := func(i int, l lower.Layer, b int) (int64, error) {
 			if s == Ours {
 				if whole[b] == nil {
@@ -134,8 +132,8 @@ func Ablate(w *Workload, d configs.Design, o mapping.Options) ([]AblationRow, er
 	return rows, nil
 }
 
-// largest returns a layer's cycles if each point uses its largest tile and the row tile is the outer loop: those of
-// the best point, or of the last legal point if most is set.
+// largest returns the cycles of a layer if each mapping point uses its largest tile, and the row tile is the outer
+// loop. It returns the cycles of the best point, or of the last legal point if most is true.
 func largest(d configs.Design, g cost.Geom, batch int, points []mapping.Point, most bool) (int64, error) {
 	best := int64(none)
 	for _, p := range points {
@@ -228,7 +226,7 @@ func (p *PaperSpace) allow(s Scheme, x cost.PaperPoint) scheme {
 		return func(m cost.PaperMapping, _ int, _ cost.Geom) bool { return k1(m) }
 	case PBatch:
 		return func(m cost.PaperMapping, batch int, _ cost.Geom) bool {
-			// the largest number of groups that leaves at least one PE to each
+			// the largest number of groups for which each group has at least one PE
 			br := batch
 			for _, n := range cost.PaperMappings(batch) {
 				if k1(n) && (batch+n.BR-1)/n.BR <= x.TC {

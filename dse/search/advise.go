@@ -11,13 +11,13 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// change is a possible improvement for a layer.
+// change is a change of a design or of its mapping that may make a layer faster.
 type change struct {
 	name string
-	do   func(d *configs.Design, o *mapping.Options) bool // false: not possible
+	do   func(d *configs.Design, o *mapping.Options) bool // returns false if the change is impossible
 }
 
-// changes are sorted by cost: none, LUTs, memory, a faster DRAM.
+// changes lists the changes in order of their cost: no hardware, LUTs, memory, a faster DRAM.
 var changes = []change{
 	{"C tile outermost (loop order 1)", func(_ *configs.Design, o *mapping.Options) bool {
 		had := len(o.Orders) == 1
@@ -56,11 +56,11 @@ var changes = []change{
 	}},
 }
 
-// minSaving is the minimum share of a layer's cycles that a change must save to be named.
+// minSaving is the minimum share of a layer's cycles that a change must save to be reported.
 const minSaving = 0.02
 
-// Advise returns the cheapest change to a design that makes a layer at least 2 % faster by the law; "" if no change
-// helps. If b is not nil and the changed design does not fit it, the text says so.
+// Advise describes the cheapest change of a design that makes a layer at least 2 % faster by the law. It returns "" if
+// no change does. If b is not nil and the changed design does not fit the board, the text includes this fact.
 func Advise(b *boards.Board, d configs.Design, g cost.Geom, batch int, o mapping.Options) string {
 	_, now, err := mapping.Choose(d, g, batch, o)
 	if err != nil {
@@ -80,8 +80,8 @@ func Advise(b *boards.Board, d configs.Design, g cost.Geom, batch int, o mapping
 	return ""
 }
 
-// AdviseUnit returns what the depthwise unit saves for a depthwise layer that runs on the array of a design without the
-// unit; "" if the layer does not fit the unit, or if the unit saves less than 2 %.
+// AdviseUnit describes how many cycles a depthwise unit would save for a depthwise layer on a design without the unit.
+// It returns "" if the layer does not fit the unit, or if the unit saves less than 2 %.
 func AdviseUnit(b *boards.Board, d configs.Design, g cost.Geom, batch int) string {
 	x, on := d, g
 	x.Depthwise, on.Op = true, abi.OpDepthwise
@@ -93,8 +93,8 @@ func AdviseUnit(b *boards.Board, d configs.Design, g cost.Geom, batch int) strin
 	return saving(b, d, x, now, then, "a depthwise unit (depthwise: true)")
 }
 
-// saving describes a change from design d to x that saves at least minSaving of a layer's cycles, and whether x does not
-// fit the board; "" if it saves less.
+// saving describes a change from design d to x, and whether x does not fit the board. It returns "" if the change saves
+// less than minSaving.
 func saving(b *boards.Board, d, x configs.Design, now, then cost.Breakdown, what string) string {
 	less := 1 - float64(then.Total)/float64(now.Total)
 	if less < minSaving {
@@ -109,8 +109,8 @@ func saving(b *boards.Board, d, x configs.Design, now, then cost.Breakdown, what
 	return text
 }
 
-// Larger returns which of T_P and T_C makes a layer at least 2 % faster by the law if it is doubled: "T_P x T_C"
-// (both), "T_P", "T_C" or "".
+// Larger returns the parameters, T_P or T_C, that make a layer at least 2 % faster by the law if they are doubled. The
+// result is "T_P", "T_C", "T_P x T_C" for both, or "".
 func Larger(d configs.Design, g cost.Geom, batch int) string {
 	_, now, err := mapping.Choose(d, g, batch, mapping.RTL())
 	if err != nil {
@@ -134,7 +134,7 @@ func Larger(d configs.Design, g cost.Geom, batch int) string {
 	return ""
 }
 
-// describe describes the differences.
+// describe returns a text about the parameters that differ between the designs d and x.
 func (c change) describe(d, x configs.Design) string {
 	switch {
 	case c.name != "":

@@ -10,30 +10,31 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// Axes are the parameters that a grid varies besides <T_R, T_P, T_C>. Every combination of their values is one
-// template. An axis without values keeps the template's value.
+// Axes lists the values of the parameters that a grid varies in addition to <T_R, T_P, T_C>. Every combination of
+// values is one template. An axis without values uses the value of the grid's template.
 type Axes struct {
-	ClockMHz      []float64 `json:"clock_mhz,omitempty"`       // the DRAM stays the same in seconds: bytes and latency per cycle are converted
-	BytesPerCycle []float64 `json:"bytes_per_cycle,omitempty"` // at the template's clock
+	ClockMHz      []float64 `json:"clock_mhz,omitempty"`       // the DRAM is unchanged in bytes per second and ns
+	BytesPerCycle []float64 `json:"bytes_per_cycle,omitempty"` // of the DRAM, at the template's clock
 	NAXI          []int     `json:"n_axi,omitempty"`
 	AXIBytes      []int     `json:"axi_bytes,omitempty"`
 	WLoad         []int     `json:"w_load,omitempty"`
 	Drain         []int     `json:"drain,omitempty"` // upper limit
 	WRingBeats    []int     `json:"wring_beats,omitempty"`
-	ABufWords     []int     `json:"abuf_words,omitempty"` // upper limit; 0: all memory that is left
-	Depthwise     []bool    `json:"depthwise,omitempty"`  // whether the depthwise unit is built
-	Post          []bool    `json:"post,omitempty"`       // whether products and curves are built
+	ABufWords     []int     `json:"abuf_words,omitempty"` // upper limit; 0: all memory that is free
+	Depthwise     []bool    `json:"depthwise,omitempty"`  // true: with the depthwise unit
+	Post          []bool    `json:"post,omitempty"`       // true: with hardware for products and curves
 	Type          []string  `json:"type,omitempty"`       // "int16" or "int8"
 }
 
-// axis is one of Axes: its name and mark for messages, and a function that sets it in a template.
+// axis is one of the Axes: its name for messages, its mark in names of designs, the number n of its values, and a
+// function that sets one of them.
 type axis struct {
 	name, mark string
 	n          int
 	set        func(v *variant, i int) string
 }
 
-// variant is a template and the limit for the words of a bank of its activation buffer (0: none).
+// variant is a template, with a limit for the words of a bank of its activation buffer (0: no limit).
 type variant struct {
 	d    configs.Design
 	abuf int
@@ -75,7 +76,7 @@ func (a *Axes) list() []axis {
 		{"type", "", len(a.Type), func(v *variant, i int) string {
 			name := v.d.Name
 			v.d = v.d.Typed(a.Type[i])
-			v.d.Name = name // named as for any other axis
+			v.d.Name = name // Typed changes the name, but other axes do not
 			return a.Type[i]
 		}},
 	}
@@ -84,7 +85,7 @@ func (a *Axes) list() []axis {
 // maxVariants limits the number of templates of a grid.
 const maxVariants = 4096
 
-// check rejects values that no design can have.
+// check returns an error for values that no design can have.
 func (a *Axes) check() error {
 	n := 1
 	for _, x := range a.list() {
@@ -132,7 +133,7 @@ func (a *Axes) check() error {
 	return nil
 }
 
-// variants returns the templates; the names of their designs tell them apart.
+// variants returns the templates of the grid. Each of them has a different name.
 func (g *Grid) variants() []variant {
 	all := []variant{{d: g.Template}}
 	all[0].d.Name = g.Board.Name
@@ -171,8 +172,7 @@ func (a *Axes) String() string {
 	return strings.Join(out, "; ")
 }
 
-// Budget limits the resources that designs may use. 0 means everything that the board has, less Margin, a share of
-// every resource.
+// Budget limits the resources of designs. A limit of 0 means all resources of the board except the share Margin.
 type Budget struct {
 	DSP    int     `json:"dsp,omitempty"`
 	BRAM36 int     `json:"bram36,omitempty"`
@@ -182,7 +182,7 @@ type Budget struct {
 	Margin float64 `json:"margin,omitempty"`
 }
 
-// check rejects an invalid budget.
+// check returns an error for an invalid budget.
 func (b Budget) check() error {
 	if b.Margin < 0 || b.Margin >= 1 || math.IsNaN(b.Margin) {
 		return fmt.Errorf("%w: the margin is %v, must be at least 0 and less than 1", ErrGrid, b.Margin)
@@ -195,7 +195,7 @@ func (b Budget) check() error {
 	return nil
 }
 
-// of returns the board with its resources reduced to the budget.
+// of returns the given board with its resources reduced to the budget.
 func (b Budget) of(board boards.Board) boards.Board {
 	if b == (Budget{}) {
 		return board

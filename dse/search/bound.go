@@ -6,15 +6,15 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// layer holds everything about one geometry that does not depend on the mapping.
+// layer contains everything about one geometry that does not depend on the mapping.
 type layer struct {
 	g     cost.Geom
-	sizes [4][]size           // tiles to try, largest first, by the kind of limit (limited); filled when first needed
+	sizes [4][]size           // tiles to try, the largest first, by limit (limited); computed when first needed
 	pools map[poolEntry]int64 // cycles of a pool by the law, stored when first needed
 }
 
-// poolEntry is everything a pool's cycles depend on: lanes, parameters that the grid's axes change, batch size and
-// tile.
+// poolEntry contains everything that the cycles of a pool depend on: lanes, parameters that the grid's axes change,
+// batch size and tile.
 type poolEntry struct {
 	lanes int
 	post  bool
@@ -24,14 +24,14 @@ type poolEntry struct {
 	dram          configs.DRAM
 	batch, tb, tr int
 
-	tp, tc int // only for a depthwise layer: the next layer's weights come after it
+	tp, tc int // only for a depthwise layer, because the weights of the next layer follow it
 }
 
 func newLayer(g cost.Geom) layer {
 	return layer{g: g, pools: map[poolEntry]int64{}}
 }
 
-// spread is a layer for one <k, s> of a design.
+// spread represents a layer for one <k, s> of a design.
 type spread struct {
 	cost.Floors
 	l      *layer
@@ -54,7 +54,7 @@ func newSpread(d configs.Design, l *layer, p mapping.Point, orders []bool) sprea
 	return spread{law.Floors(), l, p, orders, law}
 }
 
-// branch is a spread at a batch size in one loop order.
+// branch represents a spread at a batch size, in one loop order.
 type branch struct {
 	cost.Floor
 	*spread

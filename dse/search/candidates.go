@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// none is the time of a layer that does not fit.
+// none is the number of cycles of a layer that does not fit.
 const none = math.MaxInt64
 
 // candidates are the ways to map a layer to a design, by <k, s>.
@@ -24,7 +24,7 @@ func candidatesOf(d configs.Design, l *layer, o mapping.Options) candidates {
 	return candidates{d, l, spreads(d, l, o)}
 }
 
-// branches returns the branches at a batch size, the most promising first, so that later ones are skipped early.
+// branches returns the branches at a batch size by ascending bounds, so that most of them can be skipped.
 func (c *candidates) branches(batch int, m *scratch) []branch {
 	out := m.branches[:0]
 	m.fitted = [4]bool{}
@@ -41,15 +41,15 @@ func (c *candidates) branches(batch int, m *scratch) []branch {
 	return out
 }
 
-// scratch is memory that consecutive searches of layers reuse.
+// scratch contains memory that consecutive searches of layers reuse.
 type scratch struct {
 	branches []branch
-	fits     [4][]fit // by what limits a point's tiles (limited)
-	fitted   [4]bool  // whether fits holds the branches' tiles
+	fits     [4][]fit // by the limit of a point's tiles (limited)
+	fitted   [4]bool  // fits contains the tiles of the current branches
 	tiles    []tile
 }
 
-// fit returns a spread's tiles of br samples. Points with the same limits have the same tiles.
+// fit returns the tiles of a spread for br samples. It computes them once for all points with the same limit.
 func (m *scratch) fit(s *spread, br int, rs []mapping.Room) []fit {
 	i := limited(s.p)
 	if !m.fitted[i] {
@@ -58,13 +58,13 @@ func (m *scratch) fit(s *spread, br int, rs []mapping.Room) []fit {
 	return m.fits[i]
 }
 
-// tile is a fit with its bound.
+// tile is a fit with a lower bound of its cycles.
 type tile struct {
 	fit
 	bound int64
 }
 
-// nowhere returns the times of a layer that fits none of the rooms.
+// nowhere returns the cycles of a layer that fits none of the rooms.
 func nowhere(rs []mapping.Room) []int64 {
 	best := make([]int64, len(rs))
 	for i := range best {
@@ -73,8 +73,8 @@ func nowhere(rs []mapping.Room) []int64 {
 	return best
 }
 
-// promise returns for each room a lower bound on a layer's cycles under the law, the entry with this bound, and the
-// number of entries that an exhaustive search would evaluate.
+// promise returns three values for each room: a lower bound of a layer's cycles under the law (least), the entry with
+// this bound (at), and the number of entries that an exhaustive search would evaluate (n).
 func (c *candidates) promise(batch int, rs []mapping.Room, m *scratch) (least []int64, at []abi.FBCB, n []int64) {
 	least, at = nowhere(rs), make([]abi.FBCB, len(rs))
 	branches := c.branches(batch, m)
@@ -103,8 +103,8 @@ func (b *branch) entry(f fit) abi.FBCB {
 	return abi.FBCB{BR: uint8(b.BR), K: uint8(b.p.K), Order: b.order, TileB: uint8(f.tb), TileRows: uint16(f.tr)}
 }
 
-// cycles returns the law's cycles for an entry. law must be prepared for the entry's point on d. Results of pools are
-// stored, since only the number of lanes in <T_R, T_P, T_C> affects a pool.
+// cycles returns the law's cycles for an entry. The parameter law must be prepared for the entry's point on d. Results
+// of pools are stored, because a pool depends on <T_R, T_P, T_C> only through the number of lanes.
 func (l *layer) cycles(d *configs.Design, law *cost.Prepared, batch int, e abi.FBCB) int64 {
 	if l.g.GEMM() {
 		return law.Layer(batch, e).Total
@@ -124,8 +124,8 @@ func (l *layer) cycles(d *configs.Design, law *cost.Prepared, batch int, e abi.F
 	return c
 }
 
-// fastest returns for each room the minimum of a layer's cycles under the law at one batch size, and how often the law
-// was evaluated. Entries whose bound excludes an improvement are skipped.
+// fastest returns for each room the minimum number of cycles of a layer under the law at one batch size. It also
+// returns how often it evaluated the law (asked). It skips entries if their bounds prove that they are no better.
 func (c *candidates) fastest(batch int, rs []mapping.Room, m *scratch) (best []int64, asked int64) {
 	best = nowhere(rs)
 	branches := c.branches(batch, m)
@@ -141,7 +141,7 @@ func (c *candidates) fastest(batch int, rs []mapping.Room, m *scratch) (best []i
 				m.tiles = append(m.tiles, t)
 			}
 		}
-		// the most promising first: their results exclude most of the others
+		// tiles with the lowest bounds first, because their results exclude most of the others
 		slices.SortFunc(m.tiles, func(a, b tile) int { return compare(a.bound, b.bound) })
 		for _, t := range m.tiles {
 			if t.bound >= slices.Max(best[t.first:t.last+1]) {
@@ -157,7 +157,7 @@ func (c *candidates) fastest(batch int, rs []mapping.Room, m *scratch) (best []i
 	return best, asked
 }
 
-// exhaustive returns the same, but evaluates every entry.
+// exhaustive returns the same values as fastest, but evaluates every entry.
 func exhaustive(d configs.Design, l *layer, batch int, o mapping.Options, rs []mapping.Room) (best []int64, asked int64) {
 	best = nowhere(rs)
 	mapping.EnumerateIn(d, l.g, batch, o, rs, func(e abi.FBCB, first, last int) {

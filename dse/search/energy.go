@@ -9,12 +9,12 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// Energy is the energy of accesses in pJ: the numbers of multiplications, of on-chip words and of DRAM bytes, times
-// published values. It ranks designs but does not predict the power of a board: the published values are for 45 nm
-// logic, and clocks, leakage and routing are left out.
+// Energy contains the energy of a multiplication and of accesses in pJ. The energy of a design is the sum over its
+// multiplications, on-chip words and DRAM bytes. This sum ranks designs, but does not predict the power of a board: the
+// published values are for 45 nm logic, and clocks, leakage and routing are not included.
 type Energy struct {
-	MAC  float64 `json:"mac_pj"`       // 16 x 16 bits into 36
-	MAC8 float64 `json:"mac_int8_pj"`  // 8 x 8 bits into 32
+	MAC  float64 `json:"mac_pj"`       // 16 x 16 bits, 36-bit accumulator
+	MAC8 float64 `json:"mac_int8_pj"`  // 8 x 8 bits, 32-bit accumulator
 	Word float64 `json:"word_pj"`      // 16 bits from or to a memory of a few KiB
 	Byte float64 `json:"dram_byte_pj"` // one byte of DRAM
 
@@ -33,7 +33,7 @@ func Horowitz() *Energy {
 	}
 }
 
-// mac returns the energy of a multiply-accumulate of the design's type.
+// mac returns the energy of a multiply-accumulate operation in the element type of the design.
 func (m *Energy) mac(d configs.Design) float64 {
 	if d.Int8() {
 		return m.MAC8
@@ -41,7 +41,7 @@ func (m *Energy) mac(d configs.Design) float64 {
 	return m.MAC
 }
 
-// wordsOf returns the size of an element and of an accumulator in words of 16 bits.
+// wordsOf returns the size of an element and the size of an accumulator, in words of 16 bits.
 func wordsOf(d configs.Design) (elem, acc float64) {
 	if d.Int8() {
 		return 0.5, 2
@@ -49,14 +49,14 @@ func wordsOf(d configs.Design) (elem, acc float64) {
 	return 1, float64(abi.AccBits) / 16
 }
 
-// onChip returns the number of words that a layer's passes move for B = 1 and k: activations, read once per C tile,
-// and accumulators, read and written once per pass.
+// onChip returns the number of words that the passes of a layer move on chip for B = 1 and the given k. Activations are
+// read once per C tile. Accumulators are read and written once per pass.
 func onChip(d configs.Design, g cost.Geom, k cost.K, s int) float64 {
 	elem, acc := wordsOf(d)
 	rows := float64(g.OutH) * float64(g.OutW)
 	switch {
 	case g.GEMM():
-	case g.Drained(): // one weight for each element
+	case g.Drained(): // a depthwise layer: one weight per element
 		return 2 * elem * rows * float64(g.KH) * float64(g.KW) * float64(g.OutC)
 	default:
 		return elem * rows * float64(g.KH) * float64(g.KW) * float64(g.OutC)
@@ -66,7 +66,7 @@ func onChip(d configs.Design, g cost.Geom, k cost.K, s int) float64 {
 	return rows * passes * (elem*float64(tp)*float64(ceil(g.OutC, cost.CTile(d, k, s))) + 2*acc*float64(g.OutC))
 }
 
-// layer returns the energy of one sample of a layer in a batch. t is the law's result for entry e.
+// layer returns the energy per sample of a layer in a batch. The parameter t is the result of the law for entry e.
 func (m *Energy) layer(d configs.Design, g cost.Geom, batch int, e abi.FBCB, t cost.Breakdown) float64 {
 	b := float64(batch)
 	words := b*onChip(d, g, cost.K(e.K), cost.Groups(e, batch)) + float64(t.BytesRead+t.BytesWritten)/2
@@ -74,7 +74,7 @@ func (m *Energy) layer(d configs.Design, g cost.Geom, batch int, e abi.FBCB, t c
 		elem, _ := wordsOf(d)
 		words += b * elem * float64(g.OutH) * float64(g.OutW) * float64(g.OutC)
 	}
-	if g.Drained() { // GEMM weights move from the ring into the array once per row tile, depthwise weights once
+	if g.Drained() { // weights move on chip: of a GEMM once per row tile, of a depthwise layer once
 		once, _ := cost.WeightBytes(d, g, cost.K(e.K))
 		times := 1
 		if g.GEMM() {
@@ -85,8 +85,9 @@ func (m *Energy) layer(d configs.Design, g cost.Geom, batch int, e abi.FBCB, t c
 	return m.mac(d)*float64(g.MACs()) + (m.Word*words+m.Byte*float64(t.BytesRead+t.BytesWritten))/b
 }
 
-// least returns a lower bound of layer over all entries and batch sizes. It includes multiplications, on-chip words
-// that every mapping moves, results that must go to DRAM, and weights shared by a full batch.
+// least returns a lower bound of the result of layer for all entries and batch sizes. The bound includes
+// multiplications, on-chip words that every mapping moves, and results that must be written to DRAM. It also includes
+// the weights, divided by the largest batch size.
 func (m *Energy) least(d configs.Design, g cost.Geom, stays bool) float64 {
 	words := onChip(d, g, cost.K1, 1)
 	bytes := 0.0
@@ -118,7 +119,7 @@ func (w *Workload) share(reach []float64) []float64 {
 	return out
 }
 
-// Least returns a lower bound of Of, for a network lowered for the design.
+// Least returns a lower bound of the result of Of. The parameter all contains the classes of the lowered network.
 func (m *Energy) Least(w *Workload, d configs.Design, all []Class, reach []float64) float64 {
 	sum, share := 0.0, w.share(reach)
 	for i := range all {
@@ -128,11 +129,11 @@ func (m *Energy) Least(w *Workload, d configs.Design, all []Class, reach []float
 		}
 		sum += of * m.least(d, all[i].Geom, all[i].writes == mapping.Only)
 	}
-	return sum * (1 - 1e-9) // allows for another order of rounding
+	return sum * (1 - 1e-9) // because Of adds up, and so rounds, in another order
 }
 
-// Of returns the energy of the mean request on a design in pJ, weighted over batch sizes. Every layer uses its
-// fastest entry. reach is the share of requests that run each segment (nil: all).
+// Of returns the energy of the mean request on a design in pJ, weighted over batch sizes. Every layer uses its fastest
+// entry. reach contains the share of requests that run each segment (nil: all requests run all segments).
 func (m *Energy) Of(w *Workload, d configs.Design, o mapping.Options, weights Weights, reach []float64) (float64, error) {
 	if weights == (Weights{}) {
 		weights = Uniform()

@@ -24,16 +24,15 @@ var (
 	ErrRTL     = errors.New("the RTL does not elaborate")
 )
 
-// Grid defines which designs and mappings are searched. A result is optimal only within this grid; String describes
-// all its fields.
+// Grid defines which designs and mappings are searched. A result is optimal only within its grid.
 type Grid struct {
 	Board    boards.Board
-	Template configs.Design // fixed parameters: ports, loader, drain, ring, clock, DRAM
+	Template configs.Design // parameters that are not searched: ports, loader, drain, ring, clock, DRAM
 
 	Axes   Axes
 	Budget Budget
 
-	TP, TC, TR Range // ranges of values that the RTL accepts: T_P, limited further by the type; T_C; T_R in powers of two
+	TP, TC, TR Range // ranges that the RTL accepts: T_P (the type limits it further), T_C, T_R (powers of two)
 	Mapping    mapping.Options
 }
 
@@ -43,7 +42,7 @@ type Range struct {
 	Hi int `json:"hi"`
 }
 
-// NewGrid returns the whole space of a board around a template, the board's reference design.
+// NewGrid returns the grid of all designs for a board. The template sets all parameters that are not searched.
 func NewGrid(b boards.Board, template configs.Design) (Grid, error) {
 	if err := b.Validate(); err != nil {
 		return Grid{}, err
@@ -59,7 +58,7 @@ func NewGrid(b boards.Board, template configs.Design) (Grid, error) {
 	return g, nil
 }
 
-// Check rejects empty ranges and axes.
+// Check returns an error for empty ranges and for invalid axes.
 func (g Grid) Check() error {
 	if err := errors.Join(g.Axes.check(), g.Budget.check()); err != nil {
 		return err
@@ -96,13 +95,13 @@ func (g Grid) types() (of []configs.Design) {
 	return of
 }
 
-// chains returns the chain lengths that are searched for a design's type.
+// chains returns the range of chain lengths that is searched for the type of a design.
 func (g Grid) chains(d configs.Design) Range {
 	least, most := d.Chains()
 	return Range{max(g.TP.Lo, least), min(g.TP.Hi, most)}
 }
 
-// String describes the grid.
+// String returns a text that describes the grid.
 func (g Grid) String() string {
 	orders := "row tile outermost"
 	if g.Mapping.Orders == nil || len(g.Mapping.Orders) > 1 {
@@ -128,7 +127,7 @@ func (g Grid) String() string {
 	if g.Budget != (Budget{}) {
 		more += fmt.Sprintf("; of the %s at most %d DSPs, %d BRAM36, %d URAMs, %d LUTs and %d registers", g.Board.Device, may.DSP, may.BRAM36, may.URAM, may.LUT, may.FF)
 	}
-	// by type: the lengths of a chain and the number of MACs
+	// texts by type: lengths of a chain; number of MACs
 	var chains, macs []string
 	for _, d := range g.types() {
 		tp := g.chains(d)
@@ -149,19 +148,17 @@ func (g Grid) String() string {
 		where, points, orders, more)
 }
 
-// cMaxFrom is the minimum number of output channels that every design of a grid supports: the maximum of the zoo's
-// networks.
+// cMaxFrom is a number of output channels that every design of a grid supports: the maximum in the zoo.
 const cMaxFrom = 2048
 
-// At returns the grid's design at <T_R, T_P, T_C> with the largest activation buffer that fits, or an error with the
-// reason why there is none.
+// At returns the design at <T_R, T_P, T_C> with the largest activation buffer that fits, or the reason if none exists.
 func (g Grid) At(tr, tp, tc int) (configs.Design, error) {
 	v := variant{d: g.Template}
 	v.d.Name = g.Board.Name
 	return v.at(g.allowedBoard(), tr, tp, tc)
 }
 
-// at does the same for one of the grid's templates.
+// at returns the same as At for the template v.
 func (v variant) at(b boards.Board, tr, tp, tc int) (configs.Design, error) {
 	d, drain := v.d, v.d.Drain
 	d.Name = fmt.Sprintf("%s-r%d-p%d-c%d", d.Name, tr, tp, tc)
@@ -181,7 +178,7 @@ func (v variant) at(b boards.Board, tr, tp, tc int) (configs.Design, error) {
 	return d, resource.Of(b, d).Check(b)
 }
 
-// drainFor returns the largest even divisor of T_C / 2 up to most; 0 if there is none.
+// drainFor returns the largest even divisor of T_C / 2 within the limit most, or 0 if there is none.
 func drainFor(tc, most int) int {
 	if tc%2 != 0 {
 		return 0
@@ -194,19 +191,19 @@ func drainFor(tc, most int) int {
 	return 0
 }
 
-// pair holds the designs with the same <T_P, T_C> and template, T_R ascending.
+// pair contains the designs with the same <T_P, T_C> and template, in ascending order of T_R.
 type pair struct {
 	tp, tc  int
 	designs []configs.Design
-	points  []Point // of each design, without times
-	tooMany int     // designs on which the network has more than L_MAX layers
+	points  []Point // by design, without times
+	tooMany int     // number of designs on which the network has more than L_MAX layers
 }
 
-// refusals counts the points of a grid that are not legal designs, by reason: the RTL, or the first resource that is
-// short.
+// refusals counts the points of a grid that are not legal designs, by reason: the RTL, or the first resource of the
+// board that is too small.
 type refusals struct {
 	points map[string]int
-	sample map[string]string // message about the first one
+	sample map[string]string // message about the first point with this reason
 }
 
 func (r *refusals) add(why string, d configs.Design, err error) {
@@ -219,7 +216,7 @@ func (r *refusals) add(why string, d configs.Design, err error) {
 	}
 }
 
-// String lists why points were left out; "" if none were.
+// String returns the reasons with their numbers of points. It returns "" if all points are legal designs.
 func (r *refusals) String() string {
 	var why []string
 	for _, reason := range slices.Sorted(maps.Keys(r.points)) {
@@ -231,13 +228,13 @@ func (r *refusals) String() string {
 	return "; refused " + strings.Join(why, "; ")
 }
 
-// pairs returns the legal designs and counts the others.
+// pairs returns the legal designs of the grid, and counts the other points.
 func (g Grid) pairs() (all []pair, refused *refusals) {
 	refused = &refusals{map[string]int{}, map[string]string{}}
 	b := g.allowedBoard()
 	seen := map[configs.Design]bool{} // templates may differ only in a parameter that some design does not use
 	for _, v := range g.variants() {
-		pool := configs.Design{Type: v.d.Type}.PoolDSPs() // minimum, with the fewest words per cycle
+		pool := configs.Design{Type: v.d.Type}.PoolDSPs() // minimum DSPs of a pool unit
 		chain := g.chains(v.d)
 		for tp := chain.Lo; tp <= chain.Hi; tp++ {
 			for tc := (g.TC.Lo + 3) / 4 * 4; tc <= g.TC.Hi; tc += 4 {
@@ -280,7 +277,7 @@ func (g Grid) pairs() (all []pair, refused *refusals) {
 	return all, refused
 }
 
-// pointOf returns a design with its resources.
+// pointOf returns a point with a design and the design's resources.
 func pointOf(b boards.Board, d configs.Design) Point {
 	e := resource.Of(b, d)
 	return Point{
@@ -288,10 +285,10 @@ func pointOf(b boards.Board, d configs.Design) Point {
 	}
 }
 
-// Weights are w_b of the paper's equation 2, for B = 1..8.
+// Weights contains the weights w_b of the paper's equation 2, for B = 1..8.
 type Weights [abi.BMax]float64
 
-// Uniform is the paper's choice, w_b = 1.
+// Uniform returns the weights that the paper uses: w_b = 1.
 func Uniform() Weights {
 	var w Weights
 	for i := range w {
@@ -300,7 +297,7 @@ func Uniform() Weights {
 	return w
 }
 
-// Check rejects weights that define no order: negative values, NaN, or zero for all.
+// Check returns an error for negative weights, for NaN, and if all weights are zero.
 func (w Weights) Check() error {
 	sum := 0.0
 	for i, v := range w {

@@ -11,10 +11,10 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// After mapping.Choose, dse/compile keeps tensors on chip if a segment then ends earlier. Choose does it for one
-// design, with mapping.Keep. Solvers do it for all designs of a <T_P, T_C> at once; they need no entries, only cycles
-// (solver.sum). Both use the recursion mapping.Joiner. With lower bounds instead of layers' cycles, and without the waits
-// between layers, the sum is a lower bound.
+// This file keeps tensors on chip, as dse/compile does after mapping.Choose, if a segment then ends earlier. Choose
+// keeps tensors for one design, with mapping.Keep. Solvers keep tensors for all designs of a <T_P, T_C> at once. They
+// compute only cycles (solver.sum), no entries. Choose and solvers use the same recursion, mapping.Joiner. The sum is a
+// lower bound if lower bounds replace the cycles of layers, and if layers do not wait for each other.
 
 // Choice is a layer's entry at a batch size, and its time by the law.
 type Choice struct {
@@ -22,7 +22,7 @@ type Choice struct {
 	Time  cost.Breakdown
 }
 
-// Choose maps a network's layers (Lower) on a design at a batch size, as dse/compile does.
+// Choose returns the entries of a network's layers (Lower) on a design at a batch size, as dse/compile chooses them.
 func Choose(d configs.Design, layers []lower.Layer, batch int, o mapping.Options) ([]Choice, error) {
 	entries := make([]abi.FBCB, len(layers))
 	chosen := map[cost.Geom]abi.FBCB{} // equal layers have the same entry
@@ -55,13 +55,13 @@ func Choose(d configs.Design, layers []lower.Layer, batch int, o mapping.Options
 	return out, nil
 }
 
-// far is the time of an impossible mapping, in cycles. It exceeds every real time, and sums of it do not overflow.
+// far is the number of cycles of an impossible mapping. It exceeds every real one, and sums of it do not overflow.
 const far = none >> 3
 
-// chain is the layers of a network in order.
+// chain contains the layers of a network in order.
 type chain []link
 
-// link is one layer: its class and segment, and how its output reaches the next layer.
+// link represents one layer: its class, its segment, and how its output is passed to the next layer.
 type link struct {
 	class, segment int
 	next           mapping.Link
@@ -75,16 +75,16 @@ func chainOf(layers []lower.Layer, of []int) chain {
 	return out
 }
 
-// kept is an entry of a class with a tensor on chip, and the room that it needs. Its cycles are the same on all designs
-// of a group.
+// kept is an entry of a class that keeps a tensor on chip, with the room that it needs. Its cycles are the same on all
+// designs of a group.
 type kept struct {
-	class, in int // in is 1 if its input is on chip
+	class, in int // index of the class; 1 if the input is on chip, otherwise 0
 	out       mapping.Link
 	need      mapping.Room
 	cycles    int64
 }
 
-// kept returns the entries of a group, at a batch size, that keep a tensor and fit into one of the rooms.
+// kept returns the entries of a group at a batch size that keep a tensor and fit into at least one of the rooms.
 func (s *solver) kept(d configs.Design, gr *lowered, batch int, rs []mapping.Room) []kept {
 	out := []kept{}
 	if s.o.Spill {
@@ -116,12 +116,11 @@ func (s *solver) kept(d configs.Design, gr *lowered, batch int, rs []mapping.Roo
 	return out
 }
 
-// stays holds the minimum cycles of a class's layers at a batch size, by whether their input is on chip (0, 1), by the
-// link of their output, and by room. Impossible ones are far, or nil.
+// stays contains the minimum cycles of the layers of a class at a batch size. The indices are: whether the input is on
+// chip (0, 1), the link of the output, and the room. Impossible values are far or nil.
 type stays [2][mapping.Only + 1][]int64
 
-// stays returns the times of a group's classes on designs with the given rooms. The first call has the rooms of all
-// designs.
+// stays returns the cycles of a group's classes for the rooms rs. The first call must have the rooms of all designs.
 func (s *solver) stays(d configs.Design, gr *lowered, batch int, rs []mapping.Room) []stays {
 	all := &gr.kept[batch-1]
 	if *all == nil {
@@ -144,9 +143,9 @@ func (s *solver) stays(d configs.Design, gr *lowered, batch int, rs []mapping.Ro
 	return out
 }
 
-// sum sets the cycles of designs at a batch size, with tensors on chip if a segment then needs fewer. plain holds, by
-// class and room, the cycles of layers with tensors in DRAM, kept those with tensors on chip. With floor, layers do not
-// wait for each other.
+// sum sets the cycles of designs at a batch size. It keeps tensors on chip if a segment then needs fewer cycles. The
+// parameters contain the cycles of layers, by class and room: plain with tensors in DRAM, and kept with tensors on
+// chip. If floor is true, layers do not wait for each other.
 func (s *solver) sum(d configs.Design, gr *lowered, cs []Cycles, batch int, plain [][]int64, kept []stays, floor bool) {
 	geoms := make([]cost.Geom, len(gr.classes))
 	for i := range geoms {
@@ -190,7 +189,7 @@ func (s *solver) sum(d configs.Design, gr *lowered, cs []Cycles, batch int, plai
 	}
 }
 
-// alike reports whether layers have the same times in room r as in the one before.
+// alike reports whether all layers have the same cycles in room r as in room r-1.
 func alike(ch chain, plain [][]int64, kept []stays, r int) bool {
 	for _, l := range ch {
 		if t := plain[l.class]; t[r] != t[r-1] {

@@ -9,14 +9,14 @@ import (
 // Part is a network of a workload.
 type Part struct {
 	Name     string  `json:"name"`
-	First    int     `json:"first"` // first of its segments in the workload
+	First    int     `json:"first"` // index of its first segment in the workload
 	Segments int     `json:"segments"`
-	Share    float64 `json:"share"` // of the requests
+	Share    float64 `json:"share"` // share of the requests
 	MACs     int64   `json:"macs"`
 }
 
-// Mix combines several networks on one design. shares are their shares of the requests, scaled to a sum of 1. All
-// values then refer to the mean request: its latency, and its operations divided by its cycles.
+// Mix combines several networks on one design. The requests are divided among them in proportion to shares.
+// All values then refer to the mean request: its latency, and its operations divided by its cycles.
 func Mix(ws []*Workload, shares []float64) (*Workload, error) {
 	if len(ws) == 0 || len(shares) != len(ws) {
 		return nil, fmt.Errorf("%w: %d networks and %d shares", ErrWeights, len(ws), len(shares))
@@ -48,8 +48,8 @@ func Mix(ws []*Workload, shares []float64) (*Workload, error) {
 	return m, nil
 }
 
-// mean returns the mean of a request's cycles at a batch size. Segments are weighted by the share of requests that
-// reach them (nil: all), networks by their share of the requests.
+// mean returns the mean number of cycles of a request at a batch size. Each network is weighted by its share of the
+// requests. Each segment is also weighted by its share in reach. If reach is nil, all requests run all segments.
 func (w *Workload) mean(c Cycles, batch int, reach []float64) float64 {
 	if reach == nil && len(w.Parts) == 1 {
 		return float64(c.Sum(batch))

@@ -15,15 +15,15 @@ import (
 // Objective names the value that the search maximises.
 type Objective string
 
-// Objectives. A higher value is better; latencies and costs are negated.
+// Objectives. A higher value is always better, so latencies and costs have a negative sign.
 const (
-	GOPS       Objective = "gops"         // GOP/s weighted over batch sizes (equation 2)
+	GOPS       Objective = "gops"         // mean GOP/s, weighted over batch sizes (equation 2)
 	Latency    Objective = "latency"      // at B = 1, to the exits at which requests leave
-	Throughput Objective = "throughput"   // samples per second weighted over batch sizes, with requests that leave at exits
+	Throughput Objective = "throughput"   // samples per second, weighted over batch sizes, with exits
 	GOPSPerDSP Objective = "gops-per-dsp" // weighted GOP/s per DSP
-	Goodput    Objective = "goodput"      // requests served in time per second, from Options.Service
+	Goodput    Objective = "goodput"      // requests per second that are served in time, from Options.Service
 	Rate       Objective = "rate"         // the highest arrival rate at which the limit on violations holds
-	Cheapest   Objective = "cheapest"     // the lowest Options.Cost of designs at which that limit holds
+	Cheapest   Objective = "cheapest"     // the lowest Options.Cost of a design on which the limit on violations holds
 )
 
 // Objectives lists all objectives.
@@ -39,32 +39,32 @@ type Cost string
 const (
 	CostLUT    Cost = "lut"
 	CostDSP    Cost = "dsp"
-	CostBRAM   Cost = "bram"   // in BRAM36; a URAM counts as eight of them
+	CostBRAM   Cost = "bram"   // number of BRAM36; a URAM counts as eight
 	CostEnergy Cost = "energy" // pJ per sample, from Options.Energy
 )
 
 // Costs lists all kinds of cost.
 var Costs = []Cost{CostDSP, CostLUT, CostBRAM, CostEnergy}
 
-// uramBRAM is the number of 36 Kibit blocks that hold as much as a URAM.
+// uramBRAM is the number of 36 Kibit blocks with the capacity of a URAM.
 const uramBRAM = 8
 
 // Served is the result of a simulation of serving.
 type Served struct {
-	// Value is the number of requests served in time per second (Goodput), or the highest rate that holds (Rate); 0
-	// if there is none.
+	// Value for Goodput is the number of requests per second that are served in time. Value for Rate is the highest
+	// arrival rate at which the limit on violations holds, or 0 if it holds at no rate.
 	Value float64 `json:"value"`
-	Holds bool    `json:"holds"` // Cheapest: the limit on violations holds
-	// Violations is the share of requests that were not served in time, as a mean over seeds, and CI95 is half of its
-	// 95 % confidence interval (nil for one seed). For Rate, both are at Value.
+	Holds bool    `json:"holds"` // for Cheapest: the limit on violations holds
+	// Violations is the share of requests that were not served in time, as a mean over seeds. CI95 is half of its 95 %
+	// confidence interval, or nil for one seed. For Rate, both belong to the arrival rate Value.
 	Violations float64  `json:"violations"`
 	CI95       *float64 `json:"ci95"`
-	// Goodput is a mean over seeds, with its interval.
+	// Goodput is the mean over seeds of requests per second served in time, and GCI95 half of its interval.
 	Goodput float64  `json:"goodput"`
 	GCI95   *float64 `json:"goodput_ci95"`
 }
 
-// Upper is the upper end of the interval of Violations, or Violations itself if there is no interval.
+// Upper returns the upper end of the confidence interval of Violations, or Violations if there is no interval.
 func (s *Served) Upper() float64 {
 	if s.CI95 == nil {
 		return s.Violations
@@ -74,17 +74,17 @@ func (s *Served) Upper() float64 {
 
 // Service simulates serving. Its functions must be pure, so that sweeps are repeatable.
 type Service struct {
-	// Serve simulates a design; ns are its latencies by batch size and segment. For Rate it may return 0 if Value
-	// would be less than beat.
+	// Serve simulates a design. The parameter ns contains the design's latencies in ns by batch size and segment. For
+	// Rate, Serve may return 0 if Value would be less than beat.
 	Serve func(ctx context.Context, d configs.Design, ns Cycles, beat float64) (Served, error)
-	// Most returns an upper bound on Value for all designs that are no faster, and whether the limit on violations
-	// may hold.
+	// Most returns an upper bound of Value for all designs with latencies of at least ns. It also reports whether the
+	// limit on violations can hold for one of them.
 	Most func(ns Cycles) (value float64, holds bool)
-	// Asked lists everything that Serve depends on besides its arguments, for Options.State.
+	// Asked lists everything except its arguments that Serve depends on. It is stored in the file Options.State.
 	Asked []Param
 }
 
-// check rejects options that do not match an objective.
+// check returns an error for options that do not match the objective.
 func (o *Options) check() error {
 	switch {
 	case !slices.Contains(Objectives, o.Objective):
@@ -105,7 +105,7 @@ func (o *Options) check() error {
 	return nil
 }
 
-// Reach is the share of a network's requests that run each segment; nil means all.
+// Reach returns the share of a network's requests that run each segment. nil means that all requests run all segments.
 func Reach(w *Workload, exits []float64) ([]float64, error) {
 	if exits == nil {
 		return nil, nil
@@ -130,7 +130,7 @@ func Reach(w *Workload, exits []float64) ([]float64, error) {
 	return out, nil
 }
 
-// times computes the values of a point that follow from its cycles.
+// times computes the values of a point that depend on its cycles c.
 func (s *sweep) times(p *Point, c Cycles) {
 	d := p.Design
 	p.Cycles, p.GOPS, p.Samples = c, 0, 0
@@ -155,7 +155,7 @@ func gopsOf(d configs.Design, macs float64, batch int, cycles float64) float64 {
 	return 2 * macs * float64(batch) * d.ClockMHz / (cycles * 1000)
 }
 
-// GOPSOf returns giga-operations per second; a MAC counts as two operations.
+// GOPSOf returns the number of giga-operations per second. A MAC counts as two operations.
 func GOPSOf(d configs.Design, macs int64, batch int, cycles int64) float64 {
 	return gopsOf(d, float64(macs), batch, float64(cycles))
 }
@@ -177,7 +177,7 @@ func (s *sweep) late(p *Point) bool {
 	return false
 }
 
-// Nanoseconds returns a point's latencies by batch size and segment.
+// Nanoseconds returns the latencies of a point in ns, by batch size and segment.
 func (p *Point) Nanoseconds() Cycles {
 	var out Cycles
 	for b := range out {
@@ -188,8 +188,7 @@ func (p *Point) Nanoseconds() Cycles {
 	return out
 }
 
-// costOf returns the cost of a point that Cheapest minimises; with least set, a lower bound for points with these
-// cycles.
+// costOf returns the cost of a point that Cheapest minimises. If least is true, it may return a lower bound instead.
 func (s *sweep) costOf(p *Point, least bool) (float64, error) {
 	switch s.o.Cost {
 	case CostLUT:
@@ -208,8 +207,7 @@ func (s *sweep) costOf(p *Point, least bool) (float64, error) {
 	return float64(p.DSP), nil
 }
 
-// judged sets the value of an evaluated point. A point that cannot reach the wanted value is not simulated; its value
-// is then an upper bound.
+// judged sets the value of an evaluated point. If a point cannot reach the wanted value, the value is an upper bound.
 func (s *sweep) judged(p *Point) error {
 	p.Value, p.Fails = s.optimistic(*p)
 	if !s.o.Objective.Simulated() {
@@ -244,8 +242,7 @@ func (s *sweep) judged(p *Point) error {
 	return nil
 }
 
-// optimistic returns an upper bound on the value of all designs that are no better than p, and whether all of them
-// fail.
+// optimistic returns an upper bound of the values of all designs that are no better than p, and whether all fail.
 func (s *sweep) optimistic(p Point) (value float64, fails bool) {
 	switch s.o.Objective {
 	case Latency:
@@ -260,7 +257,7 @@ func (s *sweep) optimistic(p Point) (value float64, fails bool) {
 	case Cheapest:
 		c, err := s.costOf(&p, true)
 		if err != nil {
-			return math.Inf(1), false // the error is returned when the design is evaluated
+			return math.Inf(1), false // the evaluation of the design returns the error
 		}
 		_, holds := s.o.Service.Most(p.Nanoseconds())
 		return -c, !holds
@@ -268,7 +265,7 @@ func (s *sweep) optimistic(p Point) (value float64, fails bool) {
 	return p.GOPS, false
 }
 
-// loosened returns the least value that cannot be distinguished from v, if the cycles of both may be off by the band.
+// loosened returns the lowest value that cannot be distinguished from v, because both values are uncertain by the band.
 func (s *sweep) loosened(v float64) float64 {
 	band := s.o.Band
 	if s.o.Objective == Cheapest {
@@ -280,8 +277,7 @@ func (s *sweep) loosened(v float64) float64 {
 	return v * (1 - band) / (1 + band)
 }
 
-// wanted returns the least value that still matters: close enough to the best value reached so far, or as good as a
-// reference.
+// wanted returns the lowest value that still matters: within the band of the best value found, or equal to a reference.
 func (s *sweep) wanted() float64 { return min(s.loosened(s.top), s.floor) }
 
 func (s *sweep) unwanted(v float64) bool { return v < s.wanted() }

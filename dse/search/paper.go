@@ -18,13 +18,13 @@ import (
 type PaperOptions struct {
 	Weights       Weights
 	BytesPerCycle float64
-	Formed        bool // windows are formed on the way from the DRAM instead of read from it
+	Formed        bool // hardware between DRAM and array forms the windows, so they are not read from DRAM
 }
 
-// PaperResult is a design's result under the paper's law.
+// PaperResult is the result of a design under the paper's law.
 type PaperResult struct {
 	cost.PaperPoint
-	Value       float64             `json:"value"` // GOP/s weighted
+	Value       float64             `json:"value"` // mean GOP/s, weighted over batch sizes
 	ByB         [abi.BMax]float64   `json:"gops_by_batch"`
 	Cycles      Cycles              `json:"cycles"`
 	DSPPercent  float64             `json:"dsp_percent"`
@@ -41,17 +41,17 @@ type PaperLayerMapping struct {
 	Cycles int64  `json:"cycles"`
 }
 
-// PaperRank says where a published point ranks and whether the law reproduces it.
+// PaperRank contains the rank of a published point, and whether the law reproduces the point.
 type PaperRank struct {
 	Published   boards.Published `json:"published"`
-	Rank        int              `json:"rank"` // 1: no design of the space is better
+	Rank        int              `json:"rank"` // 1 if no design of the space is better
 	Of          int              `json:"of"`
 	Value       float64          `json:"value"`
-	TR          int              `json:"TR"` // T_R by the law at the published <T_P, T_C>
+	TR          int              `json:"TR"` // T_R by the paper's rules for the published T_P
 	DSPPercent  float64          `json:"dsp_percent"`
 	BRAMPercent float64          `json:"bram_percent"`
 	Reproduced  bool             `json:"reproduced"`
-	Why         string           `json:"why,omitempty"` // reason, if not reproduced
+	Why         string           `json:"why,omitempty"` // reason why the point is not reproduced
 }
 
 // PaperSweepResult is the result of a whole sweep by the paper's law.
@@ -74,8 +74,8 @@ type PaperSpace struct {
 	layers  []lower.Layer
 }
 
-// NewPaperSpace prepares a network for a board. The layers are those of the network itself, as the paper maps them,
-// on the given template: grouped convolutions are computed densely in windows of its T_C.
+// NewPaperSpace prepares a network for a board. It maps the layers of the network itself, as the paper does. Grouped
+// convolutions are computed as dense convolutions in windows of the template's T_C.
 func NewPaperSpace(w *Workload, b boards.Board, template configs.Design, o PaperOptions) (*PaperSpace, error) {
 	if o.Weights == (Weights{}) {
 		o.Weights = Uniform()
@@ -101,7 +101,7 @@ func NewPaperSpace(w *Workload, b boards.Board, template configs.Design, o Paper
 	return &PaperSpace{w: w, b: b, o: o, layers: layers, classes: all}, nil
 }
 
-// scheme restricts the paper's mappings; nil allows all.
+// scheme reports whether a mapping of the paper is allowed. A nil scheme allows all mappings.
 type scheme func(m cost.PaperMapping, batch int, g cost.Geom) bool
 
 // layer returns the best mapping of a layer at a batch size.
@@ -130,7 +130,7 @@ func (p *PaperSpace) layer(x cost.PaperPoint, g cost.Geom, batch int, allow sche
 	return best, t, asked, nil
 }
 
-// Evaluate applies the law to one design.
+// Evaluate applies the paper's law to one design.
 func (p *PaperSpace) Evaluate(x cost.PaperPoint) (PaperResult, int64, error) {
 	r := PaperResult{
 		PaperPoint: x, DSPPercent: 100 * float64(x.DSPs()) / float64(p.b.DSP),
@@ -159,8 +159,7 @@ func (p *PaperSpace) Evaluate(x cost.PaperPoint) (PaperResult, int64, error) {
 	return r, asked, nil
 }
 
-// Sweep evaluates every T_P from 1 to the number of DSPs, each with the T_C and T_R that follow from the paper's
-// rules.
+// Sweep evaluates every T_P from 1 to the number of DSPs. The paper's rules determine T_C and T_R for each T_P.
 func (p *PaperSpace) Sweep(ctx context.Context) (*PaperSweepResult, error) {
 	res := &PaperSweepResult{Grid: fmt.Sprintf(
 		"every T_P from 1 to %d, T_C = floor(%d / T_P), T_R the largest even value with 32 (T_R T_P + T_P T_C + T_R T_C) <= %g Mibit; "+
@@ -174,7 +173,7 @@ func (p *PaperSpace) Sweep(ctx context.Context) (*PaperSweepResult, error) {
 		}
 		x, err := cost.PaperAt(tp, p.b.DSP, p.b.PaperMibit)
 		if err != nil {
-			continue // no rows left
+			continue // no memory is left for a row
 		}
 		r, n, err := p.Evaluate(x)
 		res.Evaluated += n
@@ -211,11 +210,11 @@ func (p *PaperSpace) Sweep(ctx context.Context) (*PaperSweepResult, error) {
 	return res, nil
 }
 
-// printed is the allowed difference between a percentage and the paper's printed value.
+// printed is the allowed difference between a computed percentage and the percentage printed in the paper.
 const printed = 0.01
 
-// rank compares a published row with the law. All rows are ranked on this network, whichever network they were found
-// for.
+// rank compares a published row with the law. All rows are ranked on the network of p, even if they were published for
+// another network.
 func (p *PaperSpace) rank(pub boards.Published, all []PaperResult) (PaperRank, error) {
 	r := PaperRank{Published: pub, Of: len(all), Rank: 1}
 	x, err := cost.PaperAt(pub.TP, p.b.DSP, p.b.PaperMibit)

@@ -11,13 +11,13 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// Param is one setting of a sweep, under the name of its flag.
+// Param is one setting of a sweep, with the name of its flag.
 type Param struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
 }
 
-// Ask makes a Param of any value.
+// Ask returns a Param with any value.
 func Ask(name string, v any) Param {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -26,7 +26,7 @@ func Ask(name string, v any) Param {
 	return Param{name, string(text)}
 }
 
-// question lists all settings that the sweep's result depends on, besides the law and the network's layers.
+// question lists all settings that the result of the sweep depends on. The law and the layers are not settings.
 func (s *sweep) question() []Param {
 	g, o := &s.g, &s.o
 	x, most, template := g.Axes, g.Budget, g.Template
@@ -60,7 +60,7 @@ func (s *sweep) question() []Param {
 	return q
 }
 
-// changed names the settings in which another question differs, with both values if they are short.
+// changed returns an error that lists the settings that differ between two questions, with shortened values.
 func changed(before, now []Param) error {
 	at := map[string]string{}
 	for _, p := range before {
@@ -88,7 +88,7 @@ func changed(before, now []Param) error {
 	return fmt.Errorf("it was asked something else: %s; remove it to begin anew", strings.Join(out, "; "))
 }
 
-// differences describes how two values differ; for objects, by their keys.
+// differences describes how two values differ. For JSON objects it compares the values of each key.
 func differences(name, was, is string) (out []string) {
 	var a, b map[string]json.RawMessage
 	if json.Unmarshal([]byte(was), &a) == nil && json.Unmarshal([]byte(is), &b) == nil && a != nil && b != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// Cycles are the cycles of a design, by batch size (index B-1) and segment; the driver starts one segment at a time.
+// Cycles contains the cycles of a design, by batch size (index B-1) and segment, because a start runs one segment.
 type Cycles [abi.BMax][]int64
 
 // Sum is the number of cycles of all segments at a batch size.
@@ -24,12 +24,12 @@ func (c Cycles) Sum(batch int) int64 {
 	return n
 }
 
-// solver computes the cycles of designs; each worker has its own.
+// solver computes the cycles of designs. Each worker has its own solver.
 type solver struct {
 	w      *Workload
 	o      mapping.Options
 	prune  bool
-	layers map[cost.Geom]*layer // parts that do not depend on the design
+	layers map[cost.Geom]*layer // everything about a layer that does not depend on the design
 	asked  int64
 	scratch
 	mapping.Joiner
@@ -49,18 +49,18 @@ func (s *solver) layer(g cost.Geom) *layer {
 	return l
 }
 
-// lowered is a group of designs of one <T_P, T_C> that have the same layers.
+// lowered is a group of designs of one <T_P, T_C> on which the network has the same layers.
 type lowered struct {
 	designs []int        // indices into pair.designs
 	least   []Cycles     // lower bound of each design's cycles
-	at      [][]abi.FBCB // entries with these bounds: for each design, by class and batch size
+	at      [][]abi.FBCB // entries with these bounds, by design; then by class and batch size
 	classes []Class
 	chain   chain
 	kept    [abi.BMax][]kept // by batch size
 }
 
-// lower groups a pair's designs by the layers that the network becomes on them. Designs that cannot run the network
-// are in no group.
+// lower groups the designs of a pair, so that the network has the same layers on all designs of a group. Designs that
+// cannot run the network are in no group.
 func (s *solver) lower(p *pair) []lowered {
 	var out []lowered
 	var last []lower.Layer
@@ -84,14 +84,14 @@ func (s *solver) lower(p *pair) []lowered {
 	return out
 }
 
-// survey counts the legal mappings of a pair's designs, over layers and batch sizes, and sets the lower bounds of
-// their cycles. Designs on which some layer has no mapping are in none of the returned groups.
+// survey counts the legal mappings of all designs of a pair, for all layers and batch sizes. It also sets the lower
+// bounds of their cycles. The returned groups do not contain designs on which some layer has no mapping.
 func (s *solver) survey(p *pair, groups []lowered) (total int64, left []lowered) {
 	for _, gr := range groups {
 		d, rs := p.designs[gr.designs[0]], s.rooms(p, &gr)
 		gr.least, gr.at = make([]Cycles, len(rs)), make([][]abi.FBCB, len(rs))
 		sums, dead := make([]int64, len(rs)), make([]bool, len(rs))
-		plain := make([][][]int64, len(gr.classes)) // by class and batch
+		plain := make([][][]int64, len(gr.classes)) // by class and batch size
 		for i, cl := range gr.classes {
 			plain[i] = make([][]int64, abi.BMax)
 			on := candidatesOf(d, s.layer(cl.Geom), s.o)
@@ -117,7 +117,7 @@ func (s *solver) survey(p *pair, groups []lowered) (total int64, left []lowered)
 			for i := range some {
 				some[i] = plain[i][b-1]
 				for r, c := range some[i] {
-					some[i][r] = min(c, far) // of excluded designs
+					some[i][r] = min(c, far) // excluded designs have none, and sums of it would overflow
 				}
 			}
 			s.sum(d, &gr, gr.least, b, some, s.stays(d, &gr, b, rs), true)
@@ -136,13 +136,13 @@ func (s *solver) survey(p *pair, groups []lowered) (total int64, left []lowered)
 	return total, left
 }
 
-// reach returns cycles that designs of a group can reach, and the designs' indices in the pair. It applies the law to
-// the entries with the lowest bounds, and keeps tensors on chip. It skips designs for which drop returns true.
+// reach returns cycles that designs of a group can reach, and the indices of these designs in the pair. It applies the
+// law to the entries with the lowest bounds, and keeps tensors on chip. It skips a design if drop returns true.
 func (s *solver) reach(p *pair, gr *lowered, drop func(design int, c Cycles) bool) (of []int, out []Cycles) {
 	d := p.designs[gr.designs[0]]
-	var before []abi.FBCB // entries of the previous design, and its cycles: neighbours have most in common
+	var before []abi.FBCB // entries of the previous design: most of them are equal, so their cycles are reused
 	cycles := make([]int64, len(gr.classes)*abi.BMax)
-	plain := make([][][]int64, abi.BMax) // by batch, class and design
+	plain := make([][][]int64, abi.BMax) // by batch size, class and design
 	for b := range plain {
 		plain[b] = make([][]int64, len(gr.classes))
 	}
@@ -190,9 +190,9 @@ func (s *solver) rooms(p *pair, gr *lowered) []mapping.Room {
 	return rooms(designs)
 }
 
-// solve returns the cycles of the designs in a pair's groups, in their order. It skips a design if drop returns true.
-// drop is called before and after each batch size with a lower bound of the design's cycles: the minimum for batch
-// sizes that are solved, the bound for the others.
+// solve returns the cycles of the designs in a pair's groups, in the order of the groups. It skips a design if drop
+// returns true. It calls drop at the start and after each batch size, with a lower bound of the design's cycles. The
+// bound is exact for batch sizes that are solved.
 func (s *solver) solve(p *pair, groups []lowered, drop func(design int, c Cycles) bool) (at []int, out []Cycles, err error) {
 	for _, gr := range groups {
 		gr.designs, gr.least = slices.Clone(gr.designs), slices.Clone(gr.least)

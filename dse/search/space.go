@@ -15,16 +15,17 @@ func rooms(designs []configs.Design) []mapping.Room {
 	return out
 }
 
-// fit is a tile and the range first..last of rooms that allow it.
+// fit is a tile, and the range of rooms that allow the tile (first to last).
 type fit struct{ tb, tr, first, last int }
 
-// size is a tile and the room that it needs.
+// size is a tile and the room that the tile needs.
 type size struct {
 	tb, tr int
 	need   mapping.Room
 }
 
-// limited returns which room the tiles of a point need: the whole or half of the accumulators and of the buffer.
+// limited returns an index for the limit of the tiles of a point. Tiles may use the whole or half of the accumulators,
+// and the whole or half of the buffer.
 func limited(p mapping.Point) int {
 	if p.K == cost.KHalf {
 		return 2*p.S - 1
@@ -58,9 +59,9 @@ func (l *layer) fits(p mapping.Point, br int, rs []mapping.Room, out []fit) []fi
 	return out
 }
 
-// count returns the number of entries that each room allows.
+// count returns, by room, the number of entries that the room allows.
 func (c *candidates) count(batch int, rs []mapping.Room, m *scratch) []int64 {
-	n := make([]int64, len(rs)+1) // differences from room to room
+	n := make([]int64, len(rs)+1) // changes of the number from one room to the next
 	for i := range c.on {
 		if s := &c.on[i]; s.p.S <= batch {
 			for _, f := range m.fit(s, ceil(batch, s.p.S), rs) {

@@ -15,21 +15,21 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// ErrState is wrapped by errors about files that cannot resume this sweep.
+// ErrState is wrapped by errors about files from which this sweep cannot be resumed.
 var ErrState = errors.New("the file cannot resume this sweep")
 
 const (
 	stateSchema = "sluice-dse-state/2"
 	maxState    = 256 << 20
-	// saveEvery is the minimum interval between writes of the state; an interrupt always writes it.
+	// saveEvery is the minimum interval between two writes of the state. An interrupt always writes the state.
 	saveEvery = 500 * time.Millisecond
 )
 
-// state is an unfinished sweep on disk. It contains no result: only a complete sweep has one.
+// state represents an unfinished sweep on disk. It contains no result, because only a complete sweep has a result.
 type state struct {
 	Schema    string  `json:"schema"`
 	Question  []Param `json:"question"`
-	Key       string  `json:"key"` // hash of the layers searched and of the law
+	Key       string  `json:"key"` // hash of the searched layers and of the law
 	Complete  bool    `json:"complete"`
 	Next      int     `json:"next"`
 	Of        int     `json:"of"`
@@ -38,8 +38,8 @@ type state struct {
 	Found     []Point `json:"found"`
 }
 
-// key identifies everything that a result depends on besides the question: the law, represented by its cycles for
-// references and for sample entries, and the bounds.
+// key returns a hash of everything that a result depends on in addition to the question. It represents the law by the
+// law's cycles for references and for sample entries, and by the bounds.
 func (s *sweep) key() string {
 	h := sha256.New()
 	enc := json.NewEncoder(h)
@@ -57,7 +57,7 @@ func (s *sweep) key() string {
 	return fmt.Sprintf("%x", h.Sum(nil))
 }
 
-// load restores the progress of an interrupted sweep.
+// load reads the progress of an interrupted sweep from its file.
 func (s *sweep) load() error {
 	if s.o.State == "" {
 		return nil
@@ -113,7 +113,7 @@ func (s *sweep) load() error {
 	return nil
 }
 
-// save writes the state atomically: readers see either the old file or the new one.
+// save writes the state atomically: readers read either the old file or the new file.
 func (s *sweep) save(now bool) error {
 	if s.o.State == "" || (!now && time.Since(s.saved) < saveEvery) {
 		return nil

@@ -1,7 +1,7 @@
-// Package search explores the design space exhaustively. The space is every <T_R, T_P, T_C> of a grid, and for each
-// of these every legal <k, B_R, loop order, tile> of every layer and batch size. The law of cycles (dse/cost) and the
-// law of resources (dse/resource) judge each combination. Designs are left out only if lower bounds (bound.go) prove
-// that they are no better; tests compare with a search that leaves nothing out.
+// Package search explores the design space exhaustively. The space contains every <T_R, T_P, T_C> of a grid. For each
+// of these designs it contains every legal <k, B_R, loop order, tile> of every layer and batch size. The law of cycles
+// (dse/cost) and the law of resources (dse/resource) evaluate each combination. Designs are skipped only if lower
+// bounds (bound.go) prove that they are no better. Tests compare the result with a search that skips nothing.
 package search
 
 import (
@@ -22,43 +22,42 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// ErrInterrupted is wrapped by errors of a sweep that ends before it has covered the whole space. It has no result
-// then.
+// ErrInterrupted is wrapped by errors of a sweep that ends before it has covered the whole space, without a result.
 var ErrInterrupted = errors.New("the sweep was interrupted before it had seen the whole space")
 
 // ErrSlow is wrapped by errors about designs that exceed the latency limit.
 var ErrSlow = errors.New("too slow")
 
-// ErrDrift reports that the cycles found by a sweep differ from those of the law for the same entries.
+// ErrDrift reports that the cycles that a sweep computed differ from the law's cycles for the same entries.
 var ErrDrift = errors.New("the search and the law disagree")
 
-// Options of a sweep.
+// Options contains the options of a sweep.
 type Options struct {
 	Objective Objective
 	Weights   Weights // zero value: Uniform
-	Workers   int     // 0: one per processor
-	// Exits are the shares of requests that leave at each exit, for each network (nil: all at the last). They matter
-	// for Latency and Throughput.
+	Workers   int     // number of workers; 0: one per processor
+	// Exits contains, for each network, the share of requests that leave at each exit (nil: all at the last exit).
+	// Latency and Throughput depend on these shares.
 	Exits []float64
-	// MaxLatency excludes designs on which a network has a longer latency at B = 1, in ns; 0: no limit.
+	// MaxLatency is the maximum latency of a network at B = 1 in ns. Slower designs are excluded. 0 means no limit.
 	MaxLatency int64
-	// Service simulates serving, for objectives that need it.
+	// Service simulates serving, for objectives that need a simulation.
 	Service *Service
 	Cost    Cost    // for Cheapest
 	Energy  *Energy // for CostEnergy
-	// Band is the relative uncertainty of cycles, and CostBand that of the cost. The result includes designs whose
-	// distance to the best is smaller than that.
+	// Band is the relative uncertainty of cycles. CostBand is the relative uncertainty of the cost. The result includes
+	// all designs that differ from the best design by less than this uncertainty.
 	Band, CostBand float64
-	// Exhaustive evaluates everything, for tests and to measure what the bounds save.
+	// Exhaustive disables the bounds, for tests and to measure how much work the bounds save.
 	Exhaustive bool
-	// References are designs to be ranked among all others.
+	// References contains designs that are ranked among all designs.
 	References []configs.Design
-	// Progress, if set, is called with the number of <T_P, T_C> that are done.
+	// Progress, if not nil, is called with the number of <T_P, T_C> that are done, and with the number of all.
 	Progress func(done, total int)
-	// Asked adds settings to the question. A setting with an existing name replaces it, for example if the user typed
-	// something else than the value derived from it.
+	// Asked adds settings to the question. A setting replaces an existing setting with the same name. For example, it can
+	// store the text that the user entered instead of the value derived from the text.
 	Asked []Param
-	// State, if set, names a file from which the sweep can be resumed.
+	// State, if not empty, is the path of a file from which the sweep can be resumed.
 	State string
 }
 
@@ -68,12 +67,12 @@ type Point struct {
 	TR      int               `json:"TR"`
 	TP      int               `json:"TP"`
 	TC      int               `json:"TC"`
-	Value   float64           `json:"value"`            // by the objective
-	GOPS    float64           `json:"gops"`             // weighted
+	Value   float64           `json:"value"`            // value by the objective
+	GOPS    float64           `json:"gops"`             // weighted over batch sizes
 	ByB     [abi.BMax]float64 `json:"gops_by_batch"`    // B = 1..8
-	B1NS    int64             `json:"latency_b1_ns"`    // to the last exit
-	ExitNS  int64             `json:"latency_exits_ns"` // to the exits at which requests leave
-	Samples float64           `json:"samples_per_s"`    // weighted, with requests that leave at exits
+	B1NS    int64             `json:"latency_b1_ns"`    // latency to the last exit
+	ExitNS  int64             `json:"latency_exits_ns"` // mean latency to the exits at which requests leave
+	Samples float64           `json:"samples_per_s"`    // weighted over batch sizes, with requests that leave at exits
 	DSP     int               `json:"dsp"`
 	BRAM36  float64           `json:"bram36"`
 	URAM    int               `json:"uram"`
@@ -81,12 +80,12 @@ type Point struct {
 	FF      int               `json:"ff"`
 	PJ      float64           `json:"energy_pj,omitempty"` // per sample, if energy is the cost
 	Cycles  Cycles            `json:"cycles"`              // by batch and segment
-	Fails   bool              `json:"fails,omitempty"`     // a required limit does not hold
-	AtMost  bool              `json:"at_most,omitempty"`   // not simulated: Value is an upper bound
+	Fails   bool              `json:"fails,omitempty"`     // the design does not satisfy a required limit
+	AtMost  bool              `json:"at_most,omitempty"`   // the design was not simulated, and Value is an upper bound
 	Served  *Served           `json:"served,omitempty"`
 }
 
-// Mapping is the entry of a layer at one batch.
+// Mapping is the entry of a layer at one batch size.
 type Mapping struct {
 	Layer    string     `json:"layer"`
 	Batch    int        `json:"batch"`
@@ -96,9 +95,9 @@ type Mapping struct {
 	Order    bool       `json:"order"`
 	TileB    int        `json:"tile_b"`
 	TileRows int        `json:"tile_rows"`
-	KeepIn   bool       `json:"keep_in,omitempty"`  // its input is on chip
-	KeepOut  bool       `json:"keep_out,omitempty"` // its output is kept for the next layer
-	OnChip   bool       `json:"on_chip,omitempty"`  // its output is not written to DRAM
+	KeepIn   bool       `json:"keep_in,omitempty"`  // the input is on chip
+	KeepOut  bool       `json:"keep_out,omitempty"` // the output is kept on chip for the next layer
+	OnChip   bool       `json:"on_chip,omitempty"`  // the output is not written to DRAM
 	Cycles   int64      `json:"cycles"`
 	Bound    cost.Bound `json:"bound"`
 }
@@ -106,43 +105,43 @@ type Mapping struct {
 // Rank is the rank of a reference among all designs of the space.
 type Rank struct {
 	Design     configs.Design `json:"design"`
-	Rank       int            `json:"rank"` // 1: the best; 0: infeasible
+	Rank       int            `json:"rank"` // 1 for the best design; 0 for an infeasible one
 	Of         int            `json:"of"`
 	Value      float64        `json:"value"`
 	Point      *Point         `json:"point,omitempty"`
 	Infeasible string         `json:"infeasible,omitempty"`
 }
 
-// Result is the result of a whole sweep.
+// Result is the result of a complete sweep.
 type Result struct {
 	Grid    string         `json:"grid"`
-	Designs int            `json:"designs"` // legal <T_R, T_P, T_C>
-	Refused map[string]int `json:"refused"` // points of the grid that are not legal, by reason
-	// RefusedAs has one such point for each reason, with its message.
+	Designs int            `json:"designs"` // number of legal <T_R, T_P, T_C>
+	Refused map[string]int `json:"refused"` // number of points of the grid that are not legal, by reason
+	// RefusedAs contains, for each reason, one of these points and its message.
 	RefusedAs map[string]string `json:"refused_as"`
-	Unmapped  int               `json:"unmapped"` // designs that cannot run some layer or have too many (TooMany)
-	TooMany   int               `json:"too_many"` // designs on which the network has more than L_MAX layers
-	Space     int64             `json:"space"`    // legal mappings, summed over designs, layers and batch sizes
-	// Evaluated is how often the law was evaluated. It includes entries with kept tensors, which Space does not
-	// include. Searched is the number of designs for which it was evaluated.
+	Unmapped  int               `json:"unmapped"` // number of designs that cannot run the network, including TooMany
+	TooMany   int               `json:"too_many"` // number of designs on which the network has more than L_MAX layers
+	Space     int64             `json:"space"`    // number of legal mappings, over all designs, layers and batch sizes
+	// Evaluated is the number of evaluations of the law. It includes entries with kept tensors, but Space does not.
+	// Searched is the number of designs that were evaluated.
 	Evaluated int64 `json:"evaluated"`
 	Searched  int   `json:"searched"`
 
 	Best    Point     `json:"best"`
 	Mapping []Mapping `json:"mapping"`
-	Within  []Point   `json:"within"` // within the band of Best; Best is first
-	Pareto  []Point   `json:"pareto"` // GOP/s up; latency at B = 1 and DSPs down; empty for Rate and Cheapest
+	Within  []Point   `json:"within"` // designs within the band of Best; the first one is Best
+	Pareto  []Point   `json:"pareto"` // front of GOP/s, latency at B = 1 and DSPs; empty for Rate and Cheapest
 	Ranks   []Rank    `json:"ranks"`
 
-	// Points are all evaluated designs, in the order of the search, for pictures. Pruned designs are missing.
+	// Points contains all evaluated designs in the order of the search, for diagrams. Skipped designs are missing.
 	Points []Point `json:"-"`
 }
 
-// chunk is the number of <T_P, T_C> that are evaluated before the bounds are updated. It is fixed, so that pruning
-// does not depend on the number of workers.
+// chunk is the number of <T_P, T_C> that are evaluated before the values to beat are updated. It is constant, so that
+// the skipped designs do not depend on the number of workers.
 const chunk = 16
 
-// Sweep searches the whole grid. It returns a result only if every legal point was evaluated or proved to be no
+// Sweep searches the whole grid. It returns a result only if every legal point was evaluated, or was proved to be no
 // better.
 func Sweep(ctx context.Context, w *Workload, g Grid, o Options) (*Result, error) {
 	s, err := newSweep(ctx, w, g, o)
@@ -155,14 +154,14 @@ func Sweep(ctx context.Context, w *Workload, g Grid, o Options) (*Result, error)
 	return s.finish()
 }
 
-// Slice is the result of a search of a part of the grid.
+// Slice is the result of a search in one part of the grid.
 type Slice struct {
 	Unmapped, TooMany, Searched int
 	Space, Evaluated            int64
 	Found                       []Point
 }
 
-// SweepSlice searches every of-th <T_P, T_C>, from number slice on.
+// SweepSlice searches one slice of the grid: the <T_P, T_C> with the numbers slice, slice + of, slice + 2 of, ...
 func SweepSlice(ctx context.Context, w *Workload, g Grid, o Options, slice, of int) (*Slice, error) {
 	s, err := newSweep(ctx, w, g, o)
 	if err != nil {
@@ -227,12 +226,12 @@ type sweep struct {
 
 	jobs  []job
 	res   Result
-	found []Point // all evaluated designs
-	next  int     // first job of the next chunk
-	front []Point // Pareto front of what designs are known to reach
+	found []Point // points of all evaluated designs
+	next  int     // index of the first job of the next chunk
+	front []Point // Pareto front of points that designs are known to reach
 	refs  []Rank
-	top   float64 // the best value known to be reached
-	floor float64 // the least value of a reference
+	top   float64 // the best value that a design is known to reach
+	floor float64 // the lowest value of a reference
 	saved time.Time
 }
 
@@ -241,10 +240,10 @@ type job struct {
 	p      pair
 	groups []lowered
 	space  int64
-	value  float64 // upper bound for all of its designs
+	value  float64 // upper bound of the values of its designs
 }
 
-// pairs lists the grid.
+// pairs returns the legal designs of the grid and records the refused points.
 func (s *sweep) pairs() ([]pair, error) {
 	pairs, refused := s.g.pairs()
 	s.res.Grid, s.res.Refused, s.res.RefusedAs = s.g.String(), refused.points, refused.sample
@@ -258,7 +257,7 @@ func (s *sweep) pairs() ([]pair, error) {
 	return pairs, nil
 }
 
-// run searches every of-th pair.
+// run searches the pairs of one slice.
 func (s *sweep) run(slice, of int) error {
 	pairs, err := s.pairs()
 	if err != nil {
@@ -291,13 +290,13 @@ func (s *sweep) run(slice, of int) error {
 	return nil
 }
 
-// unmapped says why the network runs on no design.
+// unmapped returns an error that describes why the network runs on no design.
 func (s *sweep) unmapped(pairs []pair) error {
 	d := pairs[len(pairs)-1].designs[0]
 	return fmt.Errorf("%w: the network maps to none of %d designs, e.g. <%d, %d, %d>: %w", ErrEmpty, s.res.Designs, d.TR, d.TP, d.TC, s.misfit(d))
 }
 
-// each calls f for n indices on the workers, with the worker's number.
+// each calls f for the indices 0 to n-1 in several workers. It passes the number of the worker to f.
 func (s *sweep) each(n int, f func(worker, i int)) error {
 	var wg sync.WaitGroup
 	var mu sync.Mutex
@@ -357,7 +356,7 @@ func (s *sweep) prepare(pairs []pair) error {
 			s.jobs = append(s.jobs, jobs[i])
 		}
 	}
-	// the most promising first
+	// jobs with the highest bounds first
 	slices.SortStableFunc(s.jobs, func(a, b job) int { return compare(b.value, a.value) })
 	if err := s.reached(solvers); err != nil {
 		return err
@@ -365,7 +364,7 @@ func (s *sweep) prepare(pairs []pair) error {
 	for _, v := range solvers {
 		s.res.Evaluated += v.asked
 	}
-	// first of all the pairs that set the values to beat
+	// pairs with a point on the front come first, because later pairs must beat their values
 	var lead, rest []job
 	for _, j := range s.jobs {
 		if slices.ContainsFunc(s.front, func(p Point) bool { return p.TP == j.p.tp && p.TC == j.p.tc }) {
@@ -378,7 +377,7 @@ func (s *sweep) prepare(pairs []pair) error {
 	return nil
 }
 
-// misfit says which layer has no FBCB entry on a design without mapping, and why.
+// misfit returns an error that describes which layer has no FBCB entry on the design d, and why.
 func (s *sweep) misfit(d configs.Design) error {
 	layers, err := s.w.Lower(d)
 	if err != nil {
@@ -402,7 +401,7 @@ func (s *sweep) solvers() []*solver {
 	return out
 }
 
-// bound returns an upper bound on the results of the job's i-th design, if its cycles are at least c.
+// bound returns an upper bound of the results of design i of the job, if its cycles are at least c.
 func (s *sweep) bound(j *job, i int, c Cycles) *Point {
 	p := j.p.points[i]
 	s.times(&p, c)
@@ -430,9 +429,9 @@ func (s *sweep) references() error {
 	return nil
 }
 
-// judge evaluates one design, which need not be in the grid.
+// judge evaluates one design. The design may be outside the grid.
 func (s *sweep) judge(d configs.Design) (*Point, error) {
-	// report all reasons at once
+	// report all errors at once
 	if err := errors.Join(d.Elaborates(), resource.Of(s.g.Board, d).Check(s.g.Board)); err != nil {
 		return nil, err
 	}
@@ -457,8 +456,8 @@ func (s *sweep) judge(d configs.Design) (*Point, error) {
 	return &pt, s.judged(&pt)
 }
 
-// reached determines what designs reach, except those that cannot beat the others. It works in chunks, like the
-// search. It skips values that need a simulation.
+// reached computes points that designs are known to reach, without a simulation, so that the search can skip more
+// designs. It skips designs that cannot beat the points found before. It processes chunks, like the search.
 func (s *sweep) reached(solvers []*solver) error {
 	if s.o.Objective == Rate || s.o.Objective == Cheapest {
 		return nil
@@ -499,8 +498,8 @@ func (s *sweep) note(p Point) {
 	}
 }
 
-// hopeless reports whether designs that do not beat a bound can be skipped: none can have the best value, be on the
-// front, or rank before a reference.
+// hopeless reports whether all designs that are no better than bound can be skipped. Such a design cannot have the best
+// value, cannot be on the front, and cannot rank before a reference.
 func (s *sweep) hopeless(bound *Point) bool {
 	switch {
 	case s.late(bound):
@@ -522,7 +521,7 @@ func (s *sweep) hopeless(bound *Point) bool {
 	return false
 }
 
-// dominates reports whether a is at least as good as b in everything and better in something.
+// dominates reports whether a is at least as good as b in GOP/s, latency and DSPs, and better in at least one of them.
 func dominates(a, b *Point) bool {
 	return a.GOPS >= b.GOPS && a.B1NS <= b.B1NS && a.DSP <= b.DSP &&
 		(a.GOPS > b.GOPS || a.B1NS < b.B1NS || a.DSP < b.DSP)
@@ -583,8 +582,7 @@ func (j *job) mapped() int {
 	return n
 }
 
-// best returns the index of the best point: the one with the highest value. Among equals, fewer DSPs win, then less
-// block RAM, then the smaller T_P, T_C, T_R.
+// best returns the index of the best point in s.found (byValue).
 func (s *sweep) best() int {
 	b := 0
 	for i := range s.found {
@@ -599,7 +597,8 @@ func better(a, b *Point) bool {
 	return byValue(a, b) < 0
 }
 
-// byValue sorts points, the best first. Among equals the one with fewer violations comes first, then the cheaper one.
+// byValue compares two points, the better first. The higher value is better. If the values are equal, fewer violations
+// are better, then fewer DSPs, then less block RAM, then smaller T_P, T_C and T_R.
 func byValue(a, b *Point) int {
 	ok := func(p *Point) int {
 		if p.Fails || p.AtMost {
@@ -622,8 +621,7 @@ func cheaper(a, b *Point) int {
 		compare(a.LUT, b.LUT), cmp.Compare(a.Design.Name, b.Design.Name))
 }
 
-// Front returns the points that no other point beats in GOP/s, latency at B = 1 and DSPs together, sorted by DSPs. Of
-// equal points it keeps one.
+// Front returns the Pareto front in GOP/s, latency at B = 1 and DSPs, sorted by DSPs, with one of several equal points.
 func Front(points []Point) []Point {
 	sorted := slices.Clone(points)
 	slices.SortStableFunc(sorted, func(a, b Point) int {
@@ -637,7 +635,7 @@ func Front(points []Point) []Point {
 	var out []Point
 	for _, p := range sorted {
 		beaten := false
-		for i := range out { // all of out have at least as many GOP/s
+		for i := range out { // all points in out have at least as many GOP/s as p
 			if out[i].B1NS <= p.B1NS && out[i].DSP <= p.DSP {
 				beaten = true
 				break
@@ -693,7 +691,7 @@ func (s *sweep) finish() (*Result, error) {
 	return r, s.save(true)
 }
 
-// Map chooses the entries of all layers and batch sizes on a design, and checks that their cycles add up to want.
+// Map chooses the entries of all layers for all batch sizes on a design. It checks that their cycles add up to want.
 func (w *Workload) Map(d configs.Design, o mapping.Options, want Cycles) ([]Mapping, error) {
 	layers, err := w.Lower(d)
 	if err != nil {

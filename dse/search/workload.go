@@ -12,33 +12,33 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// ErrNothing is wrapped by errors about networks without work for an array.
+// ErrNothing is wrapped by errors about networks without multiplications.
 var ErrNothing = errors.New("the network has no multiplications: there is nothing to map")
 
-// Class is a geometry, with the number of such layers in each segment.
+// Class is a geometry, with the number of layers of this geometry in each segment.
 type Class struct {
 	Geom  cost.Geom
-	Count []int  // by segment
-	Name  string // of the first such layer
+	Count []int  // number of layers, by segment
+	Name  string // name of the first layer with this geometry
 
-	reads  bool         // the input of at least one of its layers may be on chip
-	writes mapping.Link // how far the output of at least one of its layers may stay on chip
+	reads  bool         // the input of at least one of these layers may be on chip
+	writes mapping.Link // the highest link of the output of any of these layers
 }
 
 // Workload is a network, or a mix of networks, prepared for the search.
 type Workload struct {
 	Name     string
 	Segments int
-	MACs     int64   // of one sample, all segments
-	SegMACs  []int64 // by segment
-	Parts    []Part  // its networks: one, or several (Mix)
+	MACs     int64   // number of MACs of one sample, over all segments
+	SegMACs  []int64 // number of MACs, by segment
+	Parts    []Part  // the networks: one network, or several (Mix)
 
 	meanMACs float64
 	mix      []*Workload
 	net      *lower.Network
 }
 
-// NewWorkload prepares a graph. It needs only shapes; weights may be absent.
+// NewWorkload prepares a graph for the search. The graph needs only shapes, no weights.
 func NewWorkload(g *graph.Graph) (*Workload, error) {
 	if g == nil {
 		return nil, ErrNothing
@@ -54,7 +54,7 @@ func NewWorkload(g *graph.Graph) (*Workload, error) {
 	return w, nil
 }
 
-// Backbone returns the network without its early exits, as one segment: only what the last exit needs.
+// Backbone returns the network without its early exits, as one segment: only the nodes that the last exit needs.
 func Backbone(g *graph.Graph) (*graph.Graph, error) {
 	if g == nil || len(g.Exits) == 0 {
 		return nil, ErrNothing
@@ -80,9 +80,8 @@ func Backbone(g *graph.Graph) (*graph.Graph, error) {
 	return out, nil
 }
 
-// Lower returns the layers that a design runs (lower.Network.Lower); those of a mix's networks in sequence.
-// Convolutions that dse/alias merges are one layer. Only the compiler knows their scales, which are assumed to allow
-// this.
+// Lower returns the layers that a design runs (lower.Network.Lower), network after network. Convolutions that dse/alias
+// merges are one layer. Lower assumes that their scales allow this, because only the compiler has the scales.
 func (w *Workload) Lower(d configs.Design) ([]lower.Layer, error) { return w.lower(d, lower.Options{}) }
 
 func (w *Workload) lower(d configs.Design, o lower.Options) ([]lower.Layer, error) {
@@ -107,8 +106,8 @@ func (w *Workload) lower(d configs.Design, o lower.Options) ([]lower.Layer, erro
 	return all, nil
 }
 
-// classes groups layers whose geometries the law on a design cannot distinguish (cost.Seen), in the order of first
-// occurrence. The slice of has the class of each layer.
+// classes groups layers with geometries that are equal for the law on a design (cost.Seen). The classes are in the
+// order of their first layers. The second result contains the index of each layer's class.
 func classes(d configs.Design, layers []lower.Layer, segments int) (out []Class, of []int) {
 	index := map[cost.Geom]int{}
 	for n, l := range layers {
@@ -127,7 +126,7 @@ func classes(d configs.Design, layers []lower.Layer, segments int) (out []Class,
 	return out, of
 }
 
-// total is the number of layers of the class in a network.
+// total returns the number of layers of the class, added up over all segments.
 func (c Class) total() int {
 	n := 0
 	for _, v := range c.Count {

@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-npu/sluice/sim/vectors"
 )
 
-// File is a file of vectors and what is in it.
+// File describes a file of test vectors.
 type File struct {
 	File    string `json:"file"`
 	Seed    uint64 `json:"seed"`
@@ -20,12 +20,12 @@ type File struct {
 	Records int    `json:"records"`
 }
 
-// Random writes n random networks of a design as dir/NAME-SEED.vec, their seeds counting up from the first.
+// Random writes test vectors of n random networks for a design, as dir/NAME-SEED.vec with consecutive seeds.
 func Random(dir string, d configs.Design, o randnet.Options, at Layout, first uint64, n int) ([]File, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
-	o.Spill = at.Apart // no tensor stays on chip from one start to the next
+	o.Spill = at.Apart // no tensor stays on chip between two starts
 	var files []File
 	for seed := first; seed < first+uint64(n); seed++ {
 		net, err := randnet.New(seed, d, o)

@@ -1,6 +1,6 @@
-// Package testvec converts a bundle to test vectors (sim/VECTORS.md): the memory image, a driver's register writes,
-// one start for each segment, and after each start the slots as golden computes them. RTL, netlist, HLS kernel and
-// boards play the same file.
+// Package testvec converts a bundle to test vectors (sim/VECTORS.md). The vectors contain the memory image, the
+// register writes of a driver, one start for each segment, and the expected slots after each start. The package golden
+// computes the expected slots. RTL, netlist, HLS kernel and boards run the same file.
 package testvec
 
 import (
@@ -16,28 +16,28 @@ import (
 	"github.com/sluice-npu/sluice/sim/vectors"
 )
 
-// Slots is the number of slots in the vectors: the largest batch may lie anywhere among them.
+// Slots is the number of slots in the vectors. The samples of a batch can be in any of these slots.
 const Slots = 2 * abi.BMax
 
-// MaxBatch is the largest batch of a start; StartLimit bounds its cycles.
+// MaxBatch is the maximum batch size of a start. StartLimit is the maximum number of cycles of a start.
 const (
 	MaxBatch   = abi.BMax
 	StartLimit = 4 << 20
 )
 
-// ErrBase says that the NPU cannot reach the memory at that base address.
+// ErrBase is wrapped by errors about a base address at which the NPU cannot access the memory.
 var ErrBase = errors.New("no base address")
 
-// Layout places the data in the NPU's memory.
+// Layout specifies where the data are in the memory of the NPU, and how the layers are started.
 type Layout struct {
-	Base  uint64 // lowest address, 64-byte aligned
-	Limit uint64 // cycles a start may take
-	Apart bool   // one start for each layer, with no tensor kept on chip, instead of one for each segment
+	Base  uint64 // lowest address, aligned to 64 bytes
+	Limit uint64 // maximum number of cycles of a start
+	Apart bool   // one start for each layer instead of one for each segment; no tensor is kept on chip
 }
 
 func align(x uint64) uint64 { return (x + 63) &^ 63 }
 
-// Load writes descriptors, weights and FBCB, and checks the hardware's hashes.
+// Load returns records that write descriptors, weights and FBCB, and check the hashes of the hardware.
 func Load(b *bundle.Bundle, at Layout) (records []vectors.Record, slots uint64, err error) {
 	desc := make([]byte, 0, len(b.Layers)*abi.DescBytes)
 	for l := range b.Layers {
@@ -86,7 +86,7 @@ func Load(b *bundle.Bundle, at Layout) (records []vectors.Record, slots uint64, 
 	return records, slots, nil
 }
 
-// Start runs layers first..last for the samples in the given slots and expects success.
+// Start returns records that run the layers first to last for the samples in the given slots, and that expect success.
 func Start(first, last int, table []int, limit uint64) []vectors.Record {
 	records := []vectors.Record{
 		vectors.RegWrite{Off: abi.RegLayers, Val: uint32(first) | uint32(last)<<8},
@@ -104,7 +104,7 @@ func Start(first, last int, table []int, limit uint64) []vectors.Record {
 	)
 }
 
-// FromBundle loads the bundle and runs every segment with a batch of random inputs in random slots.
+// FromBundle returns records that load the bundle, and run every segment with a batch of random inputs in random slots.
 func FromBundle(b *bundle.Bundle, rng *rand.Rand, batch int, at Layout) ([]vectors.Record, error) {
 	prog, err := golden.New(b)
 	if err != nil {
@@ -117,7 +117,7 @@ func FromBundle(b *bundle.Bundle, rng *rand.Rand, batch int, at Layout) ([]vecto
 	table := rng.Perm(Slots)[:batch]
 	memory := make([][]byte, Slots)
 	for i := range memory {
-		// bytes outside all tensors must not change
+		// the vectors check that bytes outside all tensors do not change
 		memory[i] = make([]byte, b.Slot.Stride)
 		for j := range memory[i] {
 			memory[i][j] = byte(rng.Uint32())

@@ -34,7 +34,7 @@ func (c *sweepCmd) options(in *given, weights search.Weights) (o search.Options,
 		types = []string{in.grid.Template.Type}
 	}
 	for _, t := range types {
-		band, err := counted.Of(configs.Design{Type: t}, c.Network, c.own()) // no design of a space was counted
+		band, err := counted.Of(configs.Design{Type: t}, c.Network, c.own()) // cycles of new designs have not been counted
 		if err != nil {
 			return o, err
 		}
@@ -80,7 +80,7 @@ func (c *sweepCmd) options(in *given, weights search.Weights) (o search.Options,
 	return o, nil
 }
 
-// energyDoc is the energy of a sample on the best design.
+// energyDoc describes the energy of a sample on the best design.
 type energyDoc struct {
 	PJ    float64        `json:"pj_per_sample"`
 	Model *search.Energy `json:"model"`
@@ -98,8 +98,8 @@ func energyOf(in *given, o search.Options, d configs.Design, exits []float64) (*
 	return &energyDoc{pj, m, "estimated"}, err
 }
 
-// slower simulates serving on a design whose cycles exceed the law's by the band. It shows whether the result still
-// holds if the law's error is that large.
+// slower simulates serving on a design that needs more cycles than the law computes, by the share band. It shows
+// whether the result is still valid if the law has this error.
 func slower(ctx context.Context, o search.Options, p search.Point, band float64) (*search.Served, error) {
 	ns := p.Nanoseconds()
 	for b := range ns {
@@ -171,11 +171,11 @@ func (c *sweepCmd) writeCSV(path string, r *search.Result) error {
 	})
 }
 
-// printWithin lists the designs that the law cannot distinguish from the best one.
+// printWithin lists the designs that the law cannot distinguish from the best design.
 func (c *sweepCmd) printWithin(w io.Writer, r *search.Result, doc sweepDoc) {
 	const most = 12
 	tell := "estimates tell"
-	if r.Best.Served != nil { // the interval of the arrivals is not in it
+	if r.Best.Served != nil { // the band does not include the uncertainty of random arrivals
 		tell = "the estimates of cycles or cost tell, on these arrivals"
 	}
 	if e := resource.Of(doc.Device, r.Best.Design); c.Objective == string(search.Cheapest) && c.Cost == string(search.CostLUT) && e.LUT.Band >= 1 {
@@ -221,7 +221,7 @@ func (c *sweepCmd) printWithin(w io.Writer, r *search.Result, doc sweepDoc) {
 	}
 }
 
-// half formats half of an interval; with one seed there is none.
+// half formats half of a confidence interval. There is no interval if there is only one seed.
 func half(scale float64, v *float64) string {
 	if v == nil {
 		return ""

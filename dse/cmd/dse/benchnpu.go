@@ -65,8 +65,8 @@ type npuRow struct {
 	GBps      float64        `json:"dram_gb_per_s"`
 	NS        float64        `json:"dram_latency_ns"`
 	Batch     int            `json:"batch"`
-	Cycles    int64          `json:"cycles,omitempty"`         // counted, as are mac_util and all values below; absent with --law, --machine
-	Machine   int64          `json:"machine_cycles,omitempty"` // with --machine, and stalls by it
+	Cycles    int64          `json:"cycles,omitempty"`         // counted, like all values from mac_util on; not with --law, --machine
+	Machine   int64          `json:"machine_cycles,omitempty"` // with --machine; the stalls are then of the machine
 	Law       int64          `json:"law_cycles"`
 	Roofline  int64          `json:"roofline_cycles"`
 	Goal      int64          `json:"goal_cycles"` // roofline / 0.9
@@ -76,11 +76,11 @@ type npuRow struct {
 	BytesRead uint64         `json:"bytes_read,omitempty"`
 	Written   uint64         `json:"bytes_written,omitempty"`
 
-	Published []published `json:"published,omitempty"` // the paper's ways of batching, estimated
+	Published []published `json:"published,omitempty"` // estimates for the paper's schemes
 }
 
-// published is the estimate for one of the paper's ways of batching, as in dse ablate. It uses the hardware's law on
-// the same array with the largest tiles that fit, or the paper's law on the design that the paper prints for the board.
+// published is the estimate for one of the paper's schemes to batch samples, as in dse ablate. It uses the hardware's
+// law on the same array with the largest tiles that fit, or the paper's law on the published design for the board.
 type published struct {
 	Law    string  `json:"law"`
 	Scheme string  `json:"scheme"`
@@ -124,7 +124,7 @@ func (c *benchNPUCmd) Run(e *cli.Env) error {
 	return doc.print(e.Stdout)
 }
 
-// check rejects invalid flags before any work.
+// check returns an error for invalid flags before any work is done.
 func (c *benchNPUCmd) check() error {
 	if c.Law && c.Full || c.Law && c.Machine || c.Machine && c.Full {
 		return usage("--law and --machine simulate nothing, --full another build: one of them")
@@ -140,7 +140,7 @@ func (c *benchNPUCmd) check() error {
 	return nil
 }
 
-// config adds the rows of one configuration, at each bandwidth.
+// config adds the rows of one configuration at every bandwidth.
 func (c *benchNPUCmd) config(ctx context.Context, e *cli.Env, name string, doc *benchNPUDoc) error {
 	d, err := configs.Load(name)
 	if err != nil {
@@ -171,7 +171,7 @@ func (c *benchNPUCmd) config(ctx context.Context, e *cli.Env, name string, doc *
 	return nil
 }
 
-// print writes one row for each batch size: the array's time and its parts, then the times of the other ways.
+// print writes one row for each batch size: the time on the array and its parts, then the times of the paper's schemes.
 func (d *benchNPUDoc) print(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	if d.Label == "estimated" {
@@ -213,7 +213,7 @@ func (d *benchNPUDoc) print(out io.Writer) error {
 	return w.Flush()
 }
 
-// schemes returns the paper's ways of batching, by batch size, on design d; nil if it is not a board's design.
+// schemes returns the estimates for the paper's schemes on d, by batch size, or nil if d is not the design of a board.
 func schemes(network string, from recipe.Import, d configs.Design) (map[int][]published, error) {
 	if d.Board == "" {
 		return nil, nil
@@ -260,7 +260,7 @@ func (c *benchNPUCmd) design(ctx context.Context, e *cli.Env, d configs.Design) 
 	if err != nil {
 		return nil, err
 	}
-	for _, span := range backbone(b) { // a head does not use tensors that the backbone keeps on chip
+	for _, span := range backbone(b) { // tensors are not kept on chip between the backbone and a head
 		for i, entry := range b.FBCB[span[1]] {
 			b.FBCB[span[1]][i] = mapping.Stay(entry, entry.KeepIn, mapping.Apart)
 			if entry.KeepOut {
@@ -268,7 +268,7 @@ func (c *benchNPUCmd) design(ctx context.Context, e *cli.Env, d configs.Design) 
 			}
 		}
 	}
-	var drv *npu.Driver // nil: only the law, or the machine
+	var drv *npu.Driver // nil with --law or --machine
 	var paper map[int][]published
 	if !c.Law && !c.Machine {
 		if drv, err = open(ctx, d, build(d, c.Full), c.Config); err != nil {
@@ -305,8 +305,8 @@ func (c *benchNPUCmd) design(ctx context.Context, e *cli.Env, d configs.Design) 
 	return rows, nil
 }
 
-// count adds up the spans of the backbone: cycles by the law, by the machine if steps is set, and the hardware's
-// counters if there is a simulator (drv).
+// count adds up the spans of the backbone. It adds cycles by the law. If steps is true, it adds cycles by the machine.
+// If the simulator drv is not nil, it adds the hardware's counters.
 func (r *npuRow) count(ctx context.Context, d configs.Design, b *bundle.Bundle, drv *npu.Driver, steps bool) error {
 	var macs uint64
 	for _, span := range backbone(b) {
@@ -342,7 +342,7 @@ func (r *npuRow) count(ctx context.Context, d configs.Design, b *bundle.Bundle, 
 	return nil
 }
 
-// step adds the machine's cycles and stalls of a span.
+// step adds the cycles and stalls of a span by the machine.
 func (r *npuRow) step(ctx context.Context, d configs.Design, b *bundle.Bundle, span [2]int) error {
 	x, err := machine.Segment(ctx, d, b.Layers, b.FBCB, span[0], span[1], r.Batch)
 	r.Machine += x.Cycles
@@ -350,10 +350,10 @@ func (r *npuRow) step(ctx context.Context, d configs.Design, b *bundle.Bundle, s
 	return err
 }
 
-// head reports whether a layer belongs to an exit's head, by its name in the zoo.
+// head reports whether a layer belongs to the head of an exit. It uses the layer's name in the zoo.
 func head(b *bundle.Bundle, l int) bool { return strings.Contains(b.Names[l], "heads.") }
 
-// backbone returns the consecutive layers that no head interrupts.
+// backbone returns the layers that belong to no head, as spans of consecutive layers.
 func backbone(b *bundle.Bundle) (spans [][2]int) {
 	for l := range b.Layers {
 		switch n := len(spans); {

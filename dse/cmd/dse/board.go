@@ -15,19 +15,19 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// templates are the configurations, by family, whose loader, drain and ring a grid uses if a board has no reference
-// design.
+// templates contains, by family, the configuration that is the template of a grid if the board has no reference design.
+// The grid uses the template's loader, drain and ring.
 var templates = map[string]string{boards.Series7: "zc706", boards.UltraScalePlus: "zcu104"}
 
 const maxBytesPerCycle = 1024
 
-// place holds the flags that select a board and its limits.
+// place contains the flags that select a board and its limits.
 type place struct {
 	Template      string  `placeholder:"NAME|FILE.yaml" help:"Configuration whose loader, drain and ring the grid takes over (default: the board's reference design, or that of a board of its family)."`
 	BytesPerCycle float64 `placeholder:"N" help:"Bandwidth of the DRAM (default: the board's first)."`
 }
 
-// grid returns the designs that can be built on a board.
+// grid returns the grid of designs that fit a board.
 func (p *place) grid(b boards.Board) (search.Grid, error) {
 	if v := p.BytesPerCycle; v != 0 && !(v > 0 && v <= maxBytesPerCycle) {
 		return search.Grid{}, usage("--bytes-per-cycle is %v, must be more than 0, at most %d", v, maxBytesPerCycle)
@@ -46,7 +46,8 @@ func (p *place) grid(b boards.Board) (search.Grid, error) {
 	return search.NewGrid(b, d)
 }
 
-// templateOf returns the named configuration, or the board's reference design, or the reference design of its family.
+// templateOf returns the configuration with the given name. Without a name, it returns the board's reference design, or
+// the template of the board's family if the board has no reference design.
 func templateOf(b boards.Board, name string) (configs.Design, error) {
 	if name == "" {
 		if slices.Contains(configs.Names(), b.Name) {
@@ -64,8 +65,8 @@ func templateOf(b boards.Board, name string) (configs.Design, error) {
 	return d, nil
 }
 
-// boardOf returns the board of a configuration (a name or a file): the board named by a flag, the board file that dse
-// export wrote beside the configuration, or the board with the configuration's name. A simulated design has no board.
+// boardOf returns the board of a configuration (a name or a file): the board that the flag names, the board file that
+// dse export wrote beside the configuration, or the board with the same name. Designs for simulation have no board.
 func boardOf(config string, d configs.Design, flag string) (*boards.Board, error) {
 	name := flag
 	beside := strings.TrimSuffix(config, ".yaml") + ".board.yaml"
@@ -93,7 +94,7 @@ func boardOf(config string, d configs.Design, flag string) (*boards.Board, error
 	return &b, nil
 }
 
-// differences names the keys in which two boards differ.
+// differences returns the keys with different values in two boards, and these values.
 func differences(a, b boards.Board) []string {
 	var out []string
 	x, y := reflect.ValueOf(a), reflect.ValueOf(b)

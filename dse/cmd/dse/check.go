@@ -51,24 +51,24 @@ Exit codes: 1 where a number is outside its band, 5 where Verilator or yosys is 
 Example: dse export --board zc706 --point 64,4,8 --out out/export && dse check out/export`
 }
 
-// Verdicts on a value.
+// Verdicts about a value.
 const (
 	inside       = "inside"
 	outside      = "outside"
 	stale        = "stale"          // the band was measured on other RTL
-	uncalibrated = "not calibrated" // there is no band
+	uncalibrated = "not calibrated" // no band exists
 	unmeasured   = "not measured"
 	undecided    = "too few layers to tell" // outside the band, but by less than the uncertainty of the mean
 )
 
-// figure is one estimate and the measured value.
+// figure contains an estimate and the measured value.
 type figure struct {
 	Name     string   `json:"name"`
 	Estimate float64  `json:"estimate"`
 	Measured float64  `json:"measured"`
-	Error    float64  `json:"error"` // of the estimate, relative to the measured value
+	Error    float64  `json:"error"` // error of the estimate, relative to the measured value
 	Band     float64  `json:"band"`  // limit for Error in both directions
-	CI95     *float64 `json:"ci95"`  // half of the 95 % confidence interval of a mean Error; null for one layer and for values that are not means
+	CI95     *float64 `json:"ci95"`  // half of the 95 % confidence interval of a mean Error; null for a single value
 	Verdict  string   `json:"verdict"`
 	How      string   `json:"how"` // simulated, synthesised
 }
@@ -83,11 +83,11 @@ type checkedDoc struct {
 	Figures     []figure        `json:"figures"`
 	Cycles      counted.Summary `json:"cycles"`
 	Worst       []counted.Layer `json:"worst"`
-	Met         bool            `json:"met"`   // nothing is outside its band
-	Stale       []string        `json:"stale"` // values without a valid band
+	Met         bool            `json:"met"`   // no value is outside its band
+	Stale       []string        `json:"stale"` // names of values without a valid band
 }
 
-// Run builds, measures and judges.
+// Run builds a design, measures it, and compares the estimates with the measured values.
 func (c *checkCmd) Run(e *cli.Env) error {
 	if err := checkSample(c.N, c.Share, c.Batch); err != nil {
 		return err
@@ -169,7 +169,7 @@ func (c *checkCmd) find() (string, boards.Board, error) {
 		if config != "" {
 			return "", boards.Board{}, fmt.Errorf("%s: %w: more than one design was exported there; name one's file NAME.yaml", c.What, errExport)
 		}
-		// in the same folder, even if that was moved
+		// the configuration is in the folder of the board file, even if the folder was moved
 		config = strings.TrimSuffix(f, ".json") + ".yaml"
 		d, err := configs.Load(config)
 		if err != nil {
@@ -245,7 +245,7 @@ func verdict(in bool) string {
 }
 
 // meanVerdict compares the mean error of layers with a band. The mean of 20 random layers is uncertain by half of its
-// value, so a result within the uncertainty is called undecided; more layers can decide it.
+// value. Therefore a mean outside the band by less than this uncertainty is undecided, and needs more layers.
 func meanVerdict(layers []counted.Layer, band float64) (string, *float64) {
 	shares := make([]float64, len(layers))
 	for i := range layers {
@@ -276,7 +276,7 @@ func (c *checkCmd) resources(ctx context.Context, e *cli.Env, b boards.Board, d 
 		return errors.Join(refused, err)
 	}
 	if refused != nil {
-		// report the counts even if the device is too small or a memory is in LUTs
+		// the counts are reported even if the device is too small or a memory is in LUTs
 		doc.Figures = append(doc.Figures, figure{Name: "netlist", Verdict: outside, How: "refused by hw/syn, which said why"})
 	}
 	if err := syn.Part(b).Fits(used); err != nil && refused == nil {
@@ -294,8 +294,7 @@ func (c *checkCmd) resources(ctx context.Context, e *cli.Env, b boards.Board, d 
 	return nil
 }
 
-// cells counts the cells of the netlist in an output folder of hw/syn/synth.sh. The folder has a hash only if yosys
-// has finished.
+// cells counts the cells of the netlist in a folder of hw/syn/synth.sh. A folder has a hash only after yosys has ended.
 func cells(dir string) (syn.Resources, error) {
 	if _, err := os.Stat(filepath.Join(dir, "hash")); err != nil {
 		return syn.Resources{}, fmt.Errorf("hw/syn/synth.sh made no netlist: %w", err)
@@ -307,7 +306,7 @@ func cells(dir string) (syn.Resources, error) {
 	return syn.Parse(string(text))
 }
 
-// held compares an estimate with its band; calibration is an error about this band.
+// held compares an estimate with its band. The parameter calibration is an error about this band, or nil.
 func held(name string, estimate, measured, band float64, calibration error) figure {
 	f := figure{Name: name, Estimate: estimate, Measured: measured, Band: band, How: "synthesised"}
 	switch {

@@ -40,9 +40,9 @@ type compareSide struct {
 	Order    bool       `json:"order"`
 	TileB    int        `json:"tile_b"`
 	TileRows int        `json:"tile_rows"`
-	KeepIn   bool       `json:"keep_in,omitempty"`  // its input is on chip
-	KeepOut  bool       `json:"keep_out,omitempty"` // its output is kept for the next layer
-	OnChip   bool       `json:"on_chip,omitempty"`  // its output is not written to DRAM
+	KeepIn   bool       `json:"keep_in,omitempty"`  // the input is on chip
+	KeepOut  bool       `json:"keep_out,omitempty"` // the output is kept on chip for the next layer
+	OnChip   bool       `json:"on_chip,omitempty"`  // the output is not written to DRAM
 	Cycles   int64      `json:"cycles"`
 	Util     float64    `json:"util"`
 	Bound    cost.Bound `json:"bound"`
@@ -50,8 +50,8 @@ type compareSide struct {
 
 type compareLayer struct {
 	Name   string       `json:"name"`
-	Bound  cost.Bound   `json:"bound"`  // of A
-	Util   float64      `json:"util"`   // of A
+	Bound  cost.Bound   `json:"bound"`  // limiting resource of A
+	Util   float64      `json:"util"`   // utilisation of A
 	Advice string       `json:"advice"` // which side is faster, and by how much
 	A      *compareSide `json:"a"`      // nil if the design has no such layer
 	B      *compareSide `json:"b"`
@@ -60,13 +60,13 @@ type compareLayer struct {
 type compareDesign struct {
 	Design    configs.Design     `json:"design"`
 	Mapping   string             `json:"mapping"`
-	Cycles    int64              `json:"cycles,omitempty"` // this and the following values are absent if the design cannot run the network
+	Cycles    int64              `json:"cycles,omitempty"` // the values from here on are absent if Refused is set
 	NS        int64              `json:"ns,omitempty"`
 	GOPS      float64            `json:"gops,omitempty"`
 	Util      float64            `json:"util,omitempty"`
 	Band      *counted.Stated    `json:"cycles_band,omitempty"`
-	Refused   string             `json:"refused,omitempty"`   // why it cannot run the network
-	Resources *resource.Estimate `json:"resources,omitempty"` // if the design names a board
+	Refused   string             `json:"refused,omitempty"`   // reason why the design cannot run the network
+	Resources *resource.Estimate `json:"resources,omitempty"` // nil if the design names no board
 }
 
 type compareDoc struct {
@@ -79,7 +79,7 @@ type compareDoc struct {
 	Infeasible []string       `json:"infeasible"`
 }
 
-// load reads the design of one side, and the resources that it uses if its board is known.
+// load reads the design of one side. If the design's board is known, it also computes the resources of the design.
 func (c *compareDesign) load(config, mapping, board string) error {
 	d, err := configs.Load(config)
 	if err != nil {
@@ -156,7 +156,7 @@ func (c *compareCmd) Run(e *cli.Env) error {
 	return nil
 }
 
-// add appends the layers of a side, matched by name with those of the other side.
+// add adds the layers of one side. Layers with the same name on both sides are paired.
 func (d *compareDoc) add(layers []compareLayer, b bool) {
 	for _, l := range layers {
 		n := slices.IndexFunc(d.Layers, func(x compareLayer) bool { return x.Name == l.Name })
@@ -172,7 +172,7 @@ func (d *compareDoc) add(layers []compareLayer, b bool) {
 	}
 }
 
-// side evaluates a design; its layers are returned as A.
+// side evaluates a design and returns its layers as side A.
 func (c *compareCmd) side(w *search.Workload, to *compareDesign) ([]compareLayer, error) {
 	d := to.Design
 	layers, err := w.Lower(d)
@@ -200,7 +200,7 @@ func (c *compareCmd) side(w *search.Workload, to *compareDesign) ([]compareLayer
 	if c.Backbone {
 		called += " without exits"
 	}
-	band, err := counted.Of(d, called, recipe.Own(c.Network) || to.Mapping == "basic") // the counted starts are those that dse compile makes
+	band, err := counted.Of(d, called, recipe.Own(c.Network) || to.Mapping == "basic") // dse compile makes the counted starts
 	to.Band = &band
 	return out, err
 }
@@ -225,7 +225,7 @@ func (l *compareLayer) judge() {
 	}
 }
 
-// onChip names the tensors of a layer that do not go through DRAM.
+// onChip describes the tensors of a layer that stay on chip.
 func onChip(s *compareSide) string {
 	switch {
 	case s.KeepIn && s.KeepOut:

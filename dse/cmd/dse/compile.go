@@ -17,7 +17,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// evaluation holds the flags about the images that a network is evaluated on.
+// evaluation contains the flags about the images with which a network is evaluated.
 type evaluation struct {
 	Evaluate    string `placeholder:"DIR|FILE" help:"Also evaluate the bundle on these images: accuracy of int16 and float if they have classes, agreement with onnxruntime."`
 	Labels      string `placeholder:"folders|numbers|FILE" help:"Classes of the images to evaluate on: the folders that they lie in, in the order of their names, or their numbers; a CSV with the columns file and label, or .npy or IDX (default: folders, if there are any)."`
@@ -53,19 +53,19 @@ type compileDoc struct {
 	Calibration string `json:"calibration"`
 	bundle.Summary
 	Coarse *quant.Coarse `json:"coarse_channels,omitempty"`
-	// Precision, layer by layer: float compared with int16 on measured_images images, of which calibration left out
-	// measured_unseen.
+	// Precision by layer: int16 is compared with float on measured_images images. Calibration did not use
+	// measured_unseen of these images.
 	Measured   int                `json:"measured_images"`
 	Unseen     int                `json:"measured_unseen"`
-	Distance   map[string]float64 `json:"measured_distance"` // by exit, as a share of the largest logit
+	Distance   map[string]float64 `json:"measured_distance"` // largest difference by exit, as a share of the largest logit
 	Kept       []quant.Kept       `json:"bits_kept"`
-	Saturated  map[string]float64 `json:"saturated"`      // share of elements on these images, by tensor; evaluation has its own
-	Int8       *evaluate.Int8     `json:"int8,omitempty"` // replaces these values
+	Saturated  map[string]float64 `json:"saturated"`      // share of saturated elements on these images, by tensor
+	Int8       *evaluate.Int8     `json:"int8,omitempty"` // for int8, instead of the values above
 	Evaluation *evaluate.Report   `json:"evaluation,omitempty"`
-	Notes      []string           `json:"notes,omitempty"` // what is unusual about the images and the exits
+	Notes      []string           `json:"notes,omitempty"` // unusual properties of the images and the exits
 }
 
-// check checks the flags before any work.
+// check returns an error for invalid flags before any work is done.
 func (c *compileCmd) check() error {
 	if err := c.evaluation.check(); err != nil {
 		return err
@@ -83,7 +83,7 @@ func (c *evaluation) check() error {
 	return nil
 }
 
-// images opens the images of --evaluate; nil without the flag.
+// images opens the images of --evaluate. It returns nil without the flag.
 func (c *evaluation) images(g *graph.Graph, from *recipe.Calibration) (set *imageset.Set, err error) {
 	if c.Evaluate == "" {
 		return nil, nil
@@ -103,10 +103,10 @@ func (c *compileCmd) Run(e *cli.Env) error {
 	if c.Type != "" {
 		d = d.Typed(c.Type)
 	}
-	if err := cmp.Or(d.Elaborates(), d.OwnName()); err != nil { // no device could be built that accepts the bundle
+	if err := cmp.Or(d.Elaborates(), d.OwnName()); err != nil { // otherwise no device would accept the bundle
 		return fmt.Errorf("%s: %w", c.Config, err)
 	}
-	set, err := c.images(g, from) // opened before the work, so that errors in them are reported at once
+	set, err := c.images(g, from) // opened first, so that errors are reported early
 	if err != nil {
 		return err
 	}
@@ -122,7 +122,7 @@ func (c *compileCmd) Run(e *cli.Env) error {
 		return err
 	}
 	doc.Notes = append(from.Notes(g, set), doc.Notes...)
-	// The files are written last, so that an error leaves neither.
+	// The files are written last, so that no file is written after an error.
 	if err := cli.WriteFile(c.Out, func(w io.Writer) error { return bundle.Write(w, b) }); err != nil {
 		return err
 	}
@@ -144,7 +144,7 @@ func (c *compileCmd) Run(e *cli.Env) error {
 	return doc.print(e.Stdout)
 }
 
-// int16 compiles to 16 bits.
+// int16 compiles the network for 16-bit elements.
 func (c *compileCmd) int16(e *cli.Env, d configs.Design, r *recipe.Recipe, g *graph.Graph, from *recipe.Calibration, set *imageset.Set) (*bundle.Bundle, *compileDoc, error) {
 	q, b, err := inInt16(r, g, from, d)
 	if err != nil {
@@ -157,7 +157,7 @@ func (c *compileCmd) int16(e *cli.Env, d configs.Design, r *recipe.Recipe, g *gr
 	return b, doc, err
 }
 
-// int8 compiles to 8 bits. The images are also evaluated in int16.
+// int8 compiles the network for 8-bit elements. The images are also evaluated in int16.
 func (c *compileCmd) int8(e *cli.Env, d configs.Design, r *recipe.Recipe, g *graph.Graph, from *recipe.Calibration, set *imageset.Set) (*bundle.Bundle, *compileDoc, error) {
 	n, b, lost, err := inInt8(r, g, from, d)
 	if err != nil {
@@ -176,12 +176,12 @@ func (c *compileCmd) int8(e *cli.Env, d configs.Design, r *recipe.Recipe, g *gra
 		return nil, nil, err
 	}
 	if doc.Evaluation, err = c.evaluate(e, r, g, q, beside, &evaluate.Network8{Int8: n, Bundle: b}, set, from.Set.Saw); err == nil {
-		doc.Evaluation.Int8 = doc.Int8 // adds the rows of int8 to the output
+		doc.Evaluation.Int8 = doc.Int8 // so that the output includes the rows of int8
 	}
 	return b, doc, err
 }
 
-// document describes the bundle and the loss in int16.
+// document describes the bundle and the loss of precision in int16.
 func (c *compileCmd) document(e *cli.Env, b *bundle.Bundle, q *quant.Network, from *recipe.Calibration) (*compileDoc, error) {
 	s, err := b.Summarize()
 	if err != nil {
@@ -206,12 +206,12 @@ func (c *compileCmd) document(e *cli.Env, b *bundle.Bundle, q *quant.Network, fr
 	return doc, nil
 }
 
-// overwrites rejects an output that would overwrite an input.
+// overwrites returns an error if an output would overwrite an input.
 func (c *compileCmd) overwrites(read ...string) error {
 	for _, out := range []string{c.Out, c.Out + ".json"} {
 		o, err := os.Stat(out)
 		if err != nil {
-			continue // it does not exist, so nothing is lost; if it cannot be read, writing reports the error
+			continue // no file is lost; if the file exists but cannot be read, writing reports the error
 		}
 		if o.IsDir() {
 			return usage("--out %s: %s is a folder, expected a file", c.Out, out)
@@ -225,7 +225,7 @@ func (c *compileCmd) overwrites(read ...string) error {
 	return nil
 }
 
-// pictures returns the files of images, by name.
+// pictures returns the names of the image files of a set.
 func pictures(s *imageset.Set) (names []string) {
 	if s == nil {
 		return nil

@@ -115,7 +115,7 @@ func (c *evaluateCmd) Run(e *cli.Env) error {
 	return printEvaluation(e.Stdout, doc.Report)
 }
 
-// int8 quantises the network to int8, and measures its layers.
+// int8 quantises the network to int8, and measures the loss of precision of its layers.
 func (c *evaluateCmd) int8(g *graph.Graph, from *recipe.Calibration) (q *quant.Int8, lost *evaluate.Int8, err error) {
 	seen, err := from.See(g)
 	if err != nil {
@@ -140,8 +140,8 @@ func (c *evaluateCmd) int8(g *graph.Graph, from *recipe.Calibration) (q *quant.I
 	return q, lost, err
 }
 
-// evaluate runs the images through the golden executor, in int8 too if int8 is not nil, through the float network and,
-// if it is installed, onnxruntime.
+// evaluate runs the images through the golden executor and the float network. If int8 is not nil, it also runs them in
+// int8. If onnxruntime is installed, it also runs them in onnxruntime.
 func (c *evaluation) evaluate(e *cli.Env, r *recipe.Recipe, g *graph.Graph, q *quant.Network, b *bundle.Bundle, int8 *evaluate.Network8, set *imageset.Set, seen func(x []float32) bool) (*evaluate.Report, error) {
 	var ask evaluate.Oracle
 	if c.Onnxruntime != "no" {
@@ -163,7 +163,7 @@ func (c *evaluation) evaluate(e *cli.Env, r *recipe.Recipe, g *graph.Graph, q *q
 			in := recipe.Shape(g)
 			ask = func(ctx context.Context, inputs [][]float32) ([][][]float32, error) {
 				logits, err := zoo.Oracle(ctx, python, model, folder, exits, g.ChannelsLast, in.H, in.W, in.C, inputs)
-				if err != nil { // for example a Reshape with fixed sizes, while --input-side asks for another size
+				if err != nil { // for example, a Reshape has fixed sizes but --input-side specifies another size
 					return nil, fmt.Errorf("%w; --onnxruntime=no does without", err)
 				}
 				return logits, nil
@@ -186,8 +186,9 @@ func (c *evaluation) evaluate(e *cli.Env, r *recipe.Recipe, g *graph.Graph, q *q
 	return evaluate.Run(context.Background(), g, q, b, int8, set, seen, ask, progress)
 }
 
-// modelFile returns the network as a file for onnxruntime, with the same changes as in dse. If --input-side changes the
-// network, or if it is a zoo network, the file is temporary. External data are in folder; "": beside the file.
+// modelFile returns the path of a file with the network for onnxruntime, with the same changes as in dse. If
+// --input-side changes the network, or if the network is from the zoo, the file is temporary. The result folder
+// contains the external data ("" for the folder of the file).
 func modelFile(r *recipe.Recipe) (path, folder string, done func(), err error) {
 	name := r.Network
 	var content []byte
@@ -220,7 +221,7 @@ func modelFile(r *recipe.Recipe) (path, folder string, done func(), err error) {
 	return path, folder, func() { os.RemoveAll(dir) }, nil
 }
 
-// warnOf warns of an evaluation that is far from the float network.
+// warnOf prints a warning if the results are far from those of the float network.
 func warnOf(e *cli.Env, network string, r *evaluate.Report) {
 	if said := r.Warning(); said != "" {
 		fmt.Fprintf(e.Stderr, "dse: warning: %s: %s\n", network, said)
@@ -234,7 +235,8 @@ func printEvaluation(w io.Writer, r *evaluate.Report) error {
 	}
 	fmt.Fprintf(w, "\nevaluated on %d images%s; int16 is what the hardware computes, bit for bit\n", r.Images, own)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	// A row shows accuracy, class agreement with float and onnxruntime, and logit differences to both.
+	// A row contains the accuracy, the share of classes that agree with float and with onnxruntime, and the
+	// differences of the logits from both.
 	row := func(exit, of, accuracy, float, oracle, meanFloat, worstFloat, meanOracle, worstOracle string) {
 		cells := []string{exit, of}
 		if r.Labelled {
@@ -251,7 +253,7 @@ func printEvaluation(w io.Writer, r *evaluate.Report) error {
 	row("exit", "", "accuracy", "same class as float", "as onnxruntime's", "logits from float, mean", "worst", "from onnxruntime, mean", "worst")
 	share := func(v *float64) string {
 		if v == nil {
-			return "-" // a map has no accuracy
+			return "-" // an output that is a map has no accuracy
 		}
 		return fmt.Sprintf("%.2f %%", 100**v)
 	}
@@ -292,7 +294,7 @@ func printEvaluation(w io.Writer, r *evaluate.Report) error {
 	return nil
 }
 
-// shownLayers is the number of layers with the largest loss that are printed.
+// shownLayers is the number of layers that are printed: those with the largest loss.
 const shownLayers = 5
 
 func printLayers(w io.Writer, q *evaluate.Int8) {

@@ -44,7 +44,7 @@ type explainLayer struct {
 	Name     string         `json:"name"`
 	Op       string         `json:"op"`
 	Post     string         `json:"post,omitempty"` // after the sum: "product", "product with a pixel" or "curve"; "copy": a pool of one pixel
-	R        int            `json:"R"`              // output pixels of one sample
+	R        int            `json:"R"`              // number of output pixels of one sample
 	P        int            `json:"P"`
 	C        int            `json:"C"`
 	K        string         `json:"k"`
@@ -65,19 +65,19 @@ type explainDoc struct {
 	Design     string         `json:"design"`
 	Batch      int            `json:"batch"`
 	Calibrated bool           `json:"calibrated"`
-	Cycles     int64          `json:"cycles"`                  // of all segments, one start each
-	Machine    int64          `json:"machine_cycles,omitzero"` // the same by the machine
+	Cycles     int64          `json:"cycles"`                  // cycles of all segments, with one start per segment
+	Machine    int64          `json:"machine_cycles,omitzero"` // the same cycles by the machine
 	Band       counted.Stated `json:"cycles_band"`
-	Util       float64        `json:"util"`       // share of the array's slots, including those that a depthwise layer fills with zeros
-	Peak       float64        `json:"peak_share"` // the network's own MACs, as a share of the array's: as in dse compare and dse sweep
+	Util       float64        `json:"util"`       // used share of the array, including zeros of depthwise layers
+	Peak       float64        `json:"peak_share"` // the network's own MACs as a share of the array's capacity, as in dse compare and dse sweep
 	Layers     []explainLayer `json:"layers"`
 	Infeasible []string       `json:"infeasible"`
-	Kept       []quant.Kept   `json:"bits_kept"`      // on the images used for compiling, by the network's layers
-	Int8       *evaluate.Int8 `json:"int8,omitempty"` // replaces bits_kept
+	Kept       []quant.Kept   `json:"bits_kept"`      // on the images used for compiling, by layer of the network
+	Int8       *evaluate.Int8 `json:"int8,omitempty"` // for int8, instead of bits_kept
 	HLS        *hlsDoc        `json:"hls,omitempty"`
 }
 
-// advice is the general advice for each limiting resource.
+// advice contains general advice for each limiting resource.
 var advice = map[cost.Bound]string{
 	cost.BoundCompute:     "the array is busy; neither a larger T_P nor a larger T_C would help",
 	cost.BoundDepth:       "passes are shorter than a chain: k = 1/2",
@@ -90,8 +90,7 @@ var advice = map[cost.Bound]string{
 	cost.BoundDepthwise:   "the depthwise unit is busy: a T_P beyond the next power of two has twice the lanes",
 }
 
-// advise returns the cheapest change that helps by the law; if there is none, the general advice for the limiting
-// resource.
+// advise describes the cheapest change that makes a layer faster, or returns general advice if no change does.
 func advise(board *boards.Board, d configs.Design, g cost.Geom, batch int, t cost.Breakdown) string {
 	if a := search.Advise(board, d, g, batch, mapping.RTL()); a != "" {
 		return a
@@ -113,8 +112,7 @@ func advise(board *boards.Board, d configs.Design, g cost.Geom, batch int, t cos
 	return a
 }
 
-// onDiagonal reports whether a layer on the array is depthwise: each output channel reads only the input channel of its
-// number.
+// onDiagonal reports whether a layer on the array is depthwise: output channel i reads only input channel i.
 func onDiagonal(b *bundle.Bundle, i int) bool {
 	l := &b.Layers[i]
 	if l.Op != abi.OpGEMM || l.InC != l.OutC || l.InC == 1 {
@@ -130,7 +128,7 @@ func onDiagonal(b *bundle.Bundle, i int) bool {
 	return err == nil
 }
 
-// feasible returns why a design cannot be built: reasons of its RTL or of its board.
+// feasible returns the board of a design, and the reasons in its RTL or its board why the design cannot be built.
 func feasible(config string, d configs.Design, board string) (*boards.Board, []string, error) {
 	b, err := boardOf(config, d, board)
 	if err != nil {
@@ -188,7 +186,7 @@ func (c *explainCmd) Run(e *cli.Env) error {
 	return doc.print(e.Stdout, warning, !doc.Calibrated)
 }
 
-// fill explains the bundle in the document. Doubts about HLS' estimates are printed to warn.
+// fill writes the explanation of the bundle into the document. It prints warnings about the estimates of HLS to warn.
 func (c *explainCmd) fill(doc *explainDoc, b *bundle.Bundle, warn io.Writer) error {
 	doc.Network, doc.Design = b.Network.Name, b.Design.Name
 	from, err := recipe.Of(b)
@@ -224,7 +222,7 @@ func (c *explainCmd) fill(doc *explainDoc, b *bundle.Bundle, warn io.Writer) err
 	return nil
 }
 
-// check rejects flags that exclude each other.
+// check returns an error for flags that exclude each other.
 func (c *explainCmd) check(e *cli.Env) error {
 	if c.Batch < 1 || c.Batch > abi.BMax {
 		return usage("--batch is %d, must be 1..%d", c.Batch, abi.BMax)
@@ -241,7 +239,7 @@ func (c *explainCmd) check(e *cli.Env) error {
 	return nil
 }
 
-// trace prints the events of one layer, in its start or alone.
+// trace prints the events of one layer, within its start or as a start of its own.
 func (c *explainCmd) trace(to io.Writer, b *bundle.Bundle) error {
 	for _, x := range b.Network.Exits {
 		i := slices.Index(b.Names[x.First:x.Last+1], c.Layer)
@@ -282,8 +280,7 @@ func (c *explainCmd) trace(to io.Writer, b *bundle.Bundle) error {
 	return usage("--layer %q: the network has %s", c.Layer, strings.Join(b.Names, ", "))
 }
 
-// besides describes unusual properties of a layer: pixels or rows that are not contiguous, and operations after the
-// sum.
+// besides describes special properties of a layer: gaps between pixels or rows, a residual, operations after the sum.
 func besides(d configs.Design, l *machine.Layer) (text string) {
 	if l.InPix != l.InC {
 		text += fmt.Sprintf(", an input pixel every %d values", l.InPix)
@@ -303,9 +300,9 @@ func besides(d configs.Design, l *machine.Layer) (text string) {
 	return text
 }
 
-// layers adds the bundle's layers with their limiting resources, and then the sums.
+// layers adds the layers of the bundle with their limiting resources to the document, and then the sums.
 func (doc *explainDoc) layers(b *bundle.Bundle, board *boards.Board) error {
-	var macs, own int64 // issued, and the network's
+	var macs, own int64 // MACs that the array performs; MACs of the network
 	var times []cost.Breakdown
 	for _, x := range b.Network.Exits {
 		t, err := cost.Times(b.Design, b.Layers, b.FBCB, x.First, x.Last, doc.Batch)
@@ -333,7 +330,7 @@ func (doc *explainDoc) layers(b *bundle.Bundle, board *boards.Board) error {
 		if g.GEMM() {
 			macs += t.MACs
 		} else {
-			l.Util = 0 // Util is about the array
+			l.Util = 0 // Util is the utilisation of the array
 		}
 		doc.Layers = append(doc.Layers, l)
 		doc.Cycles += t.Total
@@ -360,7 +357,7 @@ func (doc *explainDoc) step(b *bundle.Bundle) error {
 	return nil
 }
 
-// printSteps prints the machine's results, one line per layer.
+// printSteps prints the results of the machine, one line per layer.
 func (doc *explainDoc) printSteps(to io.Writer) error {
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "layer\tlaw\tmachine\tweights\tactivations\tdrain\tdepth")
@@ -372,7 +369,8 @@ func (doc *explainDoc) printSteps(to io.Writer) error {
 	return w.Flush()
 }
 
-// post describes a layer's operation after its sum, "" if that is at most a residual. A pool of one pixel is a copy.
+// post describes the operation of a layer after its sum. It returns "" if there is no operation or only a residual. A
+// pool with a window of one pixel is a copy.
 func post(g cost.Geom) string {
 	switch {
 	case g.Op == abi.OpMaxPool && g.KH == 1 && g.KW == 1:
@@ -396,7 +394,7 @@ func (doc *explainDoc) print(to io.Writer, warning string, uncalibrated bool) er
 			op += ", " + l.Post
 		}
 		k, util := l.K, fmt.Sprintf("%.3f", l.Util)
-		if l.Op != abi.OpGEMM.String() { // not on the array
+		if l.Op != abi.OpGEMM.String() { // the layer does not run on the array
 			k, util = "-", "-"
 		}
 		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%s\t%d\t%dx%d\t%d\t%s\t%s\t%s\n", l.Name, op, l.R, l.P, l.C, k, l.S,

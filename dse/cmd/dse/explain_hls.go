@@ -11,13 +11,13 @@ import (
 	"github.com/sluice-npu/sluice/hls/estimate"
 )
 
-// hlsDoc is the estimate of the HLS kernel, layer by layer.
+// hlsDoc contains the estimate for the HLS kernel, layer by layer.
 type hlsDoc struct {
 	Label  string                   `json:"label"`
 	Loops  map[string]estimate.Loop `json:"loops"`
 	Layers []estimate.Layer         `json:"layers"`
 	Cycles int64                    `json:"cycles"`
-	// Reports lists the synthesis reports, and Doubts their differences from the configuration.
+	// Reports lists the synthesis reports. Doubts lists their differences from the configuration.
 	Reports []estimate.Report `json:"reports,omitempty"`
 	Doubts  []string          `json:"doubts,omitempty"`
 }
@@ -42,7 +42,7 @@ func (c *explainCmd) estimate(b *bundle.Bundle) (*hlsDoc, error) {
 	}
 	part := ""
 	if b.Design.Board != "" {
-		if board, err := boards.Load(b.Design.Board); err == nil { // a board file that is missing on this machine is not an error
+		if board, err := boards.Load(b.Design.Board); err == nil { // a missing board file is not an error
 			part = board.Part
 		}
 	}
@@ -58,7 +58,7 @@ func (c *explainCmd) estimate(b *bundle.Bundle) (*hlsDoc, error) {
 	return doc, nil
 }
 
-// print writes a table: the cycles of each stage alone and of the layer, and the law's for the RTL.
+// print writes a table with the cycles of each stage alone, of the layer, and of the RTL by the law.
 func (d *hlsDoc) print(w io.Writer, layers []explainLayer) error {
 	reported := 0
 	for _, l := range d.Loops {

@@ -32,15 +32,16 @@ type exportCmd struct {
 
 type exportDoc struct {
 	cli.Header
-	Config     string             `json:"config"` // file for sim/build.sh and hw/syn/synth.sh
+	Config     string             `json:"config"` // configuration file for sim/build.sh and hw/syn/synth.sh
 	BoardFile  string             `json:"board_file"`
 	Design     configs.Design     `json:"design"`
 	DesignHash string             `json:"design_hash"`
 	Verilator  []string           `json:"verilator"` // parameters of npu_top
-	Macros     []string           `json:"macros"`    // the same for C++
+	Macros     []string           `json:"macros"`    // the same parameters for C++
 	Resources  resource.Estimate  `json:"resources"`
-	Used       map[string]float64 `json:"used"` // shares of the board
-	// Calibration says what the estimates of LUT and FF are based on, and whether it matches the RTL in this tree.
+	Used       map[string]float64 `json:"used"` // used share of the board, by resource
+	// Calibration describes the synthesis runs behind the estimates of LUT and FF, and whether their RTL is the RTL of
+	// this tree.
 	Calibration string   `json:"calibration"`
 	Commands    []string `json:"commands"`
 	Layers      []any    `json:"layers"` // empty without a sweep
@@ -50,7 +51,7 @@ type exportDoc struct {
 // errExport is wrapped by errors about designs that cannot be exported.
 var errExport = errors.New("nothing to export")
 
-// maxSweepFile limits the size of a sweep's file.
+// maxSweepFile is the maximum size of a sweep's file in bytes.
 const maxSweepFile = 256 << 20
 
 // Run writes the files of a design that simulation, synthesis and bitstream builds need.
@@ -66,7 +67,7 @@ func (c *exportCmd) Run(e *cli.Env) error {
 			return usage("--name: %v", wrong)
 		}
 	}
-	if slices.Contains(configs.Names(), d.Name) { // its build would overwrite that of the existing configuration
+	if slices.Contains(configs.Names(), d.Name) { // its build would overwrite the build of a shipped configuration
 		return usage("--name %s is a configuration of hw/configs, expected another name", d.Name)
 	}
 	d.Reason = fmt.Sprintf("<%d, %d, %d> of a design space search for the %s", d.TR, d.TP, d.TC, b.Name)
@@ -110,7 +111,7 @@ func (c *exportCmd) Run(e *cli.Env) error {
 	return nil
 }
 
-// following lists the commands that build, check and use the exported design.
+// following returns the commands that build, check and use the exported design.
 func following(d configs.Design, b boards.Board, file, dir string) []string {
 	config := files.Quoted(file)
 	compile := "bin/dse compile --network NAME --config " + config + " --out NAME.sluice"
@@ -118,12 +119,12 @@ func following(d configs.Design, b boards.Board, file, dir string) []string {
 	switch {
 	case !d.Int8():
 		return append(build, fmt.Sprintf("hw/syn/synth.sh %s --family %s", config, b.Family), compile, "bin/dse check "+files.Quoted(filepath.Clean(dir)))
-	default: // synth.sh synthesises int8 from other sources (hw/INT8.md); dse check cannot
+	default: // synth.sh synthesises int8 from other sources (hw/INT8.md), but dse check cannot
 		return append(build, compile)
 	}
 }
 
-// design returns the design to export, its board, and why the grid does not have it.
+// design returns the design to export and its board. The result why describes why the grid does not contain the design.
 func (c *exportCmd) design() (d configs.Design, b boards.Board, why, err error) {
 	if c.Sweep != "" {
 		d, b, err = c.swept()
@@ -159,7 +160,7 @@ func (c *exportCmd) design() (d configs.Design, b boards.Board, why, err error) 
 	return d, b, why, nil
 }
 
-// swept returns the best design of a sweep, for the board of that sweep only.
+// swept returns the best design of a sweep, and the board of that sweep. The design is valid only for that board.
 func (c *exportCmd) swept() (configs.Design, boards.Board, error) {
 	var doc struct {
 		Schema string       `json:"schema"`
@@ -217,8 +218,8 @@ func (c *exportCmd) swept() (configs.Design, boards.Board, error) {
 	return d, doc.Device, nil
 }
 
-// calibration describes what the estimates of LUTs and registers are based on. Runs of RTL other than that of this
-// program are called stale. Runs of the design itself are not used.
+// calibration describes the synthesis runs behind the estimates of LUTs and registers. It reports whether they used
+// another RTL than that of this program. It excludes runs of the given designs.
 func calibration(family string, int8 bool, of ...configs.Design) string {
 	l, err := resource.Calibration(family, "", of...)
 	switch {
@@ -234,7 +235,7 @@ func calibration(family string, int8 bool, of ...configs.Design) string {
 	return text
 }
 
-// macros returns the parameters as -D flags.
+// macros returns the parameters of a design as -D flags.
 func macros(d configs.Design) []string {
 	var out []string
 	for _, p := range d.VerilatorParams() {
@@ -247,7 +248,7 @@ func macros(d configs.Design) []string {
 	return out
 }
 
-// writeConfig writes a configuration and reads it back to check it.
+// writeConfig writes a configuration, and reads the file again to check it.
 func writeConfig(path string, d configs.Design) error {
 	text, err := yaml.Marshal(d)
 	if err != nil {

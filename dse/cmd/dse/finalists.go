@@ -20,19 +20,19 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// finalist is a design that the law cannot distinguish from the best within its error, and its result by the machine.
+// finalist is a design that the law cannot distinguish from the best design, with its result by the machine.
 type finalist struct {
 	Name    string  `json:"name"`
 	TR      int     `json:"TR"`
 	TP      int     `json:"TP"`
 	TC      int     `json:"TC"`
-	Law     float64 `json:"gops"` // weighted
+	Law     float64 `json:"gops"` // weighted over batch sizes
 	Machine float64 `json:"gops_by_machine"`
-	Counted float64 `json:"gops_counted,omitempty"` // on the RTL (simulated)
+	Counted float64 `json:"gops_counted,omitempty"` // counted on the RTL (simulated)
 }
 
-// finalists computes the cycles of designs with the machine, for every batch size with a weight, and sorts the designs
-// by them. With count, it sorts them by the RTL's cycles.
+// finalists computes the cycles of designs with the machine, for every batch size with a weight. It sorts the designs
+// by the resulting GOP/s, or by those counted on the RTL if count is not nil.
 func finalists(ctx context.Context, w *search.Workload, points []search.Point, weights search.Weights, o mapping.Options, count *counter) ([]finalist, error) {
 	var out []finalist
 	sum := 0.0
@@ -69,7 +69,7 @@ func finalists(ctx context.Context, w *search.Workload, points []search.Point, w
 	return out, nil
 }
 
-// machineCycles returns the machine's cycles of all segments of a network, with the best entries by the law.
+// machineCycles returns the cycles of all segments of a network by the machine, with the best entries by the law.
 func machineCycles(ctx context.Context, w *search.Workload, d configs.Design, batch int, o mapping.Options) (cycles int64, err error) {
 	layers, err := w.Lower(d)
 	if err != nil {
@@ -95,15 +95,15 @@ func machineCycles(ctx context.Context, w *search.Workload, d configs.Design, ba
 	return cycles, nil
 }
 
-// counter counts a network's cycles on the RTL of designs, which it builds without MACs.
+// counter counts the cycles of a network on the RTL of designs. It builds the RTL without MACs.
 type counter struct {
 	r    *recipe.Recipe
 	g    *graph.Graph
 	from *recipe.Calibration
-	log  io.Writer // of the builds
+	log  io.Writer // output of the builds
 }
 
-// counter returns the counter of --count, or nil.
+// counter returns the counter for --count, or nil without this flag.
 func (c *sweepCmd) counter(log io.Writer) (*counter, error) {
 	if !c.Count {
 		return nil, nil
@@ -118,7 +118,7 @@ func (c *sweepCmd) counter(log io.Writer) (*counter, error) {
 	return x, err
 }
 
-// cycles returns the cycles of all segments on a design, at every batch size that has a weight.
+// cycles returns the cycles of all segments on a design, for every batch size with a weight.
 func (c *counter) cycles(ctx context.Context, d configs.Design, weights search.Weights) (n [abi.BMax]int64, err error) {
 	dir, err := os.MkdirTemp("", "sluice-count-")
 	if err != nil {

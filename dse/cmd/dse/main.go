@@ -1,8 +1,8 @@
 // Command dse maps early-exit networks to the NPU. It compiles an ONNX network to a bundle for one design, and shows
 // which resource limits each layer.
 //
-// Exit codes: 0 done, 1 a check failed (a layer fits no tile, no design fits a board, a sweep was interrupted), 2
-// usage, 3 bad input, 5 a data set or tool is missing.
+// Exit codes: 0 success; 1 a check failed (a layer fits no tile, no design fits a board, a sweep was interrupted); 2
+// wrong usage; 3 invalid input; 5 a data set or a tool is missing.
 package main
 
 import (
@@ -54,12 +54,12 @@ type versionCmd struct{}
 func (*versionCmd) Run(e *cli.Env) error { return cli.About("dse").Print(e.Stdout, e.JSON) }
 
 func newHeader(command string, seed uint64) cli.Header {
-	return cli.NewHeader("sluice-dse-"+command+"/1", seed, "estimated") // cycles come from the law or the machine
+	return cli.NewHeader("sluice-dse-"+command+"/1", seed, "estimated") // the law or the machine computes the cycles
 }
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
-// run executes the command line, without process-wide effects.
+// run executes the command line. It changes no state of the process.
 func run(args []string, stdout, stderr io.Writer) int {
 	var c commands
 	return cli.Program{
@@ -76,7 +76,7 @@ func code(err error) int {
 		return slices.ContainsFunc(of, func(e error) bool { return errors.Is(err, e) })
 	}
 	switch {
-	case is(capacity.ErrFlags, search.ErrWeights): // these errors are about flags only
+	case is(capacity.ErrFlags, search.ErrWeights): // only flags cause these errors
 		return cli.Usage
 	case is(zoo.ErrDataMissing, zoo.ErrPython, npu.ErrNoCosim, errTool):
 		return cli.Tool

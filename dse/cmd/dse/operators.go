@@ -41,13 +41,13 @@ type operatorsDoc struct {
 	Networks  []networkNeeds `json:"networks"`
 }
 
-// openSide is the height and width that is assumed where a file of a folder does not give the size of its input.
+// openSide is the assumed input height and width if a file in a folder does not specify the size of its input.
 const openSide = 224
 
 type networkNeeds struct {
 	File  string `json:"file"`
-	Side  int    `json:"input_side,omitempty"` // side used for an input of open size in a folder
-	Error string `json:"error,omitempty"`      // why the file could not be examined
+	Side  int    `json:"input_side,omitempty"` // assumed side, if a file in a folder does not specify it
+	Error string `json:"error,omitempty"`      // reason why the file could not be examined
 	*onnx.Survey
 }
 
@@ -61,12 +61,12 @@ func (c *operatorsCmd) Run(e *cli.Env) error {
 	for _, file := range networks {
 		s, err := c.Survey(file)
 		side := 0
-		if errors.Is(err, onnx.ErrOpenSide) && !slices.Contains(c.Networks, file) { // one --input-side does not fit a whole folder
+		if errors.Is(err, onnx.ErrOpenSide) && !slices.Contains(c.Networks, file) { // --input-side does not apply to folders
 			at := c.Import
 			side, at.InputSide = openSide, onnx.Square(openSide)
 			s, err = at.Survey(file)
 		}
-		if err != nil { // the other files are still examined
+		if err != nil { // continue with the other files
 			unread = errors.Join(unread, err)
 			doc.Networks = append(doc.Networks, networkNeeds{File: file, Error: err.Error(), Survey: &onnx.Survey{}})
 			continue
@@ -104,7 +104,7 @@ func (c *operatorsCmd) Run(e *cli.Env) error {
 	return nil
 }
 
-// missing prints the missing operators with two numbers: the networks that need each, and those that need nothing else.
+// missing prints each missing operator with the numbers of networks that need it, and that need no other missing one.
 func (doc *operatorsDoc) missing(to io.Writer) {
 	need, alone, seen := map[string]int{}, map[string]int{}, map[string]int{}
 	for _, n := range doc.Networks {
@@ -186,7 +186,7 @@ func (n *networkNeeds) post(to io.Writer) {
 	fmt.Fprintln(to)
 }
 
-// models replaces a folder by its .onnx files.
+// models replaces each folder in names by the .onnx files of the folder.
 func models(names []string) ([]string, error) {
 	var all []string
 	for _, name := range names {

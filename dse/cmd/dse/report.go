@@ -63,7 +63,7 @@ func (c *reportCmd) Run(e *cli.Env) error {
 	if err := in.grid.Check(); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(c.Out, 0o755); err != nil { // before the search, which takes long
+	if err := os.MkdirAll(c.Out, 0o755); err != nil { // before the search, because the search takes long
 		return err
 	}
 	progress, finish := bar(e, "report")
@@ -102,7 +102,7 @@ func (c *reportCmd) Run(e *cli.Env) error {
 	return nil
 }
 
-// draw writes the page and its charts, and returns the file names.
+// draw writes the page and its charts, and returns their paths.
 func (c *reportCmd) draw(d *report.Data) (paths []string, err error) {
 	files, err := report.SVGs(d)
 	if err != nil {

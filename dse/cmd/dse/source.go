@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// source holds the flags that name a network, a design and calibration images.
+// source contains the flags that select a network, a design and calibration images.
 type source struct {
 	Network string `required:"" placeholder:"NAME|FILE.onnx" help:"Network of the zoo, or an ONNX file."`
 	Config  string `required:"" placeholder:"NAME|FILE.yaml" help:"Hardware configuration."`
@@ -23,7 +23,7 @@ func (s *source) recipe() *recipe.Recipe {
 	return &recipe.Recipe{Flags: s.Flags, Network: s.Network, Seed: s.Seed, Images: s.Images, Data: s.Data}
 }
 
-// open loads the design, the network for it, and the images for its calibration.
+// open loads the design, the network for this design, and the images for calibration.
 func (s *source) open() (d configs.Design, r *recipe.Recipe, g *graph.Graph, from *recipe.Calibration, err error) {
 	if d, err = configs.Load(s.Config); err != nil {
 		return
@@ -36,8 +36,7 @@ func (s *source) open() (d configs.Design, r *recipe.Recipe, g *graph.Graph, fro
 	return
 }
 
-// inInt16 returns a network in int16, and its bundle for the design with 16-bit elements. Chains longer than int16
-// allows are shortened.
+// inInt16 returns a network in int16, and its bundle for the same design in int16, with shorter chains if necessary.
 func inInt16(r *recipe.Recipe, g *graph.Graph, from *recipe.Calibration, d configs.Design) (*quant.Network, *bundle.Bundle, error) {
 	q, err := from.Quantise(g)
 	if err != nil {
@@ -52,7 +51,7 @@ func inInt16(r *recipe.Recipe, g *graph.Graph, from *recipe.Calibration, d confi
 	return q, b, err
 }
 
-// inInt8 returns a network in int8, its bundle, and the loss of its layers.
+// inInt8 returns a network in int8, its bundle, and the loss of precision of its layers.
 func inInt8(r *recipe.Recipe, g *graph.Graph, from *recipe.Calibration, d configs.Design) (*quant.Int8, *bundle.Bundle, *evaluate.Int8, error) {
 	seen, err := from.See(g)
 	if err != nil {
@@ -70,7 +69,7 @@ func inInt8(r *recipe.Recipe, g *graph.Graph, from *recipe.Calibration, d config
 	return n, b, lost, err
 }
 
-// lostIn8 returns the loss of layers in int8.
+// lostIn8 returns the loss of precision of layers in int8.
 func lostIn8(n *quant.Int8, from *recipe.Calibration) (*evaluate.Int8, error) {
 	both, err := from.Beside(evaluate.LossImages)
 	if err != nil {
@@ -79,8 +78,8 @@ func lostIn8(n *quant.Int8, from *recipe.Calibration) (*evaluate.Int8, error) {
 	return evaluate.Layers(n, both.Count, both.Image)
 }
 
-// measured compiles a source to a bundle and measures the network's loss of precision: in int8 by layer (eight), in
-// int16 as loss.
+// measured compiles a source to a bundle, and measures the loss of precision of the network. The result eight is the
+// loss in int8 by layer, and the result loss is the loss in int16.
 func (s *source) measured() (b *bundle.Bundle, loss *quant.Loss, eight *evaluate.Int8, err error) {
 	d, r, g, from, err := s.open()
 	if err != nil {
@@ -97,5 +96,5 @@ func (s *source) measured() (b *bundle.Bundle, loss *quant.Loss, eight *evaluate
 	return
 }
 
-// compileFor compiles a source for a design that is not exactly a configuration.
+// compileFor compiles a source for a design that may differ from every configuration.
 func (s *source) compileFor(d configs.Design) (*bundle.Bundle, error) { return s.recipe().Make(d) }

@@ -30,7 +30,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// target holds the flags that say which network to search for, and on which board.
+// target contains the flags that select the network and the board of a search.
 type target struct {
 	Network string `required:"" placeholder:"NAME|FILE.onnx" help:"Network of the zoo, or an ONNX file."`
 	Board   string `required:"" placeholder:"NAME|FILE.yaml" help:"Board: ${boards}, or a file (boards/README.md)."`
@@ -39,10 +39,10 @@ type target struct {
 	Seed     uint64 `default:"1" help:"Seed of weights that the network lacks; times do not depend on it."`
 	Mapping  string `law:"rtl" default:"rtl" enum:"rtl,all,basic" help:"Mappings: every <k, s>, tile and loop order that the design has (rtl; all is the same, since the RTL runs all of the FBCB), or k = 1, s = 1, rows outermost only (basic)."`
 	place
-	post bool // a design under consideration may have the post stage
+	post bool // the search may include designs with the post stage
 }
 
-// given resolves the flags.
+// given contains the values that the flags select.
 type given struct {
 	w    *search.Workload
 	grid search.Grid
@@ -118,7 +118,7 @@ type sweepCmd struct {
 	capacity.Flags
 }
 
-// budgetFlags limit the resources that designs may use.
+// budgetFlags contains the flags that limit the resources of designs.
 type budgetFlags struct {
 	MaxDSP  int `law:"rtl" name:"max-dsp" placeholder:"N" help:"At most so many DSPs."`
 	MaxBRAM int `law:"rtl" name:"max-bram" placeholder:"N" help:"BRAM36."`
@@ -129,13 +129,13 @@ type budgetFlags struct {
 	ClockMargin float64 `law:"rtl" placeholder:"SHARE" help:"By which the clock is slower than the board's (and than --clock)."`
 }
 
-// spare is the part of the board that designs leave free.
+// spare contains the flag for the share of the board that designs must not use.
 type spare struct {
 	Margin *float64 `law:"rtl" placeholder:"SHARE" help:"Share of every resource that is left free, for placement and routing (default: 0.2; 0 on a board with published designs, which are ranked among all that fit it)."`
 }
 
-// routable is the default margin: AMD's guide to timing closure (UG949) advises to use at most 80 % of a device's
-// DSPs and block RAMs.
+// routable is the default margin. AMD's guide to timing closure (UG949) recommends to use at most 80 % of the DSPs and
+// block RAMs of a device.
 const routable = 0.2
 
 // share returns the margin for a board.
@@ -149,7 +149,7 @@ func (s *spare) share(b boards.Board) float64 {
 	return routable
 }
 
-// axisFlags are the parameters that the grid varies besides <T_R, T_P, T_C>.
+// axisFlags contains the flags for the parameters that the grid varies in addition to <T_R, T_P, T_C>.
 type axisFlags struct {
 	Clock     []float64 `law:"rtl" placeholder:"MHZ" help:"Axis: clocks. The DRAM stays as fast in seconds."`
 	Bandwidth []float64 `law:"rtl" placeholder:"BYTES" help:"Axis: bytes a cycle of the DRAM, at the board's clock."`
@@ -164,7 +164,7 @@ type axisFlags struct {
 	ABuf      []int     `law:"rtl" name:"abuf" placeholder:"WORDS" help:"Axis: words of a bank of the activation buffer at most; 0 is all that the memory has left (cheapest by bram looks at 1024, 2048, 4096 and so on)."`
 }
 
-// apply sets budget and axes in a grid.
+// apply sets the budget and the axes of a grid.
 func (c *sweepCmd) apply(g *search.Grid) error {
 	g.Budget = search.Budget{DSP: c.MaxDSP, BRAM36: c.MaxBRAM, URAM: c.MaxURAM, LUT: c.MaxLUT, FF: c.MaxFF, Margin: c.share(g.Board)}
 	g.Axes = search.Axes{
@@ -226,7 +226,7 @@ func onOff(names []string) (built []bool) {
 	return built
 }
 
-// read rejects flags that the chosen objective ignores, so that the user does not expect an effect.
+// read returns an error for flags that the objective ignores, because the user expects them to have an effect.
 func (c *sweepCmd) read(e *cli.Env) error {
 	if c.Law == "paper" && c.Objective != string(search.GOPS) {
 		return usage("--objective %s: the paper's law knows gops only", c.Objective)
@@ -270,7 +270,7 @@ func (c *sweepCmd) own() bool {
 	})
 }
 
-// mixed returns the network combined with those of --with.
+// mixed returns the first network combined with the networks of --with.
 func (c *sweepCmd) mixed(first *search.Workload) (*search.Workload, error) {
 	ws, shares := []*search.Workload{first}, []float64{1}
 	for _, x := range c.With {
@@ -296,7 +296,7 @@ type sweepSpace struct {
 	Refused   map[string]int    `json:"refused"`
 	RefusedAs map[string]string `json:"refused_as"` // one example for each reason
 	Unmapped  int               `json:"unmapped"`
-	TooMany   int               `json:"too_many"` // of these, by L_MAX
+	TooMany   int               `json:"too_many"` // part of them, because of L_MAX
 	Searched  int               `json:"searched"`
 }
 
@@ -315,30 +315,30 @@ type sweepDoc struct {
 	cli.Header
 	Network string `json:"network"`
 	Board   string `json:"board"`
-	// Device is the content of the board's file, which the designs were fitted to.
+	// Device is the content of the board's file. All designs fit this device.
 	Device    boards.Board `json:"device"`
 	Law       string       `json:"law"`
 	Objective string       `json:"objective"`
 	Optimal   string       `json:"optimal"`
-	Space     int64        `json:"space"` // legal mappings, over designs, layers and batches
+	Space     int64        `json:"space"` // number of legal mappings, over all designs, layers and batch sizes
 	Grid      sweepSpace   `json:"grid"`
-	Evaluated int64        `json:"evaluated"` // number evaluated by the law; the others cannot be better
-	CPUS      float64      `json:"cpu_s"`     // user and system time of the whole command
+	Evaluated int64        `json:"evaluated"` // number of mappings that the law evaluated; the others cannot be better
+	CPUS      float64      `json:"cpu_s"`     // user and system time of the command in seconds
 	Rate      float64      `json:"evaluations_per_s"`
-	// Band is the error band of the law of cycles; the paper's law has none.
+	// Band is the error band of the law of cycles. The paper's law has no band.
 	Band   *counted.Stated `json:"cycles_band,omitempty"`
 	Best   sweepBest       `json:"best"`
 	Pareto any             `json:"pareto"`
 	Ranks  any             `json:"published_rank"`
-	// Within lists the designs whose distance to the best is within the bands of the law or of the cost.
+	// Within lists the designs that differ from the best design by less than the band of the law or of the cost.
 	Within    []search.Point `json:"within"`
 	Finalists []finalist     `json:"finalists,omitempty"`
-	// Slow is the serving result of the best design if its cycles are longer by the band of the law.
+	// Slow is the serving result of the best design if it needs more cycles, by the band of the law.
 	Slow   *search.Served `json:"served_if_slower,omitempty"`
 	Energy *energyDoc     `json:"energy,omitempty"`
 }
 
-// Run searches, and prints the best designs.
+// Run searches the space, and prints the best designs.
 func (c *sweepCmd) Run(e *cli.Env) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -389,7 +389,7 @@ func (c *sweepCmd) rtl(ctx context.Context, e *cli.Env, in *given, weights searc
 		if _, missing := os.Stat(c.Resume); c.Resume != "" && missing == nil && errors.Is(err, search.ErrInterrupted) {
 			err = fmt.Errorf("%w (go on with --resume %s)", err, c.Resume)
 		}
-		if short := capacity.Shortest(err); short != nil { // one line instead of one for each design
+		if short := capacity.Shortest(err); short != nil { // one line, instead of one line for each design
 			return short
 		}
 		return err
@@ -435,7 +435,7 @@ func (c *sweepCmd) rtl(ctx context.Context, e *cli.Env, in *given, weights searc
 	return nil
 }
 
-// search searches the space, whole or in shards. The result is nil if it wrote a shard.
+// search searches the whole space or a shard of it. If it wrote the result of a shard, it returns nil.
 func (c *sweepCmd) search(ctx context.Context, e *cli.Env, in *given, o search.Options) (*search.Result, error) {
 	shards, over, err := e.Shard(c.Shard, c.Resume)
 	if err != nil || over {
@@ -444,7 +444,7 @@ func (c *sweepCmd) search(ctx context.Context, e *cli.Env, in *given, o search.O
 	if shards == nil {
 		return search.Sweep(ctx, in.w, in.grid, o)
 	}
-	o.State, o.Progress = "", nil // progress is per shard
+	o.State, o.Progress = "", nil // each shard has its own progress
 	var all []*search.Slice
 	for s, err := range shard.Units(shards, "slices", shards.Of(), func(i int) (*search.Slice, error) {
 		return search.SweepSlice(ctx, in.w, in.grid, o, i, shards.Of())
@@ -460,20 +460,20 @@ func (c *sweepCmd) search(ctx context.Context, e *cli.Env, in *given, o search.O
 	return search.Join(ctx, in.w, in.grid, o, all)
 }
 
-// references returns the board's reference design, if there is one, both unchanged and with the activation buffer
-// that the grid would give it; and the published points, which do not fit real memories.
+// references returns the board's reference design if the grid contains the design's DRAM and clock. It also returns the
+// published points for the network, although they do not fit real memories.
 func references(in *given) []configs.Design {
 	var out []configs.Design
 	ref, axes := in.grid.Template, in.grid.Axes
 	has := func(axis []float64, v float64) bool { return axis == nil || slices.Contains(axis, v) }
-	if ref.Name == in.grid.Board.Name && has(axes.BytesPerCycle, ref.DRAM.BytesPerCycle) && has(axes.ClockMHz, ref.ClockMHz) { // else it would be ranked among designs of other memories
+	if ref.Name == in.grid.Board.Name && has(axes.BytesPerCycle, ref.DRAM.BytesPerCycle) && has(axes.ClockMHz, ref.ClockMHz) { // otherwise other designs would have another DRAM
 		out = append(out, ref)
 	}
 	for _, p := range in.grid.Board.Published {
 		if !strings.HasPrefix(in.w.Name, p.Network) {
 			continue
 		}
-		d, _ := in.grid.At(p.TR, p.TP, p.TC) // the sweep reports why it is not feasible
+		d, _ := in.grid.At(p.TR, p.TP, p.TC) // the sweep reports why the point is infeasible
 		d.Name = "published"
 		out = append(out, d)
 	}
@@ -487,7 +487,7 @@ func (d *sweepDoc) cpu() {
 	}
 }
 
-// bar shows progress, and the remaining time once the total is known.
+// bar shows the progress. When the total is known, it also shows the remaining time.
 func bar(e *cli.Env, name string) (progress func(done, total int), finish func()) {
 	var set func(int)
 	end := func() {}
@@ -547,7 +547,7 @@ func (c *sweepCmd) print(w io.Writer, in *given, r *search.Result, doc sweepDoc)
 }
 
 func (c *sweepCmd) printFront(w io.Writer, r *search.Result) {
-	const all = 16 // of more points, every 8th is printed
+	const all = 16 // if there are more points, every 8th is printed
 	step, note := 1, ""
 	if len(r.Pareto) > all {
 		step, note = 8, "; every 8th"

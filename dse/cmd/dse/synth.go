@@ -40,9 +40,9 @@ path beyond its limit is status 1. The time that yosys took is not in the figure
 Example: dse synth --config small,zc706 --module fbcb,run_gen --shard 1-4/4 --resume shards; dse merge shards`
 }
 
-// netlistOf is a module of a configuration, to be synthesised.
+// netlistOf represents a module of a configuration that is to be synthesised.
 type netlistOf struct {
-	config         string // as given
+	config         string // value of --config
 	design         configs.Design
 	family, module string
 	set            []string
@@ -51,8 +51,8 @@ type netlistOf struct {
 
 // synthesised is the result for a netlist.
 type synthesised struct {
-	Run    syn.Run      `json:"synthesised"` // without CPU time and memory of the synthesis
-	Timing []timing.Row `json:"estimated"`   // by table
+	Run    syn.Run      `json:"synthesised"` // without the CPU time and memory of yosys
+	Timing []timing.Row `json:"estimated"`   // one row per timing table
 }
 
 type synthDoc struct {
@@ -107,14 +107,14 @@ func (c *synthCmd) Run(e *cli.Env) error {
 	return nil
 }
 
-// netlists returns the netlists that the flags ask for.
+// netlists returns the netlists that the flags select.
 func (c *synthCmd) netlists() (all []*netlistOf, err error) {
 	for _, config := range c.Config {
 		d, err := configs.Load(config)
 		if err == nil {
 			err = errors.Join(d.Elaborates(), d.Built(), d.OwnName())
 		}
-		// synth.sh names the build's folder after the file, and that name is in yosys' script too
+		// synth.sh uses the name of the file for the folder of the build and in the script for yosys
 		if name := strings.TrimSuffix(filepath.Base(config), ".yaml"); err == nil && name != d.Name {
 			err = fmt.Errorf("%s: %q, expected a file of the configuration's name, %s.yaml", config, name, d.Name)
 		}
@@ -173,7 +173,7 @@ func (n *netlistOf) make(ctx context.Context, e *cli.Env, shards *shard.Run) (*s
 	if err != nil {
 		return nil, err
 	}
-	if is, err := syn.SourcesIn(".", n.module); err != nil || is != want { // a worker leaves the question to others
+	if is, err := syn.SourcesIn(".", n.module); err != nil || is != want { // another worker may have the right sources
 		return nil, cli.Errorf(cli.Tool, "synth: hw/rtl here is not the RTL of this program: run it in the repository's root, and build it anew: %w", cmp.Or(err, fmt.Errorf("%s has the hash %s, expected %s", n.module, is, want)))
 	}
 	out, err := script(ctx, e.Stderr, "hw/syn/synth.sh", append([]string{n.config, "--family", n.family, "--top", n.module}, timing.Flags(n.set)...)...)
@@ -185,7 +185,7 @@ func (n *netlistOf) make(ctx context.Context, e *cli.Env, shards *shard.Run) (*s
 	if s.Run, err = syn.LoadRun(filepath.Join(dir, "summary.json")); err != nil {
 		return nil, err
 	}
-	s.Run.CPUSeconds, s.Run.PeakMB = 0, 0 // a result does not depend on who computes it
+	s.Run.CPUSeconds, s.Run.PeakMB = 0, 0 // a result must not depend on the machine that computes it
 	flow, err := os.ReadFile("hw/syn/synth.sh")
 	if err != nil {
 		return nil, err
@@ -212,7 +212,7 @@ func (n *netlistOf) make(ctx context.Context, e *cli.Env, shards *shard.Run) (*s
 		}
 		limit := 1000 / n.design.ClockMHz
 		if i > 0 {
-			limit = 1000 / t.Clock // a smaller part of the family, at its own clock
+			limit = 1000 / t.Clock // a smaller device of the family, at its own clock
 		}
 		r := timing.RowOf(n.design.Name, n.module, a, limit)
 		r.Sources, r.Flow = want, timing.Flow(flow, n.family, n.module, n.design, n.set)
@@ -221,7 +221,7 @@ func (n *netlistOf) make(ctx context.Context, e *cli.Env, shards *shard.Run) (*s
 	return s, n.owns(s)
 }
 
-// owns returns an error for a result of another netlist.
+// owns returns an error if a result belongs to another netlist.
 func (n *netlistOf) owns(s *synthesised) error {
 	want, err := syn.Built(n.module)
 	if err != nil {

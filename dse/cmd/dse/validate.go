@@ -63,25 +63,25 @@ Example: dse validate --config run --network mobilenetv2 --n 60 --share 0.2 --lo
 
 type validateDoc struct {
 	cli.Header
-	RTL     string                     `json:"rtl,omitempty"` // counted.Sources
+	RTL     string                     `json:"rtl,omitempty"` // hash of the RTL (counted.Sources)
 	Cycles  counted.Summary            `json:"cycles"`
-	By      map[string]counted.Summary `json:"by"`                // configuration and bandwidth
-	Machine map[string]*stepped        `json:"machine,omitempty"` // the same for the machine
+	By      map[string]counted.Summary `json:"by"`                // by configuration and bandwidth
+	Machine map[string]*stepped        `json:"machine,omitempty"` // the same errors for the machine
 	Starts  []counted.StartBand        `json:"starts,omitempty"`  // with --starts
 	Worst   []counted.Layer            `json:"worst"`
-	Layers  []counted.Layer            `json:"layers,omitempty"` // all of them, with --out
+	Layers  []counted.Layer            `json:"layers,omitempty"` // all layers, with --out
 }
 
-// stepped is the machine's error relative to the counters.
+// stepped contains the error of the machine relative to the counters.
 type stepped struct {
 	N      int     `json:"n"`
 	Exact  int     `json:"to_the_cycle"`
-	Waits  int     `json:"stalls_too"` // of these
-	Mean   float64 `json:"mean"`       // of |machine - counter| / counter
+	Waits  int     `json:"stalls_too"` // number of exact layers with exact stalls
+	Mean   float64 `json:"mean"`       // mean of |machine - counter| / counter
 	Cycles int64   `json:"worst_cycles"`
 }
 
-// checkSample rejects a sample that cannot be measured.
+// checkSample returns an error for a sample that cannot be measured.
 func checkSample(n int, share float64, batches []int) error {
 	if n < 0 || !(share > 0) || share > 1 || slices.Min(append(batches, 1)) < 1 || slices.Max(append(batches, 1)) > abi.BMax {
 		return usage("--n, --share or --batch is out of range")
@@ -130,7 +130,7 @@ func (c *validateCmd) Run(e *cli.Env) error {
 	return c.judge(ctx, e, all)
 }
 
-// judge prints the estimates' errors for the counted layers.
+// judge prints the errors of the estimates for the counted layers.
 func (c *validateCmd) judge(ctx context.Context, e *cli.Env, all []counted.Layer) error {
 	doc := validateDoc{Header: newHeader("validate", c.Seed)}
 	doc.Label = "simulated"
@@ -145,7 +145,7 @@ func (c *validateCmd) judge(ctx context.Context, e *cli.Env, all []counted.Layer
 	doc.By, doc.Cycles = counted.By(all), counted.Summarise(all)
 	out := c.Out
 	if c.Starts {
-		doc.Starts, out = counted.BandsOf(all), "" // already written by starts
+		doc.Starts, out = counted.BandsOf(all), "" // starts has already written this file
 	}
 	counted.Sort(all)
 	doc.Worst = all[:min(len(all), 20)]
@@ -198,7 +198,7 @@ func (d *validateDoc) step(ctx context.Context, all []counted.Layer) error {
 	return nil
 }
 
-// starts counts segments and writes them without the law's results, which are computed anew when they are read.
+// starts counts segments and writes them to a file. The law's results are computed when the file is read.
 func (c *validateCmd) starts(ctx context.Context, e *cli.Env, shards *shard.Run) (all []counted.Layer, over bool, err error) {
 	var out counted.Starts
 	for d, err := range c.designs() {
@@ -218,7 +218,7 @@ func (c *validateCmd) starts(ctx context.Context, e *cli.Env, shards *shard.Run)
 		return nil, false, err
 	}
 	if c.Out != "" {
-		// one per line
+		// one start per line
 		text = bytes.ReplaceAll(bytes.ReplaceAll(text, []byte(`},{"network"`), []byte("},\n{\"network\"")), []byte(`},{"Op"`), []byte("},\n{\"Op\""))
 		if err := os.WriteFile(c.Out, append(text, '\n'), 0o644); err != nil {
 			return nil, false, err
@@ -232,8 +232,7 @@ func (c *validateCmd) starts(ctx context.Context, e *cli.Env, shards *shard.Run)
 	return all, false, err
 }
 
-// compiled compiles a network for a configuration. It returns nil without an error if the network does not fit, after
-// printing a note.
+// compiled compiles a network for a configuration. If the network does not fit, it prints a note and returns nil, nil.
 func (c *validateCmd) compiled(e *cli.Env, d configs.Design, network string) (*bundle.Bundle, error) {
 	s := source{Network: network, Config: d.Name, Seed: 1, Images: 1, Flags: recipe.Flags{Import: c.Import}}
 	b, err := s.compileFor(d)
@@ -244,7 +243,7 @@ func (c *validateCmd) compiled(e *cli.Env, d configs.Design, network string) (*b
 	return b, err
 }
 
-// started is a counted start, and its index among the starts of its network.
+// started is a counted start, with its index among the starts of its network.
 type started struct {
 	At    int
 	Start counted.Start
@@ -319,7 +318,7 @@ func addTo(out *counted.Starts, all []started) error {
 	return nil
 }
 
-// counting runs count on a simulator of its own.
+// counting starts a simulator, and runs count with it.
 func (c *validateCmd) counting(ctx context.Context, shards *shard.Run, d configs.Design, count func(*npu.Driver) ([]started, error)) ([]started, error) {
 	drv, err := c.simulator(ctx, shards, d)
 	if err != nil {
@@ -360,7 +359,7 @@ func (c *validateCmd) startsOf(ctx context.Context, drv *npu.Driver, d configs.D
 	return all, nil
 }
 
-// own returns the designs of --config, which take precedence over shipped ones with the same names.
+// own returns the designs of --config. They are used instead of shipped designs with the same names.
 func (c *validateCmd) own() (all []configs.Design, err error) {
 	for _, name := range c.Config {
 		d, err := configs.Load(name)
@@ -372,7 +371,7 @@ func (c *validateCmd) own() (all []configs.Design, err error) {
 	return all, nil
 }
 
-// again reads the layers, or starts, of an earlier run and applies the law to them anew.
+// again reads the layers or starts of an earlier run, and applies the law to them again.
 func (c *validateCmd) again() ([]counted.Layer, error) {
 	own, err := c.own()
 	if err != nil {
@@ -395,8 +394,8 @@ func (c *validateCmd) again() ([]counted.Layer, error) {
 	return f.Layers, nil
 }
 
-// insideBands returns an error if the law is outside its bands. A small sample of random layers says little about rare
-// large errors. If the machine ran, random layers are compared with it instead: every counter of every layer.
+// insideBands returns an error if the law is outside its bands. Large errors are too rare for a small sample of random
+// layers. If the machine ran, its counters must therefore equal those of every random layer instead.
 func insideBands(e *cli.Env, all []counted.Layer, stepped bool) error {
 	kinds, err := counted.Kinds(all)
 	if err != nil {
@@ -474,7 +473,7 @@ func build(d configs.Design, full bool) string {
 	return d.Name + "-stub"
 }
 
-// open starts a build of the Verilated NPU with a memory as the design specifies. named is the value of --config.
+// open starts a build of the Verilated NPU with the memory of the design. The parameter named is the value of --config.
 func open(ctx context.Context, d configs.Design, build string, named []string) (*npu.Driver, error) {
 	bin, err := npu.FindCosim(build, named...)
 	if err != nil {
@@ -495,34 +494,34 @@ func open(ctx context.Context, d configs.Design, build string, named []string) (
 }
 
 const (
-	networkUnits = 16 // of a network: layer l is in unit l % networkUnits
+	networkUnits = 16 // units of a network: layer l is in unit l % networkUnits
 	randomUnit   = 16 // random layers per unit
 )
 
-// timed is the layers of a unit; IDs distinguish layers with equal cycles.
+// timed contains the layers of a unit. IDs distinguish layers with equal cycles.
 type timed struct {
 	IDs    []string
 	Layers []counted.Layer
 }
 
-// nameOf names a configuration, bandwidth and latency.
+// nameOf returns a name for a configuration, bandwidth and latency.
 func nameOf(d configs.Design) string {
 	return fmt.Sprintf("%s/%g/%d", d.Name, d.DRAM.BytesPerCycle, d.DRAM.LatencyCycles)
 }
 
-// simulator starts a simulator for a unit, which is recorded in the unit's result.
+// simulator starts a simulator for a unit. The result of the unit contains the version of the simulator.
 func (c *validateCmd) simulator(ctx context.Context, shards *shard.Run, d configs.Design) (*npu.Driver, error) {
 	shards.Made("simulator of "+build(d, c.Full), func() string {
 		bin, err := npu.FindCosim(build(d, c.Full), c.Config...)
 		if err != nil {
-			return err.Error() // opening it reports the error
+			return err.Error() // open reports the error
 		}
 		return cli.Simulator(bin)
 	})
 	return open(ctx, d, build(d, c.Full), c.Config)
 }
 
-// design measures layers on one configuration and bandwidth, each unit on a simulator of its own.
+// design measures layers on one configuration and bandwidth. Each unit has its own simulator.
 func (c *validateCmd) design(ctx context.Context, e *cli.Env, shards *shard.Run, d configs.Design) (all []counted.Layer, err error) {
 	name := nameOf(d)
 	unit := func(stream int, run func(*timer, *rand.Rand) error) (*timed, error) {
@@ -597,7 +596,7 @@ func (c *validateCmd) design(ctx context.Context, e *cli.Env, shards *shard.Run,
 	return all, nil
 }
 
-// timer measures distinct layers, and sequences of layers that keep tensors on chip between them.
+// timer measures each distinct layer once. A sequence of layers that keep tensors on chip is measured together.
 type timer struct {
 	ctx     context.Context
 	drv     *npu.Driver
@@ -627,7 +626,7 @@ func (t *timer) layer(b *bundle.Bundle, network string, l int, batches []int) er
 		if t.longest > 0 && cycles > t.longest {
 			continue
 		}
-		key := g // the time depends on the geometry, except on the part of its offsets that does not affect beats
+		key := g // only the part of the offsets that affects beats changes the time
 		key.InOffset, key.OutOffset, key.ResOffset = key.InOffset%64, key.OutOffset%64, key.ResOffset%64
 		if id += fmt.Sprint(key, entry, batch); t.seen[id] {
 			continue

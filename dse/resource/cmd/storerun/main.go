@@ -1,13 +1,13 @@
-// Command storerun stores a synthesis of hw/syn/synth.sh as a run of the resource law: its summary without the values
-// that the law does not read, and for a whole NPU also the LUTs and registers of each unit of npu_core.
+// Command storerun stores the result of hw/syn/synth.sh as a run for the resource law. The run contains the values of
+// the summary that the law reads. For a whole NPU it also contains the LUTs and registers of each unit of npu_core.
 //
 //	storerun -dir build/syn/small-xc7 -out dse/resource/runs/fit/small-xc7.json
 //
-// With -params MODULE -config CONFIG -family FAMILY it prints the module's parameters that do not come from the
-// configuration, as --set options of synth.sh: those that npu_core sets, and for the whole NPU those of memories in
-// URAM. With -stale it prints the stored runs of RTL other than the tree's, one per line: fit/NAME or held/NAME.
-// -root is the repository whose RTL was synthesised, if it is not the current folder.
-// Exit codes: 0 ok, 2 usage, 3 a file is missing or not understood.
+// With -params MODULE -config CONFIG -family FAMILY it prints parameters of the module as --set options of synth.sh.
+// These are the parameters that npu_core sets and, for the whole NPU, the parameters of memories in URAM. They are not
+// in the configuration. With -stale it prints the stored runs whose RTL differs from that of the tree, one per line:
+// fit/NAME or held/NAME. -root is the repository with the synthesised RTL, if this is not the current folder.
+// Exit codes: 0 success; 2 wrong usage; 3 a file is missing or cannot be read.
 package main
 
 import (
@@ -99,7 +99,7 @@ func run(args []string) error {
 	return os.WriteFile(*out, append(text, '\n'), 0o644)
 }
 
-// addUnits adds the cells of each unit, from the netlist in dir. Their sum must be what the summary says.
+// addUnits adds the number of cells of each unit, from the netlist in dir. The sums must match the summary.
 func addUnits(r *resource.Run, dir, root string) error {
 	f, err := os.Open(filepath.Join(dir, "netlist.json"))
 	if err != nil {
@@ -131,8 +131,7 @@ func addUnits(r *resource.Run, dir, root string) error {
 	return nil
 }
 
-// params returns the parameters that npu_core computes for a module; for the whole NPU, those of memories that the
-// law folds into URAM.
+// params returns the parameters that npu_core computes for a module, or those of folded memories for the whole NPU.
 func params(module, family string, d configs.Design) []string {
 	wide := d.WideBytes()
 	lanes := wide / d.AXIBytes
@@ -160,18 +159,18 @@ func params(module, family string, d configs.Design) []string {
 	return nil
 }
 
-// cell is a cell of yosys' netlist.
+// cell is a cell of the netlist from yosys.
 type cell struct {
 	Type       string
 	Attributes struct{ Src string }
 	Directions map[string]string `json:"port_directions"`
-	Bits       map[string][]any  `json:"connections"` // a number is a net's bit, a text a constant
+	Bits       map[string][]any  `json:"connections"` // a number is a bit of a net; a text is a constant
 	out        []int
 	unit       string
 	visiting   bool
 }
 
-// netlist is its module npu_top, with the names of each net and the cells that it leads to.
+// netlist is the module npu_top of the netlist, with the names of each net and the cells that the net drives.
 type netlist struct {
 	Cells map[string]*cell
 	Nets  map[string]struct{ Bits []any } `json:"netnames"`
@@ -185,7 +184,7 @@ var (
 	written  = regexp.MustCompile(`(npu_(?:core|top)\.sv:\d+)\.`)
 )
 
-// read reads a netlist of the RTL at root.
+// read reads a netlist that was synthesised from the RTL at root.
 func read(r io.Reader, root string) (*netlist, error) {
 	var file struct{ Modules map[string]*netlist }
 	if err := json.NewDecoder(r).Decode(&file); err != nil {
@@ -227,15 +226,15 @@ func read(r io.Reader, root string) (*netlist, error) {
 				}
 			}
 		}
-		if len(c.out) > 0 && !c.logic() { // a memory's output has the memory's name
+		if len(c.out) > 0 && !c.logic() { // the output of a memory has the name of the memory
 			n.names[c.out[0]] = append(n.names[c.out[0]], name)
 		}
 	}
 	return n, nil
 }
 
-// units attributes LUTs, shift registers and registers to the units of npu_core. A register has its place in the RTL, or
-// a name. A LUT has not, so it is assigned to the unit with most of the cells that it drives.
+// units assigns LUTs, shift registers and registers to the units of npu_core. A register has a location in the RTL or a
+// name. A LUT has neither, so it is assigned to the unit that contains most of the cells that the LUT drives.
 func (n *netlist) units() (map[string]resource.Cells, error) {
 	all := map[string]resource.Cells{}
 	for _, c := range n.Cells {
@@ -264,7 +263,7 @@ func (c *cell) logic() bool {
 	return strings.HasPrefix(c.Type, "LUT") || strings.HasPrefix(c.Type, "MUXF") || strings.HasPrefix(c.Type, "CARRY") || c.Type == "INV"
 }
 
-// unit returns the unit of a cell: by place or name if the cell holds state, otherwise by the cells that it drives.
+// unit returns the unit of a cell: by location or name if the cell stores state, otherwise by the cells that it drives.
 func (n *netlist) unit(c *cell) string {
 	if c.unit != "" || c.visiting {
 		return c.unit
@@ -318,8 +317,8 @@ func (n *netlist) unit(c *cell) string {
 	return c.unit
 }
 
-// unitOf extracts the unit from a net's name in the flat netlist: u_core.u_pool.acc_q[3]. A unit that the law does
-// not know keeps its own name. Names of yosys' own ($) say nothing.
+// unitOf extracts the unit from the name of a net in the flat netlist, for example u_core.u_pool.acc_q[3]. If the law
+// has no such unit, the result is the name of the instance. Names that yosys created ($) contain no unit.
 func unitOf(net string) string {
 	parts := strings.Split(net, ".")
 	if len(parts) < 2 || net[0] == '$' {

@@ -1,4 +1,4 @@
-// sluice bitstream: shows a .bit file, checks it against the board and the manifest, and loads it into the PL.
+// sluice bitstream shows a .bit file, compares the file with the board and the manifest, and loads it into the PL.
 
 package main
 

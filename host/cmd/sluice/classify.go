@@ -50,7 +50,7 @@ type classified struct {
 	Label *int        `json:"label"`
 	Exit  string      `json:"exit"`
 	Conf  float64     `json:"confidence"`
-	By    string      `json:"confidence_by"` // quantity that the confidence is computed from
+	By    string      `json:"confidence_by"` // quantity from which the confidence is computed
 	Ns    int64       `json:"ns"`            // time on the device if the image runs alone, in ns
 	Top   []classProb `json:"top"`
 	// Values are the outputs of an exit that is not a classifier, up to valuesMost.
@@ -146,7 +146,7 @@ func (c *classifyCmd) Run(e *cli.Env) error {
 		Calibrated: !p.info.Missing, Calibration: p.info.Text(), Golden: c.Device != "soft",
 	}
 	if c.Device == "soft" || c.Device == "hls" {
-		doc.Label = "estimated" // their times come from the bundle's table
+		doc.Label = "estimated" // the times come from the bundle's table
 	}
 	if err := c.images(e, &doc, dev, p, set); err != nil {
 		return err
@@ -208,7 +208,7 @@ func (c *classifyCmd) one(
 			return nil, false, errors.New("the device reports no exit")
 		}
 		out.Ns += rep.Ns
-		if c.Device == "hls" { // the kernel's C-simulation has no clock
+		if c.Device == "hls" { // C-simulation has no clock
 			for _, l := range b.Latency {
 				if l.Network == b.Network.Name && l.First == s && l.Last == s && l.Batch == 1 {
 					out.Ns += l.P50
@@ -237,7 +237,7 @@ func (c *classifyCmd) one(
 	return nil, false, errors.New("no exit takes it")
 }
 
-// measure names the confidence measure of an exit.
+// measure returns the name of an exit's confidence measure.
 func measure(e *bundle.Exit) string {
 	switch {
 	case e.Confidence != "":
@@ -248,8 +248,9 @@ func measure(e *bundle.Exit) string {
 	return graph.Softmax
 }
 
-// top returns the n most probable classes. The probabilities come from softmax; from the sigmoid if there is a single logit;
-// or from the sigmoid of each logit if labels do not exclude each other. For an exit that is not a classifier there are none.
+// top returns the n most probable classes. The probabilities are computed by softmax; by the sigmoid for a single
+// logit; or by the sigmoid of each logit if an image can have several labels. top returns nil if the exit is not a
+// classifier.
 func top(e *bundle.Exit, raw []int16, n int) []classProb {
 	by := measure(e)
 	if by == graph.NoClass {

@@ -3,7 +3,7 @@
 // stdout and logs on stderr.
 //
 // Exit codes: 0 ok, 1 a check failed, 2 usage, 3 bad input, 4 device, 5 missing tool, 6 a fault of the program itself
-// (a policy that asks for the impossible), 130 interrupted.
+// (for example, a policy that requests an impossible action), 130 interrupted.
 package main
 
 import (
@@ -53,7 +53,7 @@ type commands struct {
 	Version kong.VersionFlag `help:"Print the version."`
 }
 
-// mergeCmd is cli.MergeCmd with the flag that the commands have here.
+// mergeCmd is cli.MergeCmd with the flag --json.
 type mergeCmd struct {
 	cli.MergeCmd
 	JSON bool `name:"json" help:"Print JSON."`

@@ -74,7 +74,7 @@ func (d *Driver) slot(n *network, i int) []byte {
 	return d.mem[at : at+n.b.Slot.Stride]
 }
 
-// Slot is the memory of a request's slot, valid until Close, for comparisons; nil if the request has no slot.
+// Slot returns the memory of a request's slot for comparisons, or nil. The memory is valid until Close.
 func (d *Driver) Slot(id device.RequestID) []byte {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -91,7 +91,7 @@ func (d *Driver) Release(id device.RequestID) {
 	d.drop(id)
 }
 
-// drop frees the slot of a request. The caller holds d.mu.
+// drop frees the slot of a request. The caller must hold the lock d.mu.
 func (d *Driver) drop(id device.RequestID) {
 	s := d.live[id]
 	if s == nil {

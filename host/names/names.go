@@ -9,7 +9,7 @@ import (
 )
 
 // Printable reports whether a text has only printable characters. Invalid UTF-8 is not printable. It is checked first,
-// since a loop over it would see replacement characters, which are printable.
+// because a loop over the text would return replacement characters, which are printable.
 func Printable(text string) bool {
 	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) })
 }

@@ -49,7 +49,7 @@ func (e *BusError) Error() string {
 // ErrNoIRQ means that WaitIRQ reached its limit.
 var ErrNoIRQ = errors.New("no interrupt within the limit of cycles")
 
-// Bus is a driver's access to an NPU. Registers and WaitIRQ are for one goroutine at a time. Memory has no such limit.
+// Bus is a driver's access to an NPU. Only one goroutine at a time may use registers and WaitIRQ. Memory may be shared.
 type Bus interface {
 	// ReadReg and WriteReg return a *BusError for an AXI error.
 	ReadReg(off uint32) (uint32, error)

@@ -258,7 +258,6 @@ func (p *pl) checkMaster() (found string, err error) {
 	return fmt.Sprintf("%s %d bit", name, bits), errors.Join(p.err, err)
 }
 
-// width decodes the width of an AFI channel.
 func (p *pl) width(code uint32) int {
 	if p.zynq() {
 		return 64 >> (code & 1)

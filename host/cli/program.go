@@ -77,7 +77,7 @@ type Env struct {
 	Stdout, Stderr io.Writer
 	Log            *slog.Logger
 	JSON           bool         // print documents to stdout instead of text
-	Given          []*kong.Flag // flags given on the command line
+	Given          []*kong.Flag // flags on the command line
 
 	program string
 	weights func(file string) ([]string, error)
@@ -228,7 +228,7 @@ type Program struct {
 	Commands    any             // kong's grammar; each command has a method Run(*Env)
 	Vars        kong.Vars       // variables of the help texts
 	Setup       func(*Env)      // called before the command runs
-	Code        func(error) int // exit code for an error without one; 0: Input
+	Code        func(error) int // returns the exit code for an error without a code; 0: Input
 	// Weights lists the files with an ONNX file's weights, relative to its folder. They are also inputs of shards.
 	Weights func(file string) ([]string, error)
 }

@@ -91,7 +91,7 @@ func (e *Env) question(dir string, shards int) (q shard.Question, err error) {
 	for i := 0; i < len(e.args); i++ {
 		word := e.args[i]
 		if !strings.HasPrefix(word, "-") {
-			q.Args = append(q.Args, word) // word of the command
+			q.Args = append(q.Args, word) // part of the command's name
 			continue
 		}
 		name, value, has := strings.Cut(strings.TrimLeft(word, "-"), "=")

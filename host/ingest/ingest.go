@@ -62,8 +62,8 @@ type Config struct {
 	Now     func() Time
 	// Submit submits a task. Several goroutines call Submit. The gate chooses the task's id; Answer needs this id.
 	Submit func(ctx context.Context, t *sched.Task, side int) error
-	// Link returns the rate of a client's link in bits a second from another source, such as captured packets. If Link
-	// is nil or returns 0, the gate uses the rate that it measured from the frame's transfer.
+	// Link returns the rate of a client's link in bits per second from another source, such as captured packets. If
+	// Link is nil or returns 0, the gate uses the rate that it measured from the frame's transfer.
 	Link func(client net.Addr) float64
 }
 
@@ -93,8 +93,8 @@ type ticket struct {
 type conn struct {
 	net.Conn
 	answers chan [answerBytes]byte
-	// These fields need the gate's lock. left is the number of frames without an answer. ended means that no more
-	// frames will arrive. lost means that answers are dropped, because the client does not read or has gone.
+	// These fields need the gate's lock. left is the number of frames without an answer. ended: no more frames will
+	// arrive. lost: answers are dropped, because the client does not read them or has disconnected.
 	left    int
 	ended   bool
 	lost    bool
@@ -136,7 +136,6 @@ func (g *Gate) Serve(ctx context.Context, l net.Listener, bad func(error)) error
 	}
 }
 
-// connection receives a client's frames.
 func (g *Gate) connection(ctx context.Context, n net.Conn) error {
 	c := &conn{Conn: n, answers: make(chan [answerBytes]byte, mostPending), settled: make(chan struct{})}
 	var writer sync.WaitGroup
@@ -307,8 +306,8 @@ func (m *meter) took(at Time, n int64) {
 	m.at = at
 }
 
-// rate returns the rate after the untimed bytes, in bits a second. If all bytes arrived at once, it returns the rate of
-// the whole frame, over at least a microsecond. It returns 0 if the frame is too short.
+// rate returns the rate after the untimed bytes, in bits per second. If all bytes arrived at once, it returns the rate
+// of the whole frame, over at least a microsecond. It returns 0 if the frame is too short.
 func (m *meter) rate() float64 {
 	switch {
 	case m.total < leastRest:

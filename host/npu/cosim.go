@@ -143,9 +143,9 @@ const (
 var ErrNoCosim = errors.New("there is no simulator")
 
 // FindCosim returns the path of the simulator of a build: a configuration's name, optionally followed by -stub, -trace,
-// -check or -hls. The path is the value of SLUICE_COSIM, or the output of sim/build.sh in build/cosim. The repository
-// is the one that contains the working directory or this program. If no simulator exists, the error contains the
-// command to build it. configs are the configurations on the command line: names and files.
+// -check or -hls. The path is SLUICE_COSIM, or the output of sim/build.sh in build/cosim of the repository. The
+// repository must contain the working directory or this program. If no simulator exists, the error contains the command
+// to build it. configs are the configurations on the command line: names and files.
 func FindCosim(build string, configs ...string) (string, error) {
 	if path := os.Getenv("SLUICE_COSIM"); path != "" {
 		if _, err := os.Stat(path); err != nil {
@@ -248,8 +248,8 @@ func configFile(name, root string, configs []string) string {
 	return name + ".yaml"
 }
 
-// OpenCosim starts a process and exchanges versions with it. Both map the DRAM as anonymous memory. When the context
-// ends, requests to the process end too, but Close is still required.
+// OpenCosim starts a process and exchanges versions with it. Both processes map the DRAM as anonymous memory. When the
+// context ends, requests to the process end too, but Close is still required.
 func OpenCosim(ctx context.Context, o CosimOpts) (*Cosim, error) {
 	c, err := openCosim(ctx, o)
 	if err != nil {
@@ -282,7 +282,7 @@ func openCosim(ctx context.Context, o CosimOpts) (c *Cosim, err error) {
 
 	c = &Cosim{life: ctx, mem: mem, base: o.Base, conn: conn, slice: minSlice, errs: &tail{}, link: make(chan struct{}, 1)}
 	c.link <- struct{}{}
-	// In the process, file descriptor 3 is the socket and 4 the memory.
+	// In the process, file descriptor 3 is the socket, and file descriptor 4 is the memory.
 	args := []string{"--dram", "/proc/self/fd/4", "--fd", "3", "--base", fmt.Sprint(o.Base)}
 	if o.Trace != "" {
 		args = append(args, "--trace", o.Trace)

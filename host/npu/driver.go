@@ -103,7 +103,6 @@ func open(bus Bus, o Opts) (*Driver, error) {
 	return d, nil
 }
 
-// identify reads the identification registers.
 func (d *Driver) identify() error {
 	var v [9]uint32
 	for i, off := range []uint32{
@@ -146,7 +145,7 @@ func (d *Driver) identify() error {
 	return nil
 }
 
-// Build returns what the hardware reports about itself.
+// Build returns the hardware's description of itself.
 func (d *Driver) Build() Build { return d.build }
 
 // Info implements device.Blocking.
@@ -165,7 +164,6 @@ func (d *Driver) until(ctx context.Context) (done func()) {
 	return func() {}
 }
 
-// regs writes registers in order.
 func (d *Driver) regs(pairs ...[2]uint32) error {
 	for _, p := range pairs {
 		if err := d.bus.WriteReg(p[0], p[1]); err != nil {

@@ -68,7 +68,6 @@ func (d *Driver) sync(off, n int64, dir Direction) error {
 	return nil
 }
 
-// slot returns a slot's memory.
 func (d *Driver) slot(n *network, i int) []byte {
 	at := n.slots + int64(i)*n.b.Slot.Stride
 	return d.mem[at : at+n.b.Slot.Stride]
@@ -102,7 +101,6 @@ func (d *Driver) drop(id device.RequestID) {
 	s.net.live--
 }
 
-// logits copies an exit's logits from a slot.
 func (d *Driver) logits(n *network, slot, exit int) ([]int16, error) {
 	e := &n.b.Network.Exits[exit]
 	if err := d.sync(n.slots+int64(slot)*n.b.Slot.Stride+int64(e.Offset), int64(n.b.Design.ElemBytes()*e.Classes), FromDevice); err != nil {

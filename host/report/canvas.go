@@ -91,7 +91,7 @@ func newCanvas(title, x, y string) *canvas {
 	return c
 }
 
-// curve draws a line. If text is empty, the line is grey.
+// curve draws a line. If text is empty, the line has no name.
 func (c *canvas) curve(text string, pts plotter.XYs, style draw.LineStyle) error {
 	line, err := plotter.NewLine(pts)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Error codes on both interfaces, and when a client should retry.
+// Error codes and retry times on both interfaces.
 
 package serve
 
@@ -23,7 +23,7 @@ import (
 	"github.com/sluice-npu/sluice/host/engine"
 )
 
-// Codes. Their values are the same as in gRPC.
+// Codes with the same values as in gRPC.
 const (
 	Invalid     = codes.InvalidArgument
 	NotFound    = codes.NotFound
@@ -111,7 +111,6 @@ func coded(err error) *Error {
 // retryAfter is the default time until a rejected client should retry.
 const retryAfter = 50 * time.Millisecond
 
-// httpCode returns the HTTP status for a code.
 func httpCode(c codes.Code) int {
 	switch c {
 	case Invalid:

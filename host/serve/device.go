@@ -21,7 +21,7 @@ type sharing struct {
 	design uint64
 	policy string
 	bMax   int
-	levels int // number of priority levels; equal for all models, so that a level has one meaning on the device
+	levels int // number of priority levels; a level must have the same meaning for all models
 }
 
 // shared is a device that several models can use.
@@ -35,7 +35,7 @@ type shared struct {
 	info   device.Info
 	device device.Device
 	server *engine.Server
-	given  func() bool // reports whether the engine has given up its device
+	given  func() bool // reports whether the engine has abandoned its device
 	ended  chan struct{}
 	ran    error        // why the engine has ended; may be read after ended
 	shut   func() error // waits for the requests and closes the device; later calls have no effect
@@ -90,9 +90,9 @@ func (d *devices) join(ctx context.Context, o *Options, m *Model, b *bundle.Bund
 	}
 }
 
-// reserve returns a device for one more model. If opens is true, the device is new and the caller must open it. It
-// first closes a lost device: the device's models have reported the loss, and a board's NPU can be opened again only
-// after that.
+// reserve returns a device for one more model. If opens is true, the device is new and the caller must open it. reserve
+// first closes a lost device, because otherwise a board's NPU cannot be opened again. Models on a lost device have
+// already reported the loss.
 func (d *devices) reserve(like sharing) (on *shared, opens bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -187,7 +187,6 @@ func (d *devices) unused(name string) string {
 	return name
 }
 
-// list returns the open devices.
 func (d *devices) list() (open []*shared) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -233,7 +232,6 @@ func (d *devices) close(on *shared) error {
 	return err
 }
 
-// isOpen reports whether the device has been opened.
 func (on *shared) isOpen() bool {
 	select {
 	case <-on.opened:

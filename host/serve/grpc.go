@@ -133,7 +133,7 @@ func (h *healthFace) Watch(r *healthpb.HealthCheckRequest, ss grpc.ServerStreami
 	told := healthpb.HealthCheckResponse_UNKNOWN
 	for {
 		now, err := h.Check(ss.Context(), r)
-		if err != nil { // as the protocol requires for an unknown service
+		if err != nil { // the protocol requires this for an unknown service
 			now = &healthpb.HealthCheckResponse{Status: healthpb.HealthCheckResponse_SERVICE_UNKNOWN}
 		}
 		if now.Status != told {
@@ -157,7 +157,6 @@ func openCall(method string) bool {
 	return strings.HasPrefix(method, "/grpc.health.v1.Health/") || strings.HasSuffix(method, "/ServerLive") || strings.HasSuffix(method, "/ServerReady")
 }
 
-// bearer returns the call's authorization header.
 func bearer(ctx context.Context) string {
 	if v := metadata.ValueFromIncomingContext(ctx, "authorization"); len(v) > 0 {
 		return v[0]
@@ -309,7 +308,7 @@ type stream struct {
 	grpc.BidiStreamingServer[oip.ModelInferRequest, oip.ModelStreamInferResponse]
 	s     *Server
 	room  chan struct{} // one entry per request in flight
-	mu    sync.Mutex    // held during Send
+	mu    sync.Mutex    // locked during Send
 	leave func()        // ends the stream
 }
 
@@ -395,7 +394,6 @@ func (x *stream) answer(a *Answer, final bool) error {
 	return x.send(&oip.ModelStreamInferResponse{InferResponse: toGRPC(a)})
 }
 
-// answerError sends the error of a failed request on a stream.
 func answerError(send func(*oip.ModelStreamInferResponse) error, r *oip.ModelInferRequest, e *Error) error {
 	return send(&oip.ModelStreamInferResponse{
 		ErrorMessage: fmt.Sprintf("%s: %s", e.Code, e.Error()),

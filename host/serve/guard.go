@@ -30,7 +30,7 @@ const maxClients = 4096
 type rates struct {
 	mu      sync.Mutex
 	clients map[string]*rate.Limiter
-	before  map[string]*rate.Limiter // the older half
+	before  map[string]*rate.Limiter // the older half of the limiters
 }
 
 func (r *rates) allow(addr string, limit float64) bool {
@@ -314,7 +314,6 @@ func (c *countedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// authorities reads certificates of certificate authorities.
 func authorities(path string) (*x509.CertPool, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -113,8 +113,7 @@ type reader struct {
 	d    *jsontext.Decoder
 }
 
-// is reports whether the next value is of this kind. It skips a value of another kind. It returns an error unless this
-// value is null.
+// is reports whether the next value has this kind. It skips a value of another kind. This is an error, except for null.
 func (r *reader) is(kind jsontext.Kind, want string) (bool, error) {
 	switch k := r.d.PeekKind(); k {
 	case kind:
@@ -395,7 +394,6 @@ func appendFloat(b []byte, v float64, bits int) []byte {
 	return strconv.AppendFloat(b, v, form, -1, bits)
 }
 
-// appendAny appends a parameter.
 func appendAny(b []byte, v any) []byte {
 	switch v := v.(type) {
 	case bool:

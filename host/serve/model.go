@@ -23,7 +23,7 @@ import (
 // Opener opens a device with the bundle loaded. More bundles of the same design may be loaded later.
 type Opener func(ctx context.Context, b *bundle.Bundle) (*Opened, error)
 
-// Latency is a bundle's latency table on a device.
+// Latency returns a bundle's latency table on a device.
 type Latency func(ctx context.Context, b *bundle.Bundle) ([]bundle.LatencyEntry, error)
 
 // Opened is an open device for one or several models. The server closes this device.
@@ -135,7 +135,7 @@ type Model struct {
 	classes       int       // number of classes of every exit; 0: the exits differ, so logits are not an output
 	watch         *watch
 	on            *shared
-	saturated     atomic.Uint64 // number of samples of which values were clipped
+	saturated     atomic.Uint64 // number of samples with clipped values
 	queued        atomic.Int64
 	queuedSamples atomic.Int64
 }
@@ -226,7 +226,7 @@ func (m *Model) warm(ctx context.Context) error {
 	return err
 }
 
-// warmOnce also reports whether the device has failed.
+// warmOnce is one attempt of warm. It also reports whether the device has failed.
 func (m *Model) warmOnce(ctx context.Context) (failed bool, err error) {
 	never := make([]float32, len(m.net.Exits))
 	for i := range never {
@@ -248,7 +248,6 @@ func (m *Model) warmOnce(ctx context.Context) (failed bool, err error) {
 	return false, nil
 }
 
-// alive reports whether the model's device answers.
 func (m *Model) alive() bool { return m.on.alive() }
 
 func (m *Model) inputName() string { return "input" }
@@ -417,7 +416,6 @@ func (m *Model) exit(r *Request, e *engine.Exit) *Answer {
 	return a
 }
 
-// names returns the outputs' names, in order.
 func (m *Model) names() []string {
 	if m.classes == 0 {
 		return []string{"class", "confidence", "exit"}

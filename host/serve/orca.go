@@ -103,8 +103,8 @@ func (l *load) report(now time.Time, s *Server) loadReport {
 
 // until returns the load between the marks m and n, where n is the later mark. m may be older than the window. Because
 // marks are created when requests end, all counted requests ended within the window or at most a tenth of a second
-// before it. With a window shorter than a segment, the device would seem faster than it is. The interval counts as at
-// least a tenth of a second, because rates over microseconds have no meaning.
+// before it. With a shorter window than a segment, the device would seem too fast. The interval counts as at least a
+// tenth of a second, because rates over microseconds have no meaning.
 func (m mark) until(n mark) *orca.OrcaLoadReport {
 	s := min(max(n.at.Sub(m.at), loadEvery), longestLoad).Seconds()
 	r := &orca.OrcaLoadReport{
@@ -133,12 +133,10 @@ func written(r *orca.OrcaLoadReport) loadReport {
 		r.ApplicationUtilization, r.RpsFractional, r.Eps, r.NamedMetrics["queued"])}
 }
 
-// reportHeader adds the report to an HTTP answer.
 func (s *Server) reportHeader(h http.Header) {
 	h.Set(loadMetrics, s.load.report(time.Now(), s).text)
 }
 
-// reportTrailer adds the report to a gRPC answer.
 func (s *Server) reportTrailer(ctx context.Context, method string) {
 	if method != oip.GRPCInferenceService_ModelInfer_FullMethodName && method != oip.GRPCInferenceService_ModelStreamInfer_FullMethodName {
 		return

@@ -52,8 +52,8 @@ type Index struct {
 
 // Add adds a bundle, or all bundles of a folder, to the repository, without loading them. NAME@VERSION.sluice is a
 // version of model NAME; NAME.sluice is version 1. The optional NAME.yaml contains the model's settings,
-// NAME@VERSION.yaml a version's settings. Files with invalid names and settings without a bundle are skipped and named
-// in the error.
+// NAME@VERSION.yaml a version's settings. Files with invalid names and settings without a bundle are skipped; the error
+// lists them.
 func (s *Server) Add(path string) error {
 	s.mu.Lock()
 	s.paths = append(s.paths, path)

@@ -174,7 +174,7 @@ func noMemoryREST(handle handler) {
 // net/http removes the first limit when the body is complete.
 func (s *Server) limitTimes(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c := http.NewResponseController(w) // without effect for a test's writer, which has no connection
+		c := http.NewResponseController(w) // has no effect for a test's writer, because it has no connection
 		t := deadlineWriter{w, c, s.opts.Limits.Transfer}
 		if r.Body != http.NoBody {
 			_ = c.SetReadDeadline(time.Now().Add(s.opts.Limits.Transfer))
@@ -190,7 +190,7 @@ type deadlineWriter struct {
 	limit time.Duration
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap is used by http.ResponseController.
 func (w deadlineWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // Write implements io.Writer.
@@ -296,7 +296,6 @@ func (s *Server) body(r *http.Request, m *Model) (body []byte, taken int, err er
 	return b, counted.n, blamed(err, "read the request")
 }
 
-// unpacked returns a request's body, decompressed.
 func unpacked(r *http.Request) (in io.Reader, err error) {
 	enc := strings.ToLower(r.Header.Get("Content-Encoding"))
 	switch enc {
@@ -349,7 +348,7 @@ func (s *Server) inferREST(w http.ResponseWriter, r *http.Request) error {
 		return s.unread(model, version, err)
 	}
 	q.Model, q.Version, q.Came = model, version, began
-	body = spare(body) // q refers to it until the device has the inputs
+	body = spare(body) // q refers to body until the device has copied the inputs
 	a, err := s.Infer(traced(r), &q.Request, nil)
 	s.reportHeader(w.Header())
 	if err != nil {
@@ -402,8 +401,8 @@ func (m *Model) raw(body []byte) *restRequest {
 	return &restRequest{Request{Inputs: []Tensor{{Name: m.inputName(), Datatype: "FP32", Shape: m.dims(), Data: body}}}, true}
 }
 
-// decode reads an inference request: JSON, then the tensors that it declares as binary. length is the value of the
-// header that states the length of the JSON.
+// decode reads an inference request: JSON, followed by the tensors that the JSON declares as binary. The argument
+// length is the value of the header with the JSON's length.
 func decode(body []byte, length string) (*restRequest, error) {
 	head, tail := body, []byte(nil)
 	if length != "" {

@@ -20,7 +20,7 @@ import (
 // Name and Version are the server's name and version in its metadata.
 const Name = "sluice"
 
-// extensions are the supported protocol extensions, by Triton's names.
+// extensions returns the supported protocol extensions, by Triton's names.
 func extensions() []string {
 	return []string{
 		"classification", "model_configuration", "model_repository", "schedule_policy", "statistics", "binary_tensor_data", "parameters",
@@ -61,7 +61,7 @@ type Answer struct {
 // Ballast returns memory that a server should keep but never use. It counts as live memory, so the garbage collector
 // runs only after requests have produced as much garbage. Without ballast only a few megabytes are live, and the
 // collector uses a fifth of a request's CPU time. Ballast adds about 32 MiB to the process. It is nil if GOMEMLIMIT is
-// too low.
+// low.
 func Ballast() []byte {
 	const size = 32 << 20
 	if debug.SetMemoryLimit(-1) < 8*size {
@@ -72,11 +72,11 @@ func Ballast() []byte {
 
 // Limits are limits for requests. A zero value selects the default.
 type Limits struct {
-	Message     int           // bytes of a request, decompressed; default 64 MiB
-	Memory      int           // bytes of all requests in flight, decompressed; default 1 GiB
-	Samples     int           // samples of a request; default 64
-	Connections int           // connections at a time, per port; default 1024
-	Rate        float64       // requests per second per client address; 0: no limit
+	Message     int           // maximum bytes of a request, decompressed; default 64 MiB
+	Memory      int           // maximum bytes of all requests in flight, decompressed; default 1 GiB
+	Samples     int           // maximum samples of a request; default 64
+	Connections int           // maximum connections at a time, per port; default 1024
+	Rate        float64       // maximum requests per second per client address; 0: no limit
 	Transfer    time.Duration // maximum time to send a whole request on REST, or to receive an answer; default 1 min
 }
 
@@ -192,8 +192,8 @@ func (s *Server) Leave() { s.quiet.Store(true) }
 
 func (s *Server) leaving() bool { return s.quiet.Load() || s.draining.Load() }
 
-// Drain rejects new requests, waits for those in flight, and closes the models. When ctx ends, the remaining requests
-// are abandoned.
+// Drain rejects new requests, waits for requests in flight, and closes the models. When ctx ends, the remaining
+// requests are abandoned.
 func (s *Server) Drain(ctx context.Context) error {
 	s.mu.Lock()
 	s.draining.Store(true) // set under the lock, so that Drain waits for all calls that began earlier

@@ -7,7 +7,6 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// failure returns Triton's failure reason for a code.
 func failure(code string) string {
 	switch code {
 	case codes.ResourceExhausted.String(), codes.Unavailable.String(), codes.DeadlineExceeded.String():

@@ -77,9 +77,9 @@ type ModelState struct {
 	Ready     bool              `json:"ready"`
 	Device    string            `json:"device"` // the name of its device, as in Devices
 	SLO       engine.Time       `json:"slo_ns"`
-	Queued    int64             `json:"queued"`    // requests waiting or running
-	Saturated uint64            `json:"saturated"` // samples with values outside the network's range, which were clipped
-	Requests  map[string]uint64 `json:"requests"`  // by code
+	Queued    int64             `json:"queued"`    // number of requests that wait or run
+	Saturated uint64            `json:"saturated"` // number of samples with clipped values outside the network's range
+	Requests  map[string]uint64 `json:"requests"`  // number of requests by code
 	Met       uint64            `json:"deadlines_met"`
 	Missed    uint64            `json:"deadlines_missed"` // number of requests with a deadline that were answered late, abandoned or rejected
 	Slack     engine.Time       `json:"least_slack_ns"`   // shortest time until a deadline of the current requests; negative if missed
@@ -94,7 +94,7 @@ type ModelState struct {
 	Compute   Durations         `json:"compute"` // time that answered requests spent in segments
 	Pending   int64             `json:"pending"` // number of samples that have not started
 	Batches   uint64            `json:"batches"`
-	Sizes     map[int]Durations `json:"sizes"` // batches by size
+	Sizes     map[int]Durations `json:"sizes"` // by size: number of batches and their time
 	// Executions contains the number of launches by initial batch size, and their time in segments. A batch that joins
 	// a launch counts as part of the launch.
 	Executions map[int]Durations `json:"executions"`
@@ -111,7 +111,7 @@ type Snapshot struct {
 	Devices  []DeviceState     `json:"devices"`
 	Models   []ModelState      `json:"models"`
 	Refused  []Refusal         `json:"refused"` // recent rejections, newest last
-	Unknown  uint64            `json:"unknown"` // requests that reached no model
+	Unknown  uint64            `json:"unknown"` // number of requests that reached no model
 }
 
 const (
@@ -144,7 +144,7 @@ type watch struct {
 	}
 }
 
-// lastLaunches is the number of launches of which the initial size is stored. A device runs fewer at a time.
+// lastLaunches is the number of launches with a stored initial size. A device runs fewer at a time.
 const lastLaunches = 64
 
 func newWatch(m *Model) *watch {
@@ -264,7 +264,6 @@ func (w *watch) answered(code codes.Code, took time.Duration) {
 	w.st.Latency[i]++
 }
 
-// state returns a copy of the state.
 func (w *watch) state() ModelState {
 	w.m.on.fold()
 	w.mu.Lock()

@@ -53,8 +53,7 @@ func Parts(ref string, list []byte) (parts []Part, err error) {
 }
 
 // Input returns a reference to a file: the hash of its list, and its name. If dir is not "", Input writes copies to dir
-// for merge and for other machines. weights returns the files with an ONNX file's weights, relative to its folder; nil:
-// none.
+// for merge and for other machines. weights lists an ONNX file's weight files, relative to its folder; nil: none.
 func Input(dir, path string, weights func(file string) ([]string, error)) (ref string, err error) {
 	paths := map[string]string{filepath.Base(path): path}
 	names := []string{filepath.Base(path)}

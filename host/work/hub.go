@@ -208,7 +208,7 @@ func (h *Hub) end(ctx context.Context) error {
 func (h *Hub) listen(ctx context.Context, nc *nats.Conn) (*nats.Subscription, error) {
 	once, stop := context.WithTimeout(ctx, 2*time.Second)
 	defer stop()
-	text, _ := json.Marshal(beat{Hub: true}) // a boolean
+	text, _ := json.Marshal(beat{Hub: true}) // no error is possible for a boolean
 	if _, err := nc.RequestWithContext(once, beats+short(&h.q), text); err == nil {
 		return nil, ErrHub
 	}
@@ -217,7 +217,6 @@ func (h *Hub) listen(ctx context.Context, nc *nats.Conn) (*nats.Subscription, er
 
 func (h *Hub) subject(i string) string { return subject + short(&h.q) + "." + i }
 
-// inputs publishes the files of the question.
 func (h *Hub) inputs(ctx context.Context) error {
 	for _, ref := range h.q.Inputs() {
 		dir := filepath.Dir(shard.At(h.Dir, ref))

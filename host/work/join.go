@@ -27,8 +27,8 @@ type Worker struct {
 	Has  Needs
 	Idle time.Duration // the worker ends after this time without work; 0: never
 	Log  *slog.Logger
-	// Run computes a shard of a folder's question and writes the result to the folder. For shard 0, it only checks its
-	// ability.
+	// Run computes a shard of a folder's question and writes the result to the folder. For shard 0, it only checks the
+	// requirements.
 	Run func(ctx context.Context, dir string, q *shard.Question, i int) error
 
 	nc     *nats.Conn
@@ -148,7 +148,6 @@ func (w *Worker) round(ctx context.Context) (some bool, err error) {
 	return some, err
 }
 
-// of returns the worker's record of a question.
 func (w *Worker) of(question string) *known {
 	if w.known[question] == nil {
 		w.known[question] = &known{}
@@ -168,10 +167,9 @@ func (w *Worker) turn(ctx context.Context, question string, k *known) (err error
 	return nil
 }
 
-// dir returns the folder of a question.
 func (w *Worker) dir(q *shard.Question) string { return filepath.Join(w.Dir, short(q)) }
 
-// able prepares the folder of a question. Each process does this once, because versions may differ.
+// able prepares the folder of a question. It does this once per process, because versions may differ.
 func (w *Worker) able(ctx context.Context, c *campaign) error {
 	if !w.Has.Meets(c.Needs) {
 		return fmt.Errorf("%w: it needs %s; this worker has %s (join --has, --cores, --memory)", ErrUnable, c.Needs, w.Has)
@@ -307,8 +305,7 @@ func (w *Worker) do(ctx context.Context, m jetstream.Msg, c *campaign, wait time
 	return nil
 }
 
-// wanted reports to the hub that this worker computes a shard. It returns false if a result exists or the question is
-// gone.
+// wanted sends the hub a beat for shard i. It returns false if a result exists or the question was withdrawn.
 func (w *Worker) wanted(ctx context.Context, q *shard.Question, i int) bool {
 	text, _ := json.Marshal(beat{Worker: w.Name, Shard: i}) // no error is possible for a string and a number
 	once, stop := context.WithTimeout(ctx, 2*time.Second)

@@ -7,7 +7,7 @@ import (
 	"net"
 )
 
-// Server is empty in static builds, which are for boards, because a NATS server has a third of sluice's size.
+// Server is empty in static builds (for boards), because a NATS server is as large as a third of sluice.
 type Server struct{}
 
 var errServer = errors.New("this sluice has no NATS server, since it was built with -tags static: expected --url")

@@ -103,7 +103,6 @@ type queue struct {
 	reports jetstream.KeyValue
 }
 
-// create creates the queue of a question.
 func create(ctx context.Context, nc *nats.Conn, question string) (*queue, error) {
 	js, err := jetstream.New(nc)
 	if err != nil {

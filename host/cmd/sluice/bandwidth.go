@@ -143,7 +143,6 @@ func (c *bandwidthCmd) trace(all []edge.Estimate) error {
 	})
 }
 
-// take captures packets.
 func (c *bandwidthCmd) take(e *cli.Env, cfg capture.Config, each func(capture.Transfer)) (capture.Seen, error) {
 	if c.Live != "" {
 		s, err := capture.Open(c.Live, cfg)

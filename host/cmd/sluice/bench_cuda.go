@@ -104,7 +104,7 @@ type cudaBenchDoc struct {
 	Torn bool `json:"file_cut_off,omitempty"`
 	// Restores counts the outcomes of launches that were stopped.
 	Restores []bench.Restores `json:"restores,omitempty"`
-	// Controls are launches with a deliberate error, which must give wrong results.
+	// Controls are launches with a deliberate error, which must have wrong results.
 	Controls []bench.Restores `json:"controls,omitempty"`
 	Shrink   int              `json:"shrink"`            // factor by which DISB's networks are reduced
 	DISB     int64            `json:"disb_ns,omitempty"` // length of each DISB run in ns
@@ -291,7 +291,7 @@ func (c *benchCUDACmd) measure(e *cli.Env) error {
 	if err := c.room(); err != nil { // first, because nothing can be saved without the folder
 		return cli.Coded(cli.Usage, err)
 	}
-	base, device, err := c.gpu(e) // before anything is compiled
+	base, device, err := c.gpu(e) // before compilation
 	if err != nil {
 		return err
 	}
@@ -383,7 +383,7 @@ type cudaParts struct {
 	raw   *bench.Raw
 	keep  func(*bench.Raw)
 	later []string // the next part and all parts after it
-	err   error    // of all parts
+	err   error    // error of all parts
 }
 
 // run runs SEEB's systems and REEF's benchmark, if selected.
@@ -747,7 +747,6 @@ func figure(format string, v *float64) string {
 	return fmt.Sprintf(format, *v)
 }
 
-// between formats an interval.
 func between(i *bench.Interval) string {
 	if i == nil {
 		return ""
@@ -755,7 +754,6 @@ func between(i *bench.Interval) string {
 	return fmt.Sprintf("%.4g to %.4g", i[0], i[1])
 }
 
-// print writes the results as text.
 func (doc *cudaBenchDoc) print(w io.Writer) error {
 	fmt.Fprintf(w, "%s, driver for %s (%s); n %d, seed %d\n", doc.Facts.GPU, doc.Facts.Driver, doc.Label, doc.N, doc.Seed)
 	if doc.Facts.Signals == cuda.SignalsCopied {
@@ -808,7 +806,7 @@ func (doc *cudaBenchDoc) print(w io.Writer) error {
 	}
 	for i := range doc.Controls {
 		note := ""
-		if c := &doc.Controls[i]; c.Unseen() && c.Hit > 0 { // otherwise a separate line reports it
+		if c := &doc.Controls[i]; c.Unseen() && c.Hit > 0 { // other cases are reported on a separate line
 			note = ": it was not seen, so that restores show nothing"
 			if slices.Contains(doc.Cut, bench.Kills) {
 				note = ": it was broken off before it was seen"

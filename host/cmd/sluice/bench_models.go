@@ -37,7 +37,7 @@ import (
 type modelStore struct {
 	e     *cli.Env
 	build string // folder of compiled shapes
-	data  string // folder of the images
+	data  string // folder of images
 
 	mu     sync.Mutex
 	shapes map[string]*netShape
@@ -59,7 +59,7 @@ type netShape struct {
 	images, calibration []fluid.Image // only for a trained network
 }
 
-// Numbers of real images for a trained network.
+// Number of real images and exit threshold for a trained network.
 const (
 	realImages = 2000 // the same number of other images is used to find thresholds
 	realTheta  = 0.8

@@ -63,7 +63,6 @@ var columns = []column{
 // for the server scenario. The SLO is the target.
 var judged = column{"loadgen_valid", "LoadGen valid", showShare}
 
-// cell formats a row's value for a column.
 func cell(r *frame.Row, c *column) string {
 	if r == nil {
 		return ""

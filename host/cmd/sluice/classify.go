@@ -1,4 +1,4 @@
-// sluice classify: classifies images with a bundle.
+// sluice classify classifies images with a bundle.
 
 package main
 
@@ -93,7 +93,7 @@ func (c *classifyCmd) set(p *prepared) (*images.Set, error) {
 	return s, p.info.Pixels(s, c.Images[0])
 }
 
-// image classifies one image of a set, and reports whether the result differs from golden's.
+// image classifies one image of a set, and reports whether the result differs from the golden executor's.
 func (c *classifyCmd) image(e *cli.Env, dev device.Blocking, reference *golden.Program, p *prepared, set *images.Set, i int) (*classified, bool, error) {
 	x, err := set.Image(i)
 	if err != nil {
@@ -163,7 +163,6 @@ func (c *classifyCmd) Run(e *cli.Env) error {
 	return nil
 }
 
-// images classifies every image of the set.
 func (c *classifyCmd) images(e *cli.Env, doc *classifyDoc, dev device.Blocking, p *prepared, set *images.Set) error {
 	reference, err := golden.New(p.bundle)
 	if err != nil {

@@ -60,7 +60,6 @@ var tools = []struct{ name, pkg, version, purpose string }{
 	{"chromium", "chromium", "--version", "the test of dse report's page"},
 }
 
-// checks runs all checks.
 func (c *doctorCmd) checks(ctx context.Context) (checks []check) {
 	for _, t := range tools {
 		checks = append(checks, tool(ctx, t.name, t.pkg, t.version, t.purpose))

@@ -64,7 +64,6 @@ func (c *mergeCmd) Run(e *cli.Env) error {
 	return c.MergeCmd.Run(e)
 }
 
-// versionCmd prints the version of this program.
 type versionCmd struct{ cli.VersionCmd }
 
 func (c *versionCmd) Run(e *cli.Env) error { return cli.About("sluice").Print(e.Stdout, c.JSON) }
@@ -103,7 +102,7 @@ func policyNames() kong.Vars {
 	}
 }
 
-// interruptible returns a context that ends at the first SIGINT or SIGTERM; the second one ends the program.
+// interruptible returns a context that ends at the first SIGINT or SIGTERM; the second signal ends the program.
 func interruptible() (context.Context, context.CancelFunc) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)

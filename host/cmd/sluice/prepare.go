@@ -77,7 +77,6 @@ type prepared struct {
 	cached bool
 }
 
-// exits returns the number of exits.
 func (p *prepared) exits() int { return len(p.bundle.Network.Exits) }
 
 // prepare reads the bundle on the command line. If no bundle is named, it imports, quantises and compiles a network, or
@@ -96,7 +95,6 @@ func (w *what) prepare(e *cli.Env, fits ...func(exits int) error) (*prepared, er
 	return p, nil
 }
 
-// checkExits checks the flags that depend on the number of exits.
 func checkExits(fits []func(int) error, exits int) error {
 	for _, fit := range fits {
 		if err := fit(exits); err != nil {

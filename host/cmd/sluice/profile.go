@@ -111,7 +111,7 @@ type measurement struct {
 	parts    []device.Units
 	admitted device.RequestID
 	launched int
-	set      func(launched int) // progress
+	set      func(launched int) // reports the progress
 	doc      profileDoc
 }
 
@@ -233,7 +233,6 @@ func (r *measurement) launch(part device.Units, batch, first, last int) (int64, 
 	return rep.Ns, nil
 }
 
-// compare compares the table with the bundle's table.
 func (d *profileDoc) compare(table []bundle.LatencyEntry) {
 	law := map[[3]int]int64{}
 	for _, l := range table {

@@ -68,7 +68,6 @@ Example:
   sluice reproduce seeb --vary --time 8s --seeds 1`
 }
 
-// reproducedDoc is the result for one publication.
 type reproducedDoc struct {
 	cli.Header
 	Paper   string            `json:"paper"`
@@ -289,7 +288,6 @@ func (c *reproduceCmd) given(p *paper, doc *reproducedDoc) (*given, error) {
 	return g, err
 }
 
-// learnt reads a predictor from a checkpoint.
 func learnt(path string) (*predict.Model, error) {
 	f, err := os.Open(path)
 	if err != nil {

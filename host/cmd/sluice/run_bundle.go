@@ -54,7 +54,7 @@ type policyDoc struct {
 type tableDoc struct {
 	Alone     *int64   `json:"alone_ns"`   // time of one request alone in the whole network
 	Service   *float64 `json:"service_ns"` // mean service time under the policy serial, with early exits
-	BatchGain *float64 `json:"batch_gain"` // throughput at B = B_max divided by that at B = 1, for the whole network
+	BatchGain *float64 `json:"batch_gain"` // throughput at B = B_max divided by throughput at B = 1, for the whole network
 }
 
 type runDoc struct {
@@ -136,7 +136,6 @@ type bundleRun struct {
 	doc      runDoc
 }
 
-// arrivals reads the times in --arrivals.
 func (r *bundleRun) arrivals() error {
 	r.point = experiments.Point{Theta: r.Theta.theta, Seed: r.Seed, N: r.N, ByTable: r.Admit}
 	if r.Arrivals == "" {
@@ -244,7 +243,6 @@ func (r *bundleRun) open() (err error) {
 	return nil
 }
 
-// policy serves all requests with a policy.
 func (r *bundleRun) policy(name string) error {
 	r.point.Policy = name
 	set, done := r.e.Progress(name, r.N)
@@ -275,7 +273,6 @@ func (r *bundleRun) policy(name string) error {
 	return nil
 }
 
-// write writes the files and prints the results.
 func (r *bundleRun) write() error {
 	r.doc.policyDoc = r.doc.Runs[len(r.doc.Runs)-1]
 	files := "summary.json, schedule.json: opens in Perfetto"

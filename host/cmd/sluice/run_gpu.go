@@ -67,7 +67,6 @@ type gpuRunDoc struct {
 	Runs         []gpuPolicyDoc `json:"runs"`
 }
 
-// gpu serves a workload on a simulated GPU.
 func (c *runCmd) gpu(e *cli.Env) error {
 	switch {
 	case c.Workload == "":

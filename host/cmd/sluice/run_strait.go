@@ -21,7 +21,6 @@ import (
 	"github.com/sluice-npu/sluice/host/report"
 )
 
-// straitFlags are the flags of sluice run for Strait.
 type straitFlags struct {
 	GPUs  int    `serves:"gpu-sim" policy:"strait" name:"gpus" default:"1" help:"gpu-sim with Strait or its baselines: GPUs."`
 	Begin string `serves:"gpu-sim" policy:"strait" placeholder:"FILE" help:"gpu-sim with Strait: predictor.json of an earlier run to begin with (default: a new model)."`

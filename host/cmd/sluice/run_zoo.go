@@ -24,7 +24,6 @@ import (
 	"github.com/sluice-npu/sluice/host/report"
 )
 
-// zooFlags are the flags of sluice run for a zoo.
 type zooFlags struct {
 	Zoo     string   `placeholder:"FILE" help:"Serve clients over links by a zoo of networks: a file (CSV, see host/jellyfish), or synthetic."`
 	Clients string   `serves:"zoo" default:"4" placeholder:"FILE|N" help:"--zoo: the clients, a file (CSV, see host/jellyfish), or a number of equal ones with --rate, --slo and --link."`
@@ -48,7 +47,7 @@ type zooClientDoc struct {
 	Frames   int      `json:"frames"`
 	OnTime   int      `json:"on_time"`
 	Miss     *float64 `json:"miss_rate"` // null: the client sent no frame
-	Accuracy *float64 `json:"accuracy"`  // accuracy over the frames on time; null: no frame was on time
+	Accuracy *float64 `json:"accuracy"`  // accuracy of the frames on time; null: no frame was on time
 	P50      *int64   `json:"p50_ns"`    // time from creation to result
 	P99      *int64   `json:"p99_ns"`
 	Bits     *float64 `json:"link_bits_per_s"` // harmonic mean of the rates of the client's transfers, as reported to the server
@@ -97,7 +96,6 @@ func orDash[T any](v *T, text func(T) string) string {
 	return text(*v)
 }
 
-// zoo serves clients with a zoo.
 func (c *runCmd) zoo(e *cli.Env) error {
 	zoo, err := jellyfish.Named(c.Zoo)
 	if err != nil {
@@ -222,7 +220,7 @@ func (c *runCmd) capture(e *cli.Env, l net.Listener, rates *edge.Rates) (end fun
 	return func() { stop(); reader.Wait() }, nil
 }
 
-// zooClients returns the clients given by --clients.
+// zooClients returns the clients of --clients.
 func (c *runCmd) zooClients(e *cli.Env, length time.Duration) ([]edge.Camera, error) {
 	clients, err := c.registered(e, length.Nanoseconds())
 	frames := 0.0
@@ -239,7 +237,7 @@ func (c *runCmd) zooClients(e *cli.Env, length time.Duration) ([]edge.Camera, er
 func (c *runCmd) registered(e *cli.Env, ns int64) ([]edge.Camera, error) {
 	own := edge.NewOwn(c.Seed)
 	n, err := strconv.Atoi(c.Clients)
-	if err != nil { // a file
+	if err != nil { // --clients is a file
 		for _, f := range []string{"rate", "slo", "link"} {
 			if e.Has(f) {
 				return nil, cli.Errorf(cli.Usage, "--%s beside --clients %s: the file says each client's", f, c.Clients)

@@ -144,7 +144,7 @@ func (c *serveCmd) options(e *cli.Env) (serve.Options, *tls.Config, error) {
 	return o, secure, nil
 }
 
-// about returns the names of a bundle's classes, and how pixels are converted to its input.
+// about returns the names of a bundle's classes, and the conversion from pixels to the input.
 func about(b *bundle.Bundle) (serve.About, error) {
 	i, err := recipe.Of(b)
 	if err != nil || i.From == "" {

@@ -95,7 +95,7 @@ type verifyDoc struct {
 	Images        int      `json:"images"`
 	Mismatches    int      `json:"mismatches"`
 	ExitAgreement *float64 `json:"exit_agreement"` // null: not checked
-	AccuracyDelta *float64 `json:"accuracy_delta"` // golden's accuracy minus onnxruntime's, as a share
+	AccuracyDelta *float64 `json:"accuracy_delta"` // accuracy of the golden executor minus accuracy of onnxruntime, as a share
 	OracleImages  int      `json:"oracle_images"`
 	Coverage      struct {
 		Images struct {
@@ -119,7 +119,6 @@ type verifyDoc struct {
 // designs loads the configurations under test.
 func (c *verifyCmd) designs() ([]configs.Design, error) { return loadDesigns(c.Config) }
 
-// splitList splits a list at its commas.
 func splitList(list string) []string {
 	parts := strings.Split(list, ",")
 	for i, p := range parts {
@@ -281,7 +280,7 @@ func (c *verifyCmd) something(designs []configs.Design) error {
 
 // wholePart contains the findings of a check that runs as one unit.
 type wholePart struct {
-	Found verifyDoc // without bins
+	Found verifyDoc // findings without coverage bins
 	Hits  verify.Hits
 }
 
@@ -525,7 +524,6 @@ func (c *verifyCmd) build(d configs.Design, check checked) string {
 	return cosimOf(c.Device, d)
 }
 
-// table returns an empty coverage table.
 func (c *verifyCmd) table(designs []configs.Design, check checked) *verify.Coverage {
 	cov := verify.NewCoverage(designs)
 	if c.Device == "hls" || c.Device == "uio" {
@@ -596,7 +594,6 @@ func (c *verifyCmd) layers(e *cli.Env, shards *shard.Run, designs []configs.Desi
 	return nil
 }
 
-// add adds the results of a block of layers.
 func (d *verifyDoc) add(part *layersPart) {
 	d.Coverage.Layers.Add(part.Layers)
 	d.Coverage.Bins.Add(part.Hits)
@@ -685,7 +682,7 @@ func (c *verifyCmd) orders(e *cli.Env, p *prepared, s *experiments.Setup, memo *
 	return nil
 }
 
-// python returns the path of the Python interpreter for onnxruntime.
+// python returns the path of Python with onnxruntime.
 func (c *verifyCmd) python() string {
 	return cmp.Or(c.Python, filepath.Join(c.Build, "venv", "bin", "python"))
 }

@@ -53,7 +53,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// Errors of Open. Each error includes instructions.
+// Errors of Open. The texts include instructions.
 var (
 	ErrNoDevice   = errors.New("no such device")
 	ErrPermission = errors.New("not permitted")
@@ -307,7 +307,6 @@ func Find(o Opts) (Device, error) {
 	return found[0], nil
 }
 
-// line reads a file of one line.
 func line(path string) (string, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -395,7 +394,7 @@ func (b *Bus) Sync(off, n int64, dir npu.Direction) error {
 // Interrupts returns the kernel's number of interrupts, and the number of interrupts without a raised cause.
 func (b *Bus) Interrupts() (all, stale uint64) { return b.events.Load(), b.stale.Load() }
 
-// Reserved reports whether the device tree reserves the memory at a known address. u-dma-buf's memory has any address.
+// Reserved reports whether the device tree reserves the memory. The address of u-dma-buf's memory is arbitrary.
 func (b *Bus) Reserved() bool { return b.mem.reserved }
 
 // Abandoned reports whether Open found a running start of an earlier process.

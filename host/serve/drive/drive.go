@@ -400,7 +400,7 @@ func latencies(took []int64) Latencies {
 	return Latencies{int64(math.Round(total / float64(len(took)))), at(0.5), at(0.99)}
 }
 
-// drawn is the number of different random inputs. Their number is smaller if they exceed drawnBytes in total.
+// drawn is the maximum number of different random inputs. It is reduced when they exceed drawnBytes in total.
 const (
 	drawn      = 16
 	drawnBytes = 256 << 20

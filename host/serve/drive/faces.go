@@ -65,7 +65,6 @@ func Dial(address, token string, secure *tls.Config) (Server, error) {
 	return nil, fmt.Errorf("server address %q: scheme %q: expected http, https, grpc or grpcs", address, u.Scheme)
 }
 
-// bearer adds a token to every call.
 type bearer struct {
 	token  string
 	secure bool
@@ -112,7 +111,6 @@ func (q *Question) wants() (out []string) {
 	return out
 }
 
-// params returns the request's parameters.
 func (q *Question) params() map[string]any {
 	p := map[string]any{}
 	if q.SLO > 0 {
@@ -281,7 +279,7 @@ func readREST(header http.Header, text []byte) Reply {
 	return out
 }
 
-// takes reports whether a reply uses this tensor.
+// takes reports whether Reply uses this tensor.
 func (t *tensorDoc) takes() bool {
 	return t.Datatype == "INT32" && (t.Name == "exit" || t.Name == "class")
 }

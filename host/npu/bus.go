@@ -83,8 +83,8 @@ const (
 )
 
 // Syncer is a bus whose memory is not coherent. A range must be synchronised after the CPU's write and before the start
-// that reads the range. It must also be synchronised after a start and before the CPU's read. Without Sync, memory is
-// coherent.
+// that reads the range. It must also be synchronised after a start and before the CPU's read. Other buses have coherent
+// memory.
 type Syncer interface {
 	// Sync synchronises n bytes at the offset off in the window.
 	Sync(off, n int64, dir Direction) error

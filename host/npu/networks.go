@@ -117,7 +117,7 @@ func (d *Driver) Load(ctx context.Context, a device.Artefact) error {
 	return nil
 }
 
-// place reserves memory for a network and adds it to the list. It removes a network with the same name and without
+// place reserves memory for a network and adds it to the list. It removes a network of this name if the network has no
 // samples.
 func (d *Driver) place(name string, b *bundle.Bundle, hash uint64, descs int64) (*network, error) {
 	d.mu.Lock()

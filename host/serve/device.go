@@ -90,9 +90,9 @@ func (d *devices) join(ctx context.Context, o *Options, m *Model, b *bundle.Bund
 	}
 }
 
-// reserve returns a device for one more model. If opens is true, the device is new and the caller must open it. reserve
-// first closes a lost device, because otherwise a board's NPU cannot be opened again. Models on a lost device have
-// already reported the loss.
+// reserve returns a device for one more model. If opens is true, the device is new and the caller must open it. It
+// retires and closes a lost device, because a board's NPU can be opened again only after that. The lost device's models
+// have already reported the loss.
 func (d *devices) reserve(like sharing) (on *shared, opens bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -75,8 +75,8 @@ func (s *Server) guard(token, addr string, open bool) error {
 }
 
 // sameOrigin rejects requests that a browser sends for pages of other sites. If no token is required, a server on a
-// loopback address also rejects all host names that do not mean this machine. Otherwise an attacker's host name that
-// resolves to this address (DNS rebinding) would count as the same origin.
+// loopback address also rejects all host names except localhost. Otherwise an attacker's host name that resolves to
+// this address (DNS rebinding) would count as the same origin.
 func (s *Server) sameOrigin(h http.Handler) http.Handler {
 	mine := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -93,7 +93,7 @@ func (s *Server) sameOrigin(h http.Handler) http.Handler {
 	})
 }
 
-// loopback reports whether a host name means this machine.
+// loopback reports whether a host is empty, an IP address, or localhost.
 func loopback(host string) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
@@ -178,8 +178,7 @@ func ReadToken(path string) (string, error) {
 	return strings.TrimSpace(string(text)), err
 }
 
-// TokenFile returns a function for Options.Token that reads the token from a file, and reads it again when the file
-// changes.
+// TokenFile returns a function for Options.Token that reads the token from a file, again if the file changes.
 func TokenFile(path string, log *slog.Logger) (func() string, error) {
 	k, err := keepRead(log, func() (string, error) {
 		token, err := ReadToken(path)

@@ -59,9 +59,8 @@ type Answer struct {
 }
 
 // Ballast returns memory that a server should keep but never use. It counts as live memory, so the garbage collector
-// runs only after requests have produced as much garbage. Without ballast only a few megabytes are live, and the
-// collector uses a fifth of a request's CPU time. Ballast adds about 32 MiB to the process. It is nil if GOMEMLIMIT is
-// low.
+// runs only after requests have produced as much garbage. Otherwise only a few megabytes are live, and the collector
+// uses a fifth of a request's CPU time. Ballast adds about 32 MiB to the process. It is nil if GOMEMLIMIT is too small.
 func Ballast() []byte {
 	const size = 32 << 20
 	if debug.SetMemoryLimit(-1) < 8*size {
@@ -100,7 +99,7 @@ func (l Limits) filled() Limits {
 type Options struct {
 	Version string
 	Open    Opener
-	Latency Latency                               // measures bundles' tables on the devices that Open opens; nil: use the tables in the bundles
+	Latency Latency                               // returns bundles' tables on the devices that Open opens; nil: use the tables in the bundles
 	About   func(b *bundle.Bundle) (About, error) // nil: nothing is known about bundles
 	Limits  Limits
 	Token   func() string // bearer token that clients must send; nil: none

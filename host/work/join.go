@@ -27,7 +27,7 @@ type Worker struct {
 	Has  Needs
 	Idle time.Duration // the worker ends after this time without work; 0: never
 	Log  *slog.Logger
-	// Run computes a shard of a folder's question and writes the result to the folder. For shard 0, it only checks the
+	// Run computes a shard of a folder's question and writes the result to the folder. For shard 0, it only checks
 	// requirements.
 	Run func(ctx context.Context, dir string, q *shard.Question, i int) error
 

@@ -37,9 +37,9 @@ Example:
 type check struct {
 	Name string `json:"name"`
 	OK   bool   `json:"ok"`
-	For  string `json:"for"`  // commands or tests that need the tool
-	Hint string `json:"hint"` // the found version, or instructions for the user
-	// Optional means that the tool is not required.
+	For  string `json:"for"`  // commands or tests with this requirement
+	Hint string `json:"hint"` // the finding, or instructions for the user
+	// Optional means that a failure of this check is accepted.
 	Optional bool `json:"optional,omitempty"`
 }
 

@@ -229,8 +229,7 @@ func (c *serveCmd) profiled(_ context.Context, b *bundle.Bundle) ([]bundle.Laten
 	return nil, errors.Join(failed...)
 }
 
-// Time limits of devices, in ns. Large models load slowly, and a device on an overloaded machine is slow but not
-// hanging.
+// Time limits of devices, in ns. Large models load slowly, and devices are slow on an overloaded machine.
 const loads, stalls = 600e9, 2e9
 
 // faces are the server's three ports.

@@ -652,8 +652,7 @@ func (c *verifyCmd) missing(e *cli.Env, designs []configs.Design, check checked,
 	return end(doc.Coverage.Bins)
 }
 
-// orders serves the same arrivals on soft (table times), on the device (table times) and on the device (measured
-// times).
+// orders serves the same arrivals on soft with the table, and on the device with the table and with measured times.
 func (c *verifyCmd) orders(e *cli.Env, p *prepared, s *experiments.Setup, memo *soft.Memo, theta experiments.Theta, doc *verifyDoc) error {
 	doc.Coverage.Orders = map[string]verify.Orders{}
 	dev, err := c.openDevice(e.Ctx, c.Device, p, memo)

@@ -1,5 +1,5 @@
-// Package uio is the bus of an NPU on a board. It accesses registers and interrupt through Linux' UIO, and memory through
-// a small kernel module (boards/kernel) or u-dma-buf. It is pure Go, without C and without /dev/mem.
+// Package uio is the bus of an NPU on a board. It accesses registers and interrupt through Linux' UIO, and memory
+// through a small kernel module (boards/kernel) or u-dma-buf. It is pure Go, without C and without /dev/mem.
 //
 // # Memory and order
 //
@@ -9,20 +9,21 @@
 //     sync/atomic, so neither compiler nor CPU reorders them.
 //   - Shared memory is mapped Normal and non-cacheable (write-combined). Wide and unaligned accesses, including the
 //     function copy, are legal there. On Device memory they would cause SIGBUS on arm64. A later register write may
-//     overtake writes in the CPU's write buffer. So Sync(ToDevice) is a barrier that waits until all stores are complete.
-//     On arm64 the barrier is DSB ST, full system. On 32-bit ARM the module executes the barrier, because only the kernel
-//     can drain the store buffer in the PL310 of a Zynq-7000. Sync(FromDevice) prevents later loads from overtaking the
-//     register read that showed the end of the start (DMB, full system).
+//     overtake writes in the CPU's write buffer. So Sync(ToDevice) is a barrier that waits until all stores are
+//     complete. On arm64 the barrier is DSB ST, full system. On 32-bit ARM the module executes the barrier, because
+//     only the kernel can drain the store buffer in the PL310 of a Zynq-7000. Sync(FromDevice) prevents later loads
+//     from overtaking the register read that showed the end of the start (DMB, full system).
 //   - If the module maps the memory cached, Sync requests the kernel to clean (ToDevice) or invalidate (FromDevice) the
-//     range by address, to the point of coherency, with the same barriers. Open cleans the whole memory, because a dirty
-//     line of an earlier process could be evicted over the NPU's data.
+//     range by address, to the point of coherency, with the same barriers. Open cleans the whole memory, because a
+//     dirty line of an earlier process could be evicted over the NPU's data.
 //
 // # Interrupts
 //
 // The line is level-triggered. UIO converts it to edges: UIO's handler counts an interrupt and masks the line, and a
 // write unmasks the line. WaitIRQ does not rely on the count. After each interrupt it checks whether the NPU has raised
-// a cause. Without a cause (stale or spurious), it unmasks the line and continues to wait, so a stale count does not end
-// the wait. If the line never rises, WaitIRQ returns npu.ErrNoIRQ; the error's text reports whether the NPU has ended.
+// a cause. Without a cause (stale or spurious), it unmasks the line and continues to wait, so a stale count is not
+// reported as a hang. If the line never rises, WaitIRQ returns npu.ErrNoIRQ. If the NPU has ended, the error's text
+// reports this.
 //
 // # Errors of the register bus
 //
@@ -53,7 +54,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// Errors of Open. The texts include instructions.
+// Errors of Open. Open adds instructions to each error.
 var (
 	ErrNoDevice   = errors.New("no such device")
 	ErrPermission = errors.New("not permitted")

@@ -143,8 +143,8 @@ type Latencies struct {
 	P99 int64 `json:"p99_ns"`
 }
 
-// Summary contains the counts of a load. Its JSON keys are those of sluice run. Values known only to the server are
-// null.
+// Summary contains the counts of a load. Its JSON keys are those of sluice run. A value is null if only the server
+// knows it.
 type Summary struct {
 	Paced      string     `json:"-"` // label of the server's times, such as "measured"; "": not reported
 	Requests   int        `json:"requests"`

@@ -21,8 +21,8 @@ type Target struct {
 	ClockMHz float64
 
 	over func(*uio.Bus) npu.Bus // tests set it to wrap the bus
-	sys  string                 // where sysfs is mounted; "": /sys
-	dev  string                 // devtmpfs; "": /dev
+	sys  string                 // mount point of sysfs; "": /sys
+	dev  string                 // mount point of devtmpfs; "": /dev
 	pl   func() error           // returns an error if the PL cannot answer; nil: Awake
 }
 

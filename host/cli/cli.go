@@ -77,7 +77,7 @@ type VersionDoc struct {
 	Schema   string `json:"schema"`
 	Program  string `json:"program"`
 	Version  string `json:"version"`
-	Revision string `json:"revision"` // revision of the sources; it ends with "modified" if they had changes that were not committed
+	Revision string `json:"revision"` // revision of the sources; ends with "modified" if the sources had changes without a commit
 	ABI      string `json:"abi_hash"`
 	Go       string `json:"go"`
 	Platform string `json:"platform"`

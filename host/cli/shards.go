@@ -273,7 +273,7 @@ func (e *Env) merge(dir, out string, asJSON bool) (*shard.Question, error) {
 	return q, nil
 }
 
-// merging is a folder whose results are being merged.
+// merging is a folder during the merge of its results.
 type merging struct {
 	dir    string
 	asked  *shard.Question

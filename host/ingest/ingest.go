@@ -1,5 +1,6 @@
-// Package ingest receives clients' frames over a network in real time. It times each transfer, so the scheduler knows
-// the rate of the client's link (sched.Task.Link). An answer contains the result and the advised size of later frames.
+// Package ingest receives clients' frames over a network in real time. It times each transfer, and reports the rate of
+// the client's link to the scheduler (sched.Task.Link). An answer contains the result and the advised size of later
+// frames.
 //
 // A client sends frames one after another over a connection, without waiting for answers. All numbers are big-endian,
 // of 32 bits:

@@ -64,7 +64,7 @@ type Bus interface {
 
 // Waiter is a bus on which register accesses may block. Therefore the accesses need a context.
 type Waiter interface {
-	// Until limits all accesses by ctx, until done is called. Until must not be called during an access.
+	// Until ends accesses when ctx ends, until done is called. Until must not be called during an access.
 	Until(ctx context.Context) (done func())
 }
 
@@ -82,9 +82,9 @@ const (
 	FromDevice Direction = 2 // the NPU has written, and the CPU will read
 )
 
-// Syncer is a bus whose memory is not coherent. A range must be synchronised after the CPU's write and before the start
-// that reads the range. It must also be synchronised after a start and before the CPU's read. Other buses have coherent
-// memory.
+// Syncer is a bus with memory that is not coherent. A range must be synchronised after the CPU's write and before the
+// start that reads the range. It must also be synchronised after a start and before the CPU's read. Other buses have
+// coherent memory.
 type Syncer interface {
 	// Sync synchronises n bytes at the offset off in the window.
 	Sync(off, n int64, dir Direction) error

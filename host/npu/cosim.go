@@ -327,8 +327,8 @@ func (c *Cosim) Info() CosimInfo { return c.info }
 // Cycles returns the number of cycles from the last hard reset to the last call.
 func (c *Cosim) Cycles() uint64 { return c.cycles.Load() }
 
-// Until limits register accesses and other calls without a context by ctx, until done is called. Until must not run
-// concurrently with such calls.
+// Until ends register accesses and other calls without a context when ctx ends, until done is called. Until must not
+// run concurrently with such calls.
 func (c *Cosim) Until(ctx context.Context) (done func()) {
 	before := c.until
 	c.until = ctx

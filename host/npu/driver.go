@@ -13,8 +13,8 @@ import (
 
 // Opts of a driver. ClockHz is required; other zero fields select the default.
 type Opts struct {
-	Name    string // "npu"
-	Label   string // "simulated": simulated | synthesised | measured
+	Name    string // default "npu"
+	Label   string // simulated | synthesised | measured; default "simulated"
 	ClockHz int64
 	// Slots is the maximum number of samples of a network: at least 2 B_max (default 4 B_max), at most 64.
 	Slots int
@@ -156,7 +156,7 @@ func (d *Driver) Info() device.Info {
 	}
 }
 
-// until limits register accesses by a context, on a bus with blocking accesses.
+// until ends blocking register accesses when ctx ends.
 func (d *Driver) until(ctx context.Context) (done func()) {
 	if w, ok := d.bus.(Waiter); ok {
 		return w.Until(ctx)

@@ -114,7 +114,7 @@ func (d *Driver) exit(n *network, l *device.Launch, seg int, active, slots []int
 	return rest, nil
 }
 
-// batch checks a launch and looks up its slots.
+// batch checks a launch and returns the launch's network and slots.
 func (d *Driver) batch(l *device.Launch) (*network, []int, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

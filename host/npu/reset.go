@@ -60,7 +60,7 @@ func (d *Driver) softReset(ctx context.Context) error {
 	if err := d.program(); err != nil {
 		return err
 	}
-	// A reset does not change the network's registers, but the failure may have occurred while they were written.
+	// A reset does not change the network's registers, but the failure may have interrupted writes to them.
 	if n := d.active; n != nil {
 		return d.activate(n)
 	}

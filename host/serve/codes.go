@@ -50,7 +50,7 @@ type Error struct {
 // errClosed is the error for a request that was not accepted because its model was closed or its device was lost.
 var errClosed = errors.New("the model accepts no more requests")
 
-// Unwrap returns the cause, if it is known.
+// Unwrap returns the cause, or nil.
 func (e *Error) Unwrap() error { return e.cause }
 
 // maxText is the maximum length of an error's text, which may contain the client's input. gRPC sends the text in a
@@ -135,7 +135,7 @@ func httpCode(c codes.Code) int {
 	return http.StatusInternalServerError
 }
 
-// again returns the metadata that tells clients when to retry. Envoy reads Retry-After, as on REST. gRPC clients read
+// again returns metadata for clients with the time of a retry. Envoy reads Retry-After, as on REST. gRPC clients read
 // another header, in which a negative number means that a retry does not help.
 func (e *Error) again() metadata.MD {
 	if e.Retry > 0 {

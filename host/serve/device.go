@@ -44,13 +44,13 @@ type shared struct {
 	folding sync.Mutex // locked by the goroutine that counts the events
 	mu      sync.Mutex
 	st      DeviceState
-	models  map[string]*Model // models whose events are counted, by the name of their network
+	models  map[string]*Model // models with counted events, by the name of the model's network
 }
 
-// devices are the server's devices. No blocking call is made while mu is held.
+// devices are the server's devices. Code that has locked mu must not block.
 type devices struct {
 	mu      sync.Mutex
-	all     []*shared // all devices, including those that are being opened
+	all     []*shared // all devices, including devices that are not open yet
 	closing []*shared
 	gone    sync.WaitGroup // counts the goroutines that close devices in the background
 }
@@ -142,7 +142,7 @@ func (d *devices) open(ctx context.Context, o *Options, m *Model, b *bundle.Bund
 	for i := 0; i < len(before) && (errors.Is(err, device.ErrBusy) || errors.Is(err, device.ErrMemory)); i++ { // a closing device may still occupy the hardware
 		select {
 		case <-before[i].ended:
-			_ = d.close(before[i]) // the caller that closes the device gets the error
+			_ = d.close(before[i]) // the caller that closes the device receives the error
 		case <-ctx.Done():
 			return fail(errors.Join(err, context.Cause(ctx)))
 		}

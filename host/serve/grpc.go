@@ -152,7 +152,7 @@ func (h *healthFace) Watch(r *healthpb.HealthCheckRequest, ss grpc.ServerStreami
 	}
 }
 
-// openCall reports whether a call needs no token. Only calls that check the server's health need none.
+// openCall reports whether a call needs no token. This is true only for calls that check the server's health.
 func openCall(method string) bool {
 	return strings.HasPrefix(method, "/grpc.health.v1.Health/") || strings.HasSuffix(method, "/ServerLive") || strings.HasSuffix(method, "/ServerReady")
 }

@@ -107,7 +107,7 @@ func document(head []byte) (doc restDoc, err error) {
 // blanks are the characters allowed between JSON tokens.
 const blanks = " \t\r\n"
 
-// reader reads values one after the other. A null leaves the variable unchanged.
+// reader reads one value after another. A null leaves the variable unchanged.
 type reader struct {
 	head []byte
 	d    *jsontext.Decoder

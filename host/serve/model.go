@@ -91,7 +91,7 @@ func (s Settings) over(def Settings) Settings {
 	return s
 }
 
-// filled returns the settings s; missing settings get their built-in defaults.
+// filled returns the settings s; missing settings are set to built-in defaults.
 func (s Settings) filled() Settings {
 	s = s.over(Settings{Policy: "fluid", Queue: 1024, Theta: []float32{0.8}, Priorities: 2})
 	if s.SLO == noSLO {

@@ -172,7 +172,7 @@ func (s *Server) LoadAll() error {
 }
 
 // Load loads all versions of a model, including new ones. A loaded version is loaded again from its file; until then
-// the old version serves requests. Versions whose files no longer exist are unloaded and removed.
+// the old version serves requests. Versions without a file are unloaded and removed.
 func (s *Server) Load(name string) error {
 	s.mu.Lock()
 	paths := slices.Clone(s.paths)

@@ -34,7 +34,8 @@ func (s *Server) REST() http.Handler {
 				body := r.Body
 				r.Body = http.MaxBytesReader(w, body, int64(s.opts.Limits.Message))
 				if err = f(w, r); err != nil && coded(err).REST == http.StatusRequestEntityTooLarge {
-					// if the connection is closed while the client is still sending, the client does not read the answer
+					// if the connection is closed before the client has sent everything, the client does not read the
+					// answer
 					_, _ = io.CopyN(io.Discard, body, int64(s.opts.Limits.Message))
 				}
 			}
@@ -356,7 +357,7 @@ func (s *Server) inferREST(w http.ResponseWriter, r *http.Request) error {
 	}
 	var head int
 	body, head = appendAnswer(body, a, func(i int) bool { // the request is no longer needed
-		if i < len(q.Outputs) { // outputs are in the order in which they were requested
+		if i < len(q.Outputs) { // outputs are in the order of the request
 			return q.Outputs[i].Binary
 		}
 		return q.binary

@@ -100,7 +100,7 @@ type Options struct {
 	Version string
 	Open    Opener
 	Latency Latency                               // returns bundles' tables on the devices that Open opens; nil: use the tables in the bundles
-	About   func(b *bundle.Bundle) (About, error) // nil: nothing is known about bundles
+	About   func(b *bundle.Bundle) (About, error) // nil: no information about bundles
 	Limits  Limits
 	Token   func() string // bearer token that clients must send; nil: none
 	// Defaults replace a model's missing settings.
@@ -185,7 +185,7 @@ func (s *Server) Ready() bool {
 	return true
 }
 
-// Leave makes the server and its models report that they are not ready although they still serve requests. Balancers
+// After Leave, the server and its models report that they are not ready although they still serve requests. Balancers
 // can then send requests elsewhere before Drain rejects requests.
 func (s *Server) Leave() { s.quiet.Store(true) }
 

@@ -86,7 +86,7 @@ type ModelState struct {
 	Deadline  bool              `json:"has_slack"`        // Slack is valid, because a waiting or running request has a deadline
 	Last      int64             `json:"last_ms"`          // arrival of the latest request, ms since 1970; 0: none
 	Samples   uint64            `json:"samples"`          // number of samples with a result
-	Exits     []uint64          `json:"exits"`            // number of samples by the exit taken
+	Exits     []uint64          `json:"exits"`            // number of samples by exit
 	Latency   []uint64          `json:"latency"`          // number of answers by bucket of Bounds; the last bucket is +Inf
 	Success   Durations         `json:"success"`
 	Fail      Durations         `json:"fail"`
@@ -119,7 +119,7 @@ const (
 	lastRefusals = 20
 )
 
-// keep appends a value to a list, and removes all but the last n values.
+// keep appends a value to a list, and then removes older values until n remain.
 func keep[T any](list []T, v T, n int) []T {
 	if len(list) >= n {
 		list = append(list[:0], list[len(list)-n+1:]...)

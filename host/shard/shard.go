@@ -63,7 +63,7 @@ type Question struct {
 	Version  string   `json:"version"`
 	Revision string   `json:"revision"` // revision of the sources; if the sources were modified, the hash of the program
 	RTL      string   `json:"rtl"`
-	Arch     string   `json:"arch"` // architecture whose arithmetic the results may depend on; "": none
+	Arch     string   `json:"arch"` // architecture, if the results depend on its arithmetic; otherwise ""
 	Args     []string `json:"args"` // --NAME=VALUE, sorted by name; a file is input:SHA256/NAME
 	Shards   int      `json:"shards"`
 }
@@ -125,7 +125,7 @@ func (q *Question) Other(o *Question) error {
 	return fmt.Errorf("%w: %s", ErrQuestion, strings.Join(out, "; "))
 }
 
-// Run is the part of a command that one process computes. A nil Run is a process that computes everything.
+// Run is the part of a command that one process computes. A nil Run means that the process computes the whole command.
 type Run struct {
 	Question Question
 

@@ -196,7 +196,7 @@ func (w *Worker) able(ctx context.Context, c *campaign) error {
 	return nil
 }
 
-// fetch gets an input from the hub.
+// fetch reads an input from the hub.
 func (w *Worker) fetch(ctx context.Context, dir, ref string) error {
 	path := shard.At(dir, ref)
 	if path == ref {
@@ -281,7 +281,7 @@ func (w *Worker) do(ctx context.Context, m jetstream.Msg, c *campaign, wait time
 		err = w.put(living, &c.Question, i)
 	}
 	if ctx.Err() != nil {
-		return errors.Join(ctx.Err(), m.Nak()) // hand the shard to another worker at once
+		return errors.Join(ctx.Err(), m.Nak()) // NATS then sends the shard to another worker immediately
 	}
 	if err != nil && (errors.Is(context.Cause(living), errOver) || !w.wanted(ctx, &c.Question, i)) {
 		w.Log.Info("shard given up", "question", short(&c.Question), "shard", i, "why", errOver)
@@ -299,7 +299,7 @@ func (w *Worker) do(ctx context.Context, m jetstream.Msg, c *campaign, wait time
 		return errors.Join(err, told, m.NakWithDelay(time.Second))
 	}
 	k.done = true
-	if err := m.DoubleAck(ctx); err != nil { // the result is stored, so the next worker acknowledges the shard at once
+	if err := m.DoubleAck(ctx); err != nil { // the result is stored, so the next worker acknowledges the shard immediately
 		w.Log.Info("shard done, not acknowledged", "question", short(&c.Question), "shard", i, "error", err)
 	}
 	return nil

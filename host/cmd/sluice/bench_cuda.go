@@ -98,7 +98,8 @@ type cudaBenchDoc struct {
 	TookNs int64 `json:"took_ns,omitempty"`
 	// Missing lists the parts that have no runs.
 	Missing []string `json:"parts_missing,omitempty"`
-	// Cut lists the parts that were interrupted. Some of their values are missing, and others come from fewer runs.
+	// Cut lists the parts that were interrupted. Some values of these parts are missing, and some values are based on
+	// fewer runs.
 	Cut []string `json:"parts_cut,omitempty"`
 	// Torn means that the end of the runs' file is missing.
 	Torn bool `json:"file_cut_off,omitempty"`
@@ -110,7 +111,7 @@ type cudaBenchDoc struct {
 	DISB     int64            `json:"disb_ns,omitempty"` // length of each DISB run in ns
 	// Moved lists the parts during which the GPU's clock changed by more than 5 %.
 	Moved []string `json:"moved,omitempty"`
-	// Ended lists the parts that were completed. The values of incomplete parts come from fewer runs.
+	// Ended lists the parts that were completed. The values of incomplete parts are based on fewer runs.
 	Ended []string `json:"parts_ended"`
 	// Foretold is the simulated GPU's prediction for this GPU. The date of the prediction is in package disb. Published
 	// contains REEF's values for an MI50, by part and key. It is empty if networks are reduced.
@@ -673,7 +674,7 @@ func figures(raw *bench.Raw) (doc *cudaBenchDoc, err error) {
 	return doc, err
 }
 
-// keep writes the runs and the results. An error in one file does not prevent the others.
+// keep writes the runs and the results. After an error in one file, keep still writes the other files.
 func (c *benchCUDACmd) keep(e *cli.Env, raw *bench.Raw, doc *cudaBenchDoc, base *params.File) error {
 	err := cli.WriteFile(filepath.Join(c.dir(), bench.RawFile), raw.Write)
 	if err == nil { // RawFile now contains all runs

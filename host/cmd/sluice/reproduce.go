@@ -77,7 +77,7 @@ type reproducedDoc struct {
 	N       int               `json:"n,omitempty"`
 	GPUs    map[string]string `json:"gpus,omitempty"` // parameter files that replace the built-in ones
 	Trace   *traceDoc         `json:"trace"`          // null: random arrivals
-	Begin   string            `json:"begin"`          // strait: checkpoint with which every predictor begins; "": none
+	Begin   string            `json:"begin"`          // strait: initial checkpoint of every predictor; "": none
 	Rows    []frame.Statement `json:"rows"`
 	Numbers []frame.Row       `json:"numbers"`
 

@@ -79,7 +79,7 @@ type connection struct {
 }
 
 func (c *connection) options(log *slog.Logger) []nats.Option {
-	said := "" // no lock is needed, because NATS calls its handlers one after the other
+	said := "" // no lock is needed, because NATS calls one handler after another
 	again := func(*nats.Conn) {
 		if said != "" {
 			log.Info("connected")

@@ -57,7 +57,7 @@ const (
 	Refused
 	Cancelled
 	Errored
-	Unsent // its SLO had passed before this machine could send it
+	Unsent // this machine could not send it within its SLO
 )
 
 // Reply is the result of a request. Exits and Classes have one element per sample; nil if not reported.
@@ -143,8 +143,8 @@ type Latencies struct {
 	P99 int64 `json:"p99_ns"`
 }
 
-// Summary contains the counts of a load. Its JSON keys are those of sluice run. A value is null if only the server
-// knows it.
+// Summary contains the counts of a load. Its JSON keys are those of sluice run. A value is null if only the server can
+// measure it.
 type Summary struct {
 	Paced      string     `json:"-"` // label of the server's times, such as "measured"; "": not reported
 	Requests   int        `json:"requests"`
@@ -154,7 +154,7 @@ type Summary struct {
 	Refused    int        `json:"refused"`
 	Cancelled  int        `json:"cancelled"`
 	Errors     int        `json:"errors"`
-	Unsent     int        `json:"unsent"`     // number of requests whose SLO had passed before this machine could send them
+	Unsent     int        `json:"unsent"`     // number of requests that this machine could not send within their SLO
 	Violations int        `json:"violations"` // number of requests that ended neither as on_time nor as cancelled
 	Exits      []int      `json:"exits"`      // number of answers by exit, if the server reports the exit
 	Latency    Latencies  `json:"latency"`
@@ -329,7 +329,7 @@ func (s *Summary) judge(labels [][]int) {
 	}
 }
 
-// ending returns the name of a request's outcome. The names are the same as those of sluice run.
+// ending returns the name of a request's outcome. sluice run uses the same names.
 func (l *Load) ending(e Ending, took time.Duration) string {
 	switch {
 	case e == Answered && l.SLO > 0 && took > l.SLO:

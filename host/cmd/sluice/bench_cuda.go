@@ -677,7 +677,7 @@ func figures(raw *bench.Raw) (doc *cudaBenchDoc, err error) {
 // keep writes the runs and the results. After an error in one file, keep still writes the other files.
 func (c *benchCUDACmd) keep(e *cli.Env, raw *bench.Raw, doc *cudaBenchDoc, base *params.File) error {
 	err := cli.WriteFile(filepath.Join(c.dir(), bench.RawFile), raw.Write)
-	if err == nil { // RawFile now contains all runs
+	if err == nil { // each run is there now
 		if err = os.Remove(filepath.Join(c.dir(), bench.JournalFile)); errors.Is(err, fs.ErrNotExist) {
 			err = nil
 		}

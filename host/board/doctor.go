@@ -45,7 +45,7 @@ type line struct {
 	Text  string `json:"text"`
 }
 
-// doctor collects the results.
+// doctor runs the checks and collects their results.
 type doctor struct {
 	doctorCmd
 	sys, proc, dev string // mount points
@@ -103,7 +103,7 @@ func (c *doctorCmd) Run(e *env) error {
 	return nil
 }
 
-// look runs the checks. It returns an error only for wrong flags.
+// look runs the checks. It returns an error only for invalid flags.
 func (d *doctor) look(ctx context.Context) error {
 	around := pl{peeker: d.mem}
 	if d.Board != "" {
@@ -139,7 +139,7 @@ func (d *doctor) look(ctx context.Context) error {
 	return nil
 }
 
-// bus opens the NPU's registers. It returns nil if it cannot, or if a read could hang the processor.
+// bus opens the NPU's registers. It returns nil if this fails or if a read could hang the processor.
 func (d *doctor) bus(ctx context.Context, b *boards.Board) *uio.Bus {
 	o := uio.Opts{Name: d.UIO, Sys: d.sys, Dev: d.dev}
 	u, err := uio.Find(o)
@@ -207,8 +207,8 @@ func (d *doctor) npu(bus *uio.Bus, k *kit.Kit, around *pl) {
 	d.say("interrupt", err, text)
 }
 
-// machine identifies the machine and reports whether it is this board. On another machine physical addresses mean something
-// else.
+// machine identifies the machine and reports whether it is this board. On another machine, physical addresses have
+// other meanings.
 func (d *doctor) machine(b *boards.Board) bool {
 	at := filepath.Join(d.proc, "device-tree")
 	model, err := os.ReadFile(filepath.Join(at, "model"))
@@ -245,7 +245,7 @@ func (d *doctor) judge(name string, err error, found string) bool {
 	return d.say(name, err, found)
 }
 
-// configured returns false if the PL is known to be empty, since a read from it would hang the processor.
+// configured returns false if the PL is certainly empty, because a read from an empty PL would hang the processor.
 func (d *doctor) configured() bool {
 	found, err := configured(d.sys)
 	switch {
@@ -259,7 +259,7 @@ func (d *doctor) configured() bool {
 	return true
 }
 
-// surroundings checks the PL's clock and reset. It returns false if an access to the PL would never be answered.
+// surroundings checks the PL's clock and reset. It returns false if the PL would never answer an access.
 func (d *doctor) surroundings(p *pl) bool {
 	if d.Board == "" {
 		d.open("pl-clock", "without --board clock, reset and register port of the PL are not looked at")
@@ -282,8 +282,8 @@ func refused(bus *uio.Bus) (bool, error) {
 	return true, bus.WriteReg(abi.RegAccess, abi.RegAccessRefusedMask)
 }
 
-// rate returns by how many ticks the NPU's TIME advances in a second of this machine. The interval is long, so that the time
-// of the reads themselves does not matter.
+// rate returns the number of ticks of the NPU's TIME per second of this machine. The interval is so long that the time
+// of the reads is negligible.
 func rate(bus *uio.Bus, stretch time.Duration) (hz float64, err error) {
 	c0, err := bus.Time()
 	if err != nil {

@@ -20,7 +20,7 @@ type peeker interface {
 	peek(addr uint64) (uint32, error)
 }
 
-// devMem reads registers through /dev/mem. An application has no other way to read how the PL's ports are configured.
+// devMem reads registers through /dev/mem. An application has no other access to the configuration of the PL's ports.
 type devMem string
 
 func (path devMem) peek(addr uint64) (uint32, error) {
@@ -43,12 +43,12 @@ var errPL = errors.New("the PL")
 
 // Registers of the processing systems: UG585, appendix B (Zynq-7000); UG1087 (UltraScale+).
 const (
-	zynqPLL      = 0xF8000100 // ARM, DDR and IO PLL, 4 bytes apart
+	zynqPLL      = 0xF8000100 // ARM, DDR and IO PLL, at distances of 4 bytes
 	zynqFCLK0    = 0xF8000170 // FPGA0_CLK_CTRL
 	zynqThrottle = 0xF8000178 // FPGA0_THR_CNT: 1 stops the clock
 	zynqReset    = 0xF8000240 // FPGA_RST_CTRL
 	zynqShifters = 0xF8000900 // LVL_SHFTR_EN
-	zynqAFI      = 0xF8008000 // AFI0, 0x1000 apart
+	zynqAFI      = 0xF8008000 // AFI0; the registers of further ports follow at distances of 0x1000
 
 	mpIOPLL  = 0xFF5E0020
 	mpRPLL   = 0xFF5E0030
@@ -58,11 +58,11 @@ const (
 	mpEMIO5  = 0xFF0A0054 // GPIO DATA_5: bit 31 is pl_resetn0
 	mpFPD    = 0xFD615000 // FPD_SLCR.afi_fs: widths of HPM0 (bits 9:8) and HPM1 (11:10)
 	mpLPD    = 0xFF419000 // LPD_SLCR.afi_fs: width of HPM0_LPD (9:8)
-	mpAFI    = 0xFD380000 // AFIFM2, which belongs to HP0; those of further ports follow at distances of 0x10000
-	afiWrite = 0x14       // offset from the read channel's register to the write channel's
+	mpAFI    = 0xFD380000 // AFIFM2, which belongs to HP0; the registers of further ports follow at distances of 0x10000
+	afiWrite = 0x14       // offset from the read channel's register to the write channel's register
 )
 
-// pl reads the surroundings of a board's PL. After the first read that fails, it reads nothing more.
+// pl reads the surroundings of a board's PL. After the first failed read, it reads no more registers.
 type pl struct {
 	peeker
 	board boards.Board
@@ -82,7 +82,7 @@ func (p *pl) read(addr uint64) uint32 {
 
 func (p *pl) zynq() bool { return p.board.Family == boards.Series7 }
 
-// clock returns the PL clock's frequency in MHz, 0 if it is stopped.
+// clock returns the PL clock's frequency in MHz, or 0 if the clock is stopped.
 func (p *pl) clock() (mhz float64, err error) {
 	ratio := func(mul, div0, div1 uint32) float64 {
 		if div0 == 0 || div1 == 0 {
@@ -121,7 +121,7 @@ func (p *pl) clock() (mhz float64, err error) {
 	return mhz / float64(div), p.err
 }
 
-// clockStopped is the error of a PL without a clock, where a read would never complete.
+// clockStopped returns the error for a PL with a stopped clock. A read from such a PL would never complete.
 func (p *pl) clockStopped(name string) error {
 	return fmt.Errorf("%w's clock %s stands still: a read from the NPU would hang the processor; give the kernel clk_ignore_unused", errPL, name)
 }
@@ -133,7 +133,7 @@ func (p *pl) clockName() string {
 	return "PL0"
 }
 
-// awake returns an error unless the PL answers accesses: its clock runs and it is out of reset.
+// awake returns an error if the PL cannot answer accesses, because its clock is stopped or its reset is active.
 func (p *pl) awake() error {
 	mhz, err := p.clock()
 	if err == nil && mhz == 0 {
@@ -151,8 +151,8 @@ func hidden(err error) bool {
 	return errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission)
 }
 
-// Awake returns an error if an access to this machine's PL would hang the processor. It returns nil if it cannot find out:
-// without DEVMEM in the kernel, without root, or on another machine.
+// Awake returns an error if an access to this machine's PL would hang the processor. It also returns nil if it cannot
+// check this: without DEVMEM in the kernel, without root, or on another machine.
 func Awake() error { return awake("/proc", devMem("/dev/mem")) }
 
 func awake(proc string, mem peeker) error {
@@ -171,7 +171,7 @@ func awake(proc string, mem peeker) error {
 	if family == "" {
 		return nil
 	}
-	// Whether the clock runs does not depend on the crystal.
+	// The crystal's frequency is unknown, but it does not change whether the clock runs.
 	p := pl{peeker: mem, board: boards.Board{Family: family, Clocks: boards.Clocks{PSRefMHz: 1}}}
 	if err := p.awake(); err != nil && !hidden(err) {
 		return err
@@ -179,8 +179,8 @@ func awake(proc string, mem peeker) error {
 	return nil
 }
 
-// Surroundings compares clock and reset of this machine's PL with a board file. found describes the readings. It is not
-// an error if a register cannot be read.
+// Surroundings compares clock and reset of this machine's PL with a board file. found describes the readings. A
+// register that cannot be read is not an error.
 func Surroundings(b boards.Board) (found []string, err error) {
 	return surroundings(b, devMem("/dev/mem"))
 }
@@ -197,7 +197,7 @@ func surroundings(b boards.Board, mem peeker) (found []string, err error) {
 	return found, err
 }
 
-// compatible is the name of a family's machines in device trees.
+// compatible contains the name of each family's machines in device trees.
 var compatible = map[string]string{boards.Series7: "xlnx,zynq-7000", boards.UltraScalePlus: "xlnx,zynqmp"}
 
 // checkClock compares the clock with the board file.
@@ -239,7 +239,7 @@ func (p *pl) checkReset() (found string, err error) {
 	return found, err
 }
 
-// checkMaster checks that the port to the registers is 32 bits wide. A Zynq-7000 has no other width.
+// checkMaster checks that the port to the registers is 32 bits wide. A Zynq-7000 supports no other width.
 func (p *pl) checkMaster() (found string, err error) {
 	name, bits := p.board.Registers.Port, 32
 	if !p.zynq() {
@@ -258,7 +258,6 @@ func (p *pl) checkMaster() (found string, err error) {
 	return fmt.Sprintf("%s %d bit", name, bits), errors.Join(p.err, err)
 }
 
-// width decodes the width of an AFI channel.
 func (p *pl) width(code uint32) int {
 	if p.zynq() {
 		return 64 >> (code & 1)

@@ -48,8 +48,8 @@ Example:
   sluice board serve --label measured --clock-mhz 150 --policy fluid -n 64`
 }
 
-// dying ends this process during a start, without any cleanup, as if the kernel had killed it. The start is a long one, of
-// all layers and the largest batch, so that the next process finds it running.
+// dying ends this process during a start, without any cleanup, as if the kernel had killed the process. The start has
+// all layers and the largest batch, so that it is still running when the next process begins.
 type dying struct {
 	*uio.Bus
 	left   int
@@ -83,12 +83,12 @@ type serveDoc struct {
 	Rate    float64 `json:"rate"`
 	SLO     int64   `json:"slo_ns"`
 	engine.Summary
-	Differ     int         `json:"results_differ"` // number of results that differ from golden's
+	Differ     int         `json:"results_differ"` // number of results that differ from the golden executor's
 	Results    int         `json:"results"`
-	Interrupts uint64      `json:"interrupts"` // number of interrupts that the kernel counted
-	Stale      uint64      `json:"stale"`      // number of these that came without a cause
-	Starts     uint64      `json:"starts"`     // number of starts that the NPU counted
-	Ended      uint64      `json:"ended"`      // number of starts that ended, as counted by the NPU
+	Interrupts uint64      `json:"interrupts"` // number of interrupts by the kernel's count
+	Stale      uint64      `json:"stale"`      // number of interrupts without a cause
+	Starts     uint64      `json:"starts"`     // number of starts by the NPU's count
+	Ended      uint64      `json:"ended"`      // number of completed starts by the NPU's count
 	Abandoned  bool        `json:"abandoned"`  // a start of an earlier process was still running
 	Ticks      uint64      `json:"ticks"`      // ticks of the NPU's TIME during the run
 	Wall       int64       `json:"wall_ns"`
@@ -133,7 +133,7 @@ func (c *serveCmd) Run(e *env) error {
 	return nil
 }
 
-// latency is the average over requests with a result.
+// latency returns the average latency of requests with a result.
 func latency(doc *serveDoc) string {
 	if doc.Results == 0 {
 		return "-"

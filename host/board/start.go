@@ -35,7 +35,7 @@ Example:
   sluice board start`
 }
 
-// Texts on the console by which a watching program knows the state.
+// Texts on the console. A monitoring program reads the state from these texts.
 const (
 	markEnd  = "SLUICE-END"
 	markDone = "SLUICE-DONE"
@@ -67,10 +67,10 @@ func (c *startCmd) Run(e *env) error {
 	return o.all(e.out, func(args []string) int { return child(e, args) })
 }
 
-// started holds the options in the kernel's command line.
+// started contains the options in the kernel's command line.
 type started struct {
 	label, clock, board string
-	runs                [][]string // none: the image's default
+	runs                [][]string // empty: the image's default
 	reset               bool
 }
 
@@ -105,8 +105,8 @@ func parse(line string) (o started, err error) {
 	return o, err
 }
 
-// all runs the commands in order. By default the image serves only if doctor found no fault: on an empty PL the first access
-// would hang the processor.
+// all runs the commands in order. By default the image serves only if doctor found no fault, because the first access
+// to an empty PL would hang the processor.
 func (o *started) all(out io.Writer, run func(args []string) int) error {
 	runs := o.runs
 	if runs == nil {
@@ -145,7 +145,7 @@ func (o *started) all(out io.Writer, run func(args []string) int) error {
 	return nil
 }
 
-// child runs this program again. A signal counts as exit code 128 plus its number, as in a shell.
+// child runs this program again. After a signal, the exit code is 128 plus the signal's number, as in a shell.
 func child(e *env, args []string) int {
 	if args[0] == "sluice" {
 		args = args[1:]
@@ -185,7 +185,7 @@ func insert(path string) error {
 // reset restarts the machine after all output to the console has been sent.
 func reset() {
 	unix.IoctlSetInt(int(os.Stdout.Fd()), unix.TCSBRK, 1) // tcdrain
-	time.Sleep(time.Second / 2)                           // time for the UART's own FIFO to empty
+	time.Sleep(time.Second / 2)                           // wait until the UART's FIFO is empty
 	unix.Sync()
 	unix.Reboot(unix.LINUX_REBOOT_CMD_RESTART)
 }

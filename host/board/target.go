@@ -21,9 +21,9 @@ type Target struct {
 	ClockMHz float64
 
 	over func(*uio.Bus) npu.Bus // tests set it to wrap the bus
-	sys  string                 // where sysfs is mounted; "": /sys
-	dev  string                 // devtmpfs; "": /dev
-	pl   func() error           // returns an error if the PL would not answer; nil: Awake
+	sys  string                 // mount point of sysfs; "": /sys
+	dev  string                 // mount point of devtmpfs; "": /dev
+	pl   func() error           // returns an error if the PL cannot answer; nil: Awake
 }
 
 // Open finds the NPU, checks it against the bundle and loads the bundle.
@@ -47,7 +47,7 @@ func (t *Target) Find(ctx context.Context, bytes int64, o npu.Opts) (*npu.Driver
 		return nil, nil, cli.Errorf(cli.Usage, "--label %q: expected measured (a board) or simulated (QEMU)", t.Label)
 	}
 	o.Name, o.Label, o.ClockHz = t.UIO, t.Label, int64(t.ClockMHz*1e6)
-	// A simulated NPU needs no PL, and not every kernel has an FPGA manager.
+	// A simulated NPU needs no PL, and some kernels have no FPGA manager.
 	if t.Label == "measured" {
 		if _, err := configured(t.sys); err != nil && !errors.Is(err, bitstreams.ErrManager) {
 			return nil, nil, cli.Coded(cli.Device, err)
@@ -75,8 +75,8 @@ func (t *Target) Find(ctx context.Context, bytes int64, o npu.Opts) (*npu.Driver
 	return d, bus, nil
 }
 
-// configured returns the name of the FPGA manager and its state of the PL. Without a manager the error is ErrManager. If the
-// PL is not configured, the error says what to do, since a read from it would hang the processor.
+// configured returns the name of the FPGA manager and its state of the PL. Without a manager, it returns ErrManager. If
+// the PL is not configured, the error contains instructions, because a read from an empty PL would hang the processor.
 func configured(sys string) (found string, err error) {
 	m := bitstreams.Manager{Sys: sys}
 	state, err := m.State()
@@ -90,8 +90,8 @@ func configured(sys string) (found string, err error) {
 	return name + ": " + state, nil
 }
 
-// Clock makes an engine's clock from the NPU's TIME. If the NPU does not answer, the clock stops, and its watchdog reports
-// this.
+// Clock returns an engine's clock that reads the NPU's TIME. If the NPU does not answer, the clock returns 0, and the
+// engine's watchdog reports this.
 func (t *Target) Clock(bus *uio.Bus) func() engine.Time {
 	return func() engine.Time {
 		cycles, err := bus.Time()
@@ -102,7 +102,7 @@ func (t *Target) Clock(bus *uio.Bus) func() engine.Time {
 	}
 }
 
-// needs is the memory, in bytes, that a bundle takes with the driver's default number of slots.
+// needs returns the memory in bytes that a bundle needs with the driver's default number of slots.
 func needs(b *bundle.Bundle) int64 {
 	const page = 4096
 	up := func(n int64) int64 { return (n + page - 1) / page * page }

@@ -16,14 +16,14 @@ import (
 	"github.com/sluice-npu/sluice/host/shard"
 )
 
-// besideDoc compares two documents of one command, figure by figure.
+// besideDoc compares all figures of two documents from the same command.
 type besideDoc struct {
 	Schema  string      `json:"schema"`
 	Folders [2]string   `json:"folders"`
-	Figures []bothTimes `json:"figures"` // by name
+	Figures []bothTimes `json:"figures"` // sorted by name
 }
 
-// bothTimes is a figure in both documents; null: that document does not have it.
+// bothTimes is a figure with its values in both documents; null: missing in this document.
 type bothTimes struct {
 	Name   string `json:"name"`
 	Values [2]any `json:"values"`
@@ -44,7 +44,7 @@ func (c *MergeCmd) beside(e *Env) error {
 	defer os.RemoveAll(tmp)
 	var found [2]map[string]any
 	var commands [2]string
-	var checks error // of both
+	var checks error // check errors of both folders
 	for i, dir := range dirs {
 		var doc bytes.Buffer
 		e.Stdout = &doc
@@ -83,7 +83,7 @@ func (c *MergeCmd) beside(e *Env) error {
 	return errors.Join(both.print(e), Coded(Check, checks))
 }
 
-// flat adds the figures of a document, each by its path.
+// flat adds the figures of a document to a map. The keys are the figures' paths.
 func flat(to map[string]any, at string, v any) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -99,8 +99,8 @@ func flat(to map[string]any, at string, v any) {
 	}
 }
 
-// print prints the figures that differ and the figures at the top of the document. It counts the others, which are
-// equal.
+// print prints the figures that differ and the figures at the top of the document. For the other figures, it prints
+// only the number.
 func (d *besideDoc) print(e *Env) error {
 	t := tabwriter.NewWriter(e.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "\t%s\t%s\n", d.Folders[0], d.Folders[1])

@@ -1,4 +1,4 @@
-// Package cli has what all commands use: errors, exit codes, version, shell completion and progress.
+// Package cli contains the common parts of all commands: errors, exit codes, version, shell completion and progress.
 package cli
 
 import (
@@ -19,13 +19,13 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// released is the version of builds that have no tag: `go test`, `go run`, or a commit between two tags.
+// released is the version of builds without a tag: `go test`, `go run`, or a commit between two tags.
 const released = "0.1.0"
 
-// pseudo matches the end of a pseudo-version: the version that Go makes for a commit without a tag.
+// pseudo matches the end of a pseudo-version: the version that Go generates for a commit without a tag.
 var pseudo = regexp.MustCompile(`[-.]\d{14}-[0-9a-f]{12}$`)
 
-// Version is the version of the programs and their documents: the tag that they were built from.
+// Version is the version of the programs and their documents: the tag from which they were built.
 func Version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -36,7 +36,7 @@ func Version() string {
 
 // versionOf converts the version that Go stamps into the main module.
 func versionOf(stamp string) string {
-	tag, _, _ := strings.Cut(stamp, "+") // the revision says "+dirty" too
+	tag, _, _ := strings.Cut(stamp, "+") // the revision also contains "+dirty"
 	v, ok := strings.CutPrefix(tag, "v")
 	if !ok || pseudo.MatchString(v) {
 		return released
@@ -44,10 +44,10 @@ func versionOf(stamp string) string {
 	return v
 }
 
-// Completion prints the shell code that completes the program's commands and flags.
+// Completion prints shell code for the completion of the program's commands and flags.
 type Completion struct{ kongcompletion.Completion }
 
-// Help is the help text with an example.
+// Help returns the help text with an example.
 func (*Completion) Help() string {
 	return `Prints the line that makes a shell complete this program's commands and flags; with --code, what that
 line runs.
@@ -56,7 +56,7 @@ Example:
   source <(` + "`which sluice`" + ` completion -c bash)`
 }
 
-// Complete answers a shell's completion request and reports whether there was one. The program then ends.
+// Complete answers a shell's completion request and reports whether a request exists. If so, the program must end.
 func Complete(p *kong.Kong) (asked bool) {
 	if os.Getenv("COMP_LINE") != "" {
 		kongcompletion.Register(p, kongcompletion.WithExitFunc(func(int) { asked = true }))
@@ -69,7 +69,7 @@ type VersionCmd struct {
 	JSON bool `name:"json" help:"Print JSON."`
 }
 
-// Help shows an example.
+// Help returns an example.
 func (*VersionCmd) Help() string { return "Example:\n  sluice version" }
 
 // VersionDoc describes a program.
@@ -77,7 +77,7 @@ type VersionDoc struct {
 	Schema   string `json:"schema"`
 	Program  string `json:"program"`
 	Version  string `json:"version"`
-	Revision string `json:"revision"` // revision of the sources; it ends with "modified" if they had changes that were not committed
+	Revision string `json:"revision"` // revision of the sources; ends with "modified" if the sources had changes without a commit
 	ABI      string `json:"abi_hash"`
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
@@ -86,7 +86,7 @@ type VersionDoc struct {
 // Unknown is the revision of a program that was built without this information.
 const Unknown = "unknown"
 
-// built is the revision for builds without git. The linker sets it: go build -ldflags "-X
+// built is the revision for builds without git. A linker flag sets it: go build -ldflags "-X
 // github.com/sluice-npu/sluice/host/cli.built=$(git rev-parse HEAD)".
 var built string
 
@@ -146,8 +146,8 @@ type Streams struct {
 	JSON    bool // print errors as JSON
 }
 
-// Counted counts the bytes written, and escapes terminal control characters with Shown, as they may come from a
-// user's file.
+// Counted counts the bytes written, and escapes terminal control characters with Shown, because the text may come from
+// a user's file.
 type Counted struct {
 	W io.Writer
 	N int64
@@ -170,7 +170,7 @@ func Shown(text string) string {
 	var b strings.Builder
 	for _, r := range text {
 		if commands(r) {
-			fmt.Fprintf(&b, `\u%04x`, r) // this form is valid in JSON too
+			fmt.Fprintf(&b, `\u%04x`, r) // this form is also valid in JSON
 		} else {
 			b.WriteRune(r)
 		}
@@ -178,12 +178,12 @@ func Shown(text string) string {
 	return b.String()
 }
 
-// commands reports whether a terminal acts on the character.
+// commands reports whether a terminal interprets the character as a command.
 func commands(r rune) bool {
 	return unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.Is(unicode.Bidi_Control, r)
 }
 
-// New wraps a program's outputs. It finds --json in args itself, so that errors about args are JSON too.
+// New returns the Streams of a program. It searches args for --json, so that errors about args are JSON too.
 func New(program string, args []string, stdout, stderr io.Writer) *Streams {
 	return &Streams{
 		Program: program, Stdout: &Counted{W: stdout}, Stderr: stderr,
@@ -191,15 +191,15 @@ func New(program string, args []string, stdout, stderr io.Writer) *Streams {
 	}
 }
 
-// Fail prints an error. With --json, stdout holds exactly one document: the error goes to stdout if nothing was
-// written yet, else to stderr.
+// Fail prints an error. With --json, stdout must contain exactly one document. So the error goes to stdout only if
+// stdout is empty, otherwise to stderr.
 func (s *Streams) Fail(code int, err error, hint string) int {
 	if s.JSON {
 		w := io.Writer(s.Stdout)
 		if s.Stdout.N > 0 {
 			w = s.Stderr
 		}
-		// If stdout is closed, nobody reads the error.
+		// If stdout is closed, the error is lost.
 		_ = writeJSON(w, ErrorDoc{"sluice-error/1", Version(), s.Program, err.Error(), code})
 		return code
 	}

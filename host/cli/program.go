@@ -22,9 +22,9 @@ const (
 	OK     = iota
 	Check  // a check failed
 	Usage  // wrong command line
-	Input  // a file is missing or has wrong content
+	Input  // a file is missing or invalid
 	Device // device failure
-	Tool   // a tool or data set is missing
+	Tool   // a tool or data set is not installed
 	Fault  // internal error
 
 	Interrupted = 130 // as in shells
@@ -33,7 +33,7 @@ const (
 // Error is an error with an exit code.
 type Error struct {
 	Code int
-	err  error // nil: the reason has been printed
+	err  error // nil: the error has already been printed
 }
 
 func (e *Error) Error() string {
@@ -46,7 +46,7 @@ func (e *Error) Error() string {
 // Unwrap returns the error without its code.
 func (e *Error) Unwrap() error { return e.err }
 
-// Coded gives err an exit code unless it has one.
+// Coded adds an exit code to err, unless err already has one.
 func Coded(code int, err error) error {
 	var c *Error
 	if err == nil || errors.As(err, &c) {
@@ -55,12 +55,12 @@ func Coded(code int, err error) error {
 	return &Error{code, err}
 }
 
-// Errorf is fmt.Errorf with an exit code. If it wraps an error that has a code, that code is used.
+// Errorf is fmt.Errorf with an exit code. If it wraps an error with a code, it uses that code.
 func Errorf(code int, format string, args ...any) error {
 	return Coded(code, fmt.Errorf(format, args...))
 }
 
-// CodeOf is the exit code of an error; Input for one without a code.
+// CodeOf returns the exit code of an error, or Input if the error has no code.
 func CodeOf(err error) int {
 	if c, ok := errors.AsType[*Error](err); ok {
 		return c.Code
@@ -68,21 +68,21 @@ func CodeOf(err error) int {
 	return Input
 }
 
-// Told is an error with an exit code whose reason has been printed.
+// Told returns an error with an exit code. The caller has already printed the reason.
 func Told(code int) error { return &Error{Code: code} }
 
-// Env is what a program passes to its commands.
+// Env contains the data that a program passes to its commands.
 type Env struct {
 	Ctx            context.Context // ends when the program must end
 	Stdout, Stderr io.Writer
 	Log            *slog.Logger
 	JSON           bool         // print documents to stdout instead of text
-	Given          []*kong.Flag // flags given on the command line
+	Given          []*kong.Flag // flags on the command line
 
 	program string
 	weights func(file string) ([]string, error)
 	args    []string     // the command line
-	flags   []*kong.Flag // of the command
+	flags   []*kong.Flag // all flags of the command
 	arch    string       // tag of the command (Shards)
 	merged  *merging     // nil: this command does not merge results of shards
 	again   func(args []string, m *merging) error
@@ -93,14 +93,14 @@ func (e *Env) Has(name string) bool {
 	return slices.ContainsFunc(e.Given, func(f *kong.Flag) bool { return f.Name == name })
 }
 
-// Choice is a selection on the command line, such as a device. A flag's tag with the name Tag lists the options that
-// read the flag, separated by commas. A flag without the tag is read by all.
+// Choice is a selection on the command line, such as a device. A flag's tag named Tag lists the options that use the
+// flag, separated by commas. All options use a flag without this tag.
 type Choice struct {
 	Tag, Chosen string
-	Text        map[string]string // how each option is written; nil: --TAG NAME
+	Text        map[string]string // text for each option in errors; nil: --TAG NAME
 }
 
-// reads reports whether one of the readers was chosen. "cheapest" matches every option "cheapest by ...".
+// reads reports whether readers contains the chosen option. "cheapest" matches every option "cheapest by ...".
 func (c Choice) reads(readers []string) bool {
 	return slices.ContainsFunc(readers, func(r string) bool { return r == c.Chosen || strings.HasPrefix(c.Chosen, r+" by ") })
 }
@@ -116,8 +116,8 @@ func (c Choice) say(flag string, readers []string) string {
 	return fmt.Sprintf("--%s is read by %s, not by %s", flag, strings.Join(texts, " and "), c.Text[c.Chosen])
 }
 
-// Unread returns a usage error if the command line has a flag that is ignored with the chosen options. Otherwise the user
-// would believe that the flag has an effect.
+// Unread returns a usage error if the chosen options ignore a flag on the command line. Without the error, the user
+// would expect an effect.
 func (e *Env) Unread(choices ...Choice) error {
 	var all []string
 	for _, c := range choices {
@@ -135,7 +135,7 @@ func (e *Env) Unread(choices ...Choice) error {
 	return Errorf(Usage, "%s", strings.Join(all, "; "))
 }
 
-// Header holds the keys that all JSON documents have in common.
+// Header contains the keys that are common to all JSON documents.
 type Header struct {
 	Schema  string `json:"schema"`
 	Version string `json:"version"`
@@ -143,12 +143,12 @@ type Header struct {
 	Label   string `json:"label"` // simulated | synthesised | measured | estimated
 }
 
-// NewHeader returns the header of a document of this version.
+// NewHeader returns the header of a document from this program version.
 func NewHeader(schema string, seed uint64, label string) Header {
 	return Header{schema, Version(), seed, label}
 }
 
-// Progress shows progress. set reports the current step. done ends the display, even before the last step.
+// Progress shows progress. set reports the current step. done removes the display, even before the last step.
 func (e *Env) Progress(name string, total int) (set func(int), done func()) {
 	return Progress(e.Ctx, e.Stderr, name, total)
 }
@@ -215,7 +215,7 @@ func writeFile(path string, write func(io.Writer) error) error {
 	if err != nil {
 		return err
 	}
-	defer f.Cleanup() // does nothing after the rename
+	defer f.Cleanup() // has no effect after the rename
 	if err := write(f); err != nil {
 		return err
 	}
@@ -228,8 +228,8 @@ type Program struct {
 	Commands    any             // kong's grammar; each command has a method Run(*Env)
 	Vars        kong.Vars       // variables of the help texts
 	Setup       func(*Env)      // called before the command runs
-	Code        func(error) int // exit code for an error without one; 0: Input
-	// Weights lists the files with the weights of an ONNX file, relative to its folder; they travel with its shards.
+	Code        func(error) int // returns the exit code for an error without a code; 0: Input
+	// Weights lists the files with an ONNX file's weights, relative to its folder. They are also inputs of shards.
 	Weights func(file string) ([]string, error)
 }
 
@@ -237,7 +237,7 @@ type Program struct {
 func (p Program) Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	tie()
 	if len(args) == 0 {
-		args = []string{"--help"} // without arguments: show the help, no error
+		args = []string{"--help"} // without arguments, show the help and return no error
 	}
 	out := New(p.Name, args, stdout, stderr)
 	exited := -1

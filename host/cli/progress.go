@@ -13,7 +13,7 @@ import (
 	"golang.org/x/term"
 )
 
-// Without a terminal, progress is printed as lines. The first comes after a while, so that quick commands print none.
+// Without a terminal, progress is printed as lines. The first line is delayed, so that quick commands print none.
 const (
 	firstLine = 5 * time.Second
 	nextLine  = 20 * time.Second
@@ -28,8 +28,8 @@ func Terminal(w io.Writer) bool {
 	return term.IsTerminal(int(f.Fd()))
 }
 
-// Progress shows the progress of total steps with the remaining time: a bar on a terminal, else occasional lines.
-// Several goroutines may call set. done ends it, even before the last step.
+// Progress shows the progress of total steps with the remaining time: a bar on a terminal, otherwise occasional lines.
+// Several goroutines may call set. done ends the progress, even before the last step.
 func Progress(ctx context.Context, w io.Writer, name string, total int) (set func(int), done func()) {
 	if total < 1 {
 		return func(int) {}, func() {}

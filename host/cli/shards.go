@@ -1,4 +1,4 @@
-// Commands in shards (host/shard): the question that a command line asks, and the command that merges results.
+// Commands in shards (host/shard): the question of a command line, and the command that merges results.
 
 package cli
 
@@ -24,15 +24,15 @@ import (
 	"github.com/sluice-npu/sluice/hw"
 )
 
-// Shards has the flags of a command that can be divided into shards. A flag with the tag shard:"here" concerns one process,
-// and is not part of the question. Results of a command with the tag arch:"any" do not depend on the processor: they are counts,
-// or measured.
+// Shards contains the flags of a command that can be divided into shards. A flag with the tag shard:"here" applies to
+// one process, and is not part of the question. Results of a command with the tag arch:"any" do not depend on the
+// processor, because they are counts or measurements.
 type Shards struct {
 	Shard  string `shard:"here" placeholder:"I/N" help:"Only shard I of N, or shards I-J/N, of the work; its results are kept in the folder of --resume, and merge puts them together (host/shard/README.md)."`
 	Resume string `shard:"here" placeholder:"DIR" help:"With --shard: folder of the results. What is there is not done again."`
 }
 
-// Begin begins the shards given by --shard; r is nil without the flag. over reports that their results exist already.
+// Begin begins the shards in --shard. Without this flag, r is nil. over reports whether all results already exist.
 func (s *Shards) Begin(e *Env) (r *shard.Run, over bool, err error) {
 	if s.Shard == "" && s.Resume != "" {
 		return nil, false, Errorf(Usage, "--resume %s: expected --shard with it", s.Resume)
@@ -65,7 +65,7 @@ func (e *Env) Shard(text, dir string) (run *shard.Run, over bool, err error) {
 		return run, over, err
 	}
 	args := e.args
-	for _, i := range run.Left() { // one after the other, so that an interrupted process keeps what it has done
+	for _, i := range run.Left() { // one by one, so that an interrupted process has saved the earlier shards
 		if err := e.again(append(slices.Clip(args), fmt.Sprintf("--shard=%d/%d", i, r.N)), nil); err != nil {
 			return nil, false, err
 		}
@@ -91,7 +91,7 @@ func (e *Env) question(dir string, shards int) (q shard.Question, err error) {
 	for i := 0; i < len(e.args); i++ {
 		word := e.args[i]
 		if !strings.HasPrefix(word, "-") {
-			q.Args = append(q.Args, word) // the command
+			q.Args = append(q.Args, word) // part of the command's name
 			continue
 		}
 		name, value, has := strings.Cut(strings.TrimLeft(word, "-"), "=")
@@ -128,20 +128,20 @@ func (e *Env) question(dir string, shards int) (q shard.Question, err error) {
 	return q, nil
 }
 
-// inputs replaces the files in a flag's list of values by references to their content. file: each value is one.
+// inputs replaces the files in a flag's list of values with references to their content. file: all values are files.
 func (e *Env) inputs(dir, value string, file bool) (string, error) {
 	if info, err := os.Stat(value); err == nil && info.Mode().IsRegular() && strings.ContainsAny(value, ",=") {
-		return shard.Input(dir, value, e.weights) // refuses the name
+		return shard.Input(dir, value, e.weights) // Input rejects the name
 	}
 	parts := strings.Split(value, ",")
 	for i, part := range parts {
 		name, rest, has := strings.Cut(part, "=")
 		prefix := ""
-		if format, file, ok := strings.Cut(name, ":"); ok && len(format) > 1 { // FORMAT:FILE; one letter is a drive
+		if format, file, ok := strings.Cut(name, ":"); ok && len(format) > 1 { // FORMAT:FILE; a single letter is a drive
 			prefix, name = format+":", file
 		}
 		if !file && !strings.ContainsAny(name, "./\\") {
-			continue // not a file; it may name a network, a board or a configuration
+			continue // not a file, but possibly the name of a network, a board or a configuration
 		}
 		info, err := os.Stat(strings.TrimSpace(name))
 		switch {
@@ -161,8 +161,8 @@ func (e *Env) inputs(dir, value string, file bool) (string, error) {
 	return strings.Join(parts, ","), nil
 }
 
-// arch is the architecture that the program was built for, with its level: compilers for some fuse a product and a sum, so
-// that floating-point results differ in their last bits.
+// arch returns the program's target architecture and its level. The architecture matters because some compilers fuse a
+// product and a sum, which changes the last bits of floating-point results.
 func arch() string {
 	a := runtime.GOARCH
 	if info, ok := debug.ReadBuildInfo(); ok {
@@ -175,7 +175,7 @@ func arch() string {
 	return a
 }
 
-// revision is the revision of the sources. If that is unknown, or the sources were modified, it is the hash of the program.
+// revision is the revision of the sources. If it is unknown or the sources were modified, it is the program's hash.
 var revision = sync.OnceValues(func() (string, error) {
 	if r := About("").Revision; r != Unknown && !strings.HasSuffix(r, "modified") {
 		return r, nil
@@ -184,7 +184,7 @@ var revision = sync.OnceValues(func() (string, error) {
 	return "program " + hash, err
 })
 
-// ProgramHash returns the SHA-256 of this program's file, which is read once.
+// ProgramHash returns the SHA-256 of this program's file. It reads the file only once.
 var ProgramHash = sync.OnceValues(func() (string, error) {
 	path, err := os.Executable()
 	if err != nil {
@@ -193,7 +193,7 @@ var ProgramHash = sync.OnceValues(func() (string, error) {
 	return files.Hash(path)
 })
 
-// rtl is the hash of the RTL that the program was built with.
+// rtl returns the hash of the RTL in this program.
 var rtl = sync.OnceValues(func() (string, error) {
 	h := sha256.New()
 	err := fs.WalkDir(hw.RTL, "hw", func(path string, d fs.DirEntry, err error) error {
@@ -207,8 +207,8 @@ var rtl = sync.OnceValues(func() (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), err
 })
 
-// Simulator identifies a build of sim/build.sh by the hash of its sources, or if that is unknown, by the hash of
-// its file.
+// Simulator returns the identity of a build from sim/build.sh: the hash of its sources or, if unknown, the hash of its
+// file.
 func Simulator(binary string) string {
 	if text, err := os.ReadFile(filepath.Join(filepath.Dir(binary), "hash")); err == nil {
 		return strings.TrimSpace(string(text))
@@ -227,7 +227,7 @@ type MergeCmd struct {
 	Beside string `placeholder:"DIR" help:"Another folder, of the same command on another device: print both documents side by side."`
 }
 
-// Help is the help text with an example.
+// Help returns the help text with an example.
 func (*MergeCmd) Help() string {
 	return `Runs the command of the shards in a folder again, and takes their results instead of working: what it
 prints is what one process prints (host/shard/README.md has what differs). Results of another question,
@@ -239,7 +239,7 @@ Example:
   sluice merge simulator --beside board`
 }
 
-// Run runs the command of the question with the results of its shards.
+// Run runs the question's command with the results of the shards.
 func (c *MergeCmd) Run(e *Env) error {
 	if c.Beside != "" {
 		return c.beside(e)
@@ -273,7 +273,7 @@ func (e *Env) merge(dir, out string, asJSON bool) (*shard.Question, error) {
 	return q, nil
 }
 
-// merging is a folder whose results are being merged.
+// merging is a folder during the merge of its results.
 type merging struct {
 	dir    string
 	asked  *shard.Question

@@ -6,13 +6,13 @@ import (
 	"os/exec"
 )
 
-// tiedEnv tells a process that it is tied to the process that started it (Tied).
+// tiedEnv marks a process that was started by Tied.
 const tiedEnv = "SLUICE_TIED"
 
-// Tied runs a command whose program uses Program. The command ends when its context ends, or when this process ends,
-// even if this process is killed. The processes that the command has started, such as a script's yosys, end too.
+// Tied runs a command; its program must use Program. The command ends when its context or this process ends, even if
+// this process is killed. Processes that the command has started, such as a script's yosys, end too.
 func Tied(cmd *exec.Cmd) error {
-	in, out, err := os.Pipe() // this process alone has the end for writing, so the command reads the end of file when it ends
+	in, out, err := os.Pipe() // only this process can write, so its end causes an end of file in the command
 	if err != nil {
 		return err
 	}
@@ -24,14 +24,14 @@ func Tied(cmd *exec.Cmd) error {
 	return cmd.Run()
 }
 
-// tie ends this process and its children when the process that started it with Tied has ended.
+// tie ends this process and its children when the process that called Tied has ended.
 func tie() {
 	if os.Getenv(tiedEnv) == "" {
 		return
 	}
 	_ = os.Unsetenv(tiedEnv) // the children of this process are not tied to it
 	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin) // nobody writes
+		_, _ = io.Copy(io.Discard, os.Stdin) // returns at the end of file, because no process writes
 		endGroup()
 	}()
 }

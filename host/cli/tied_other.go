@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// group puts a command into a process group of its own. The end of the command's context ends the whole group.
+// group configures a command to run in its own process group. The end of the command's context ends the whole group.
 func group(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }

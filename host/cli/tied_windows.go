@@ -5,7 +5,7 @@ import (
 	"os/exec"
 )
 
-// group does nothing: the scripts that start processes are for other systems.
+// group does nothing on Windows, because the scripts that start processes are for other systems.
 func group(*exec.Cmd) {}
 
 func endGroup() { os.Exit(Interrupted) }

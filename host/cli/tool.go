@@ -7,13 +7,13 @@ import (
 	"io"
 )
 
-// FlagTool is a small command whose flags are parsed by package flag.
+// FlagTool is a small command with flags that package flag parses.
 type FlagTool struct {
 	*flag.FlagSet
 	stderr io.Writer
 }
 
-// NewFlagTool makes a command that has no flags yet; usage is the help text that is printed before the list of flags.
+// NewFlagTool returns a command without flags. usage is the help text before the list of flags.
 func NewFlagTool(name, usage string, stderr io.Writer) *FlagTool {
 	t := &FlagTool{flag.NewFlagSet(name, flag.ContinueOnError), stderr}
 	t.SetOutput(stderr)
@@ -24,8 +24,8 @@ func NewFlagTool(name, usage string, stderr io.Writer) *FlagTool {
 	return t
 }
 
-// Main parses the flags, runs the command and prints its error; after a usage error it prints the help too. It returns the
-// exit code: Input for an error that has none.
+// Main parses the flags, runs the command and prints its error; after a usage error it also prints the help. It returns
+// the exit code, which is Input for an error without a code.
 func (t *FlagTool) Main(args []string, run func() error) int {
 	if err := t.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return OK

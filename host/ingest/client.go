@@ -17,23 +17,23 @@ import (
 // Size is a frame size that a camera offers.
 type Size struct{ Side, Bytes int }
 
-// Camera is a client that sends frames at a fixed rate. A frame is not larger than advised, and not larger than the
-// link can carry before the next frame.
+// Camera is a client that sends frames at a fixed rate. A frame is not larger than the advised size, and not larger
+// than the link can transfer before the next frame.
 type Camera struct {
 	Client   int
-	Rate     int    // frames a second
+	Rate     int    // frames per second
 	Sizes    []Size // smallest first
 	Headroom float64
-	// Arrive, if set, imitates a link: for a transfer that begins at begins, it returns the time at which bytes have
-	// arrived. Without it, only the real link limits the transfer.
+	// Arrive simulates a link. It returns the time at which a number of bytes of a transfer has arrived; begins is the
+	// start of the transfer. If Arrive is nil, only the real link limits the transfer.
 	Arrive func(begins Time, bytes int64) Time
 }
 
-// Sent counts how a camera's frames ended.
+// Sent counts a camera's frames and their endings.
 type Sent struct {
 	Frames  int
 	Bytes   int64
-	Endings map[sched.Ending]int // of answered frames
+	Endings map[sched.Ending]int // number of answered frames by ending
 }
 
 // Run sends frames over a connection for a duration, waits for the answers, and closes the connection.
@@ -102,7 +102,7 @@ func (m *Camera) Run(ctx context.Context, c net.Conn, long time.Duration) (*Sent
 	return out, answered
 }
 
-// size returns the next frame's size. While the link's rate is unknown, it is the smallest.
+// size returns the next frame's size. If the link's rate is unknown, it returns the smallest size.
 func (m *Camera) size(advised int, rate float64) Size {
 	best := m.Sizes[0]
 	for _, s := range m.Sizes {

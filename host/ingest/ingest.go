@@ -1,14 +1,15 @@
-// Package ingest receives clients' frames over a network in real time. It times each transfer, so the scheduler knows
-// the rate of the client's link (sched.Task.Link). An answer has the result and the advised size of the next frames.
+// Package ingest receives clients' frames over a network in real time. It times each transfer, and reports the rate of
+// the client's link to the scheduler (sched.Task.Link). An answer contains the result and the advised size of later
+// frames.
 //
 // A client sends frames one after another over a connection, without waiting for answers. All numbers are big-endian,
 // of 32 bits:
 //
-//	frame   "SLFR", client, us from its creation until its first byte was sent, side in pixels, bytes, those
-//	answer  "SLAN", frame (of the connection, from 1), ending, class (2^32-1: none), side for the next (0: any)
+//	frame   "SLFR", client, us from creation to the first sent byte, side in pixels, number of bytes, the bytes
+//	answer  "SLAN", frame's number on the connection (from 1), ending, class (2^32-1: none), next side (0: any)
 //
-// The numbers of endings are the order of sched's endings: 1 is on time. A client that has closed its sending side
-// still gets its answers.
+// Endings are numbered in the order of sched's endings: 1 is on time. A client that has closed its sending side still
+// receives answers.
 package ingest
 
 import (
@@ -25,10 +26,10 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// Time is ns on the server's clock.
+// Time is a time on the server's clock in ns.
 type Time = sched.Time
 
-// ErrFrame is the error if the data are not a frame.
+// ErrFrame is the error for data that are not a frame.
 var ErrFrame = errors.New("frame")
 
 // Sizes on the network, in bytes.
@@ -39,14 +40,14 @@ const (
 
 // Limits for a client.
 const (
-	mostWaited  = time.Minute      // from a frame's creation until it is sent
+	mostWaited  = time.Minute      // time from a frame's creation until the frame is sent
 	mostSilence = 30 * time.Second // pause within a frame
-	mostPending = 1024             // unread answers
+	mostPending = 1024             // number of unread answers
 )
 
-// The first bytes of a transfer are not timed, since a shaped link sends them in a burst (Jellyfish, section V). They
-// are ten packets of a large frame, or two of a small one. Four packets must remain, as in package capture. If a
-// transfer is too fast for this, the whole transfer is timed.
+// The first bytes of a transfer are not timed, because a shaped link sends them in a burst (Jellyfish, section V). The
+// untimed part is ten packets of a large frame, or two packets of a small frame. Four packets must remain, as in
+// package capture. If a transfer is too fast for this rule, the whole transfer is timed.
 const (
 	packet    = 1448
 	skipLong  = 10 * packet
@@ -56,21 +57,21 @@ const (
 
 // Config configures a gate.
 type Config struct {
-	SLO     []Time // by client: time from a frame's creation
-	Network string // the network that the tasks name
-	Bytes   int    // largest frame
+	SLO     []Time // by client: maximum time from a frame's creation to its result
+	Network string // name of the network in tasks
+	Bytes   int    // size of the largest frame in bytes
 	Now     func() Time
-	// Submit submits a task. Several goroutines call it. The gate chooses the task's id, which Answer uses.
+	// Submit submits a task. Several goroutines call Submit. The gate chooses the task's id; Answer needs this id.
 	Submit func(ctx context.Context, t *sched.Task, side int) error
-	// Link returns the rate of a client's link in bits a second from another source, such as captured packets. If it is
-	// nil or returns 0, the rate is that of the frame's transfer, which the gate has timed.
+	// Link returns the rate of a client's link in bits per second from another source, such as captured packets. If
+	// Link is nil or returns 0, the gate uses the rate that it measured from the frame's transfer.
 	Link func(client net.Addr) float64
 }
 
 // Answer is the result for a frame.
 type Answer struct {
 	Ending sched.Ending
-	Class  int // -1 if there is none
+	Class  int // -1: no class
 }
 
 // Gate is the server's side of the connections.
@@ -80,10 +81,10 @@ type Gate struct {
 	mu      sync.Mutex
 	id      uint64
 	waiting map[uint64]ticket
-	side    []int // advised side by client
+	side    []int // by client: advised side in pixels
 }
 
-// ticket says to which connection and frame an answer belongs.
+// ticket identifies the connection and the frame of an answer.
 type ticket struct {
 	conn   *conn
 	number uint32
@@ -93,21 +94,21 @@ type ticket struct {
 type conn struct {
 	net.Conn
 	answers chan [answerBytes]byte
-	// These fields need the gate's lock. left is the number of frames without an answer. The others say whether more
-	// frames may come, and whether answers are dropped because nobody reads them or the connection has ended.
+	// These fields need the gate's lock. left is the number of frames without an answer. ended: no more frames will
+	// arrive. lost: answers are dropped, because the client does not read them or has disconnected.
 	left    int
 	ended   bool
 	lost    bool
-	settled chan struct{} // closed when the connection has ended and every frame has an answer
+	settled chan struct{} // closed when the connection has ended and all frames have answers
 }
 
-// NewGate makes a gate.
+// NewGate returns a Gate.
 func NewGate(cfg Config) *Gate {
 	return &Gate{cfg: cfg, waiting: map[uint64]ticket{}, side: make([]int, len(cfg.SLO))}
 }
 
-// Serve accepts connections until ctx ends, and then closes the listener. It also returns when the listener was closed
-// and all clients have disconnected. If the server ends a connection, it calls bad with the reason; bad may be nil.
+// Serve accepts connections until ctx ends, and then closes the listener. It also returns if the listener was closed
+// and all clients have disconnected. If the server ends a connection, Serve calls bad with the reason; bad may be nil.
 func (g *Gate) Serve(ctx context.Context, l net.Listener, bad func(error)) error {
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -136,7 +137,6 @@ func (g *Gate) Serve(ctx context.Context, l net.Listener, bad func(error)) error
 	}
 }
 
-// connection receives a client's frames.
 func (g *Gate) connection(ctx context.Context, n net.Conn) error {
 	c := &conn{Conn: n, answers: make(chan [answerBytes]byte, mostPending), settled: make(chan struct{})}
 	var writer sync.WaitGroup
@@ -169,7 +169,7 @@ func (g *Gate) connection(ctx context.Context, n net.Conn) error {
 	}
 }
 
-// end records that no more frames will come on a connection.
+// end records that no more frames will arrive on a connection.
 func (g *Gate) end(c *conn) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -178,7 +178,7 @@ func (g *Gate) end(c *conn) {
 	}
 }
 
-// hangUp makes the gate drop further answers of a connection. Answers in the queue are still written.
+// hangUp causes the gate to drop further answers for a connection. Answers in the queue are still written.
 func (g *Gate) hangUp(c *conn) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -228,7 +228,7 @@ func (g *Gate) frame(ctx context.Context, c *conn, number uint32, buf []byte) er
 	}
 	t := &sched.Task{
 		Client: int(client), Network: g.cfg.Network, Created: created, Arrived: arrived, Samples: 1, Link: link,
-		// A late frame is still reported: it shows that its client is alive, on a slow link.
+		// A late frame is still submitted, because it shows that the client is alive on a slow link.
 		Deadline: max(created+g.cfg.SLO[client], arrived+1),
 	}
 	g.mu.Lock()
@@ -287,8 +287,8 @@ func (g *Gate) Advise(client, side int) {
 type meter struct {
 	began, at   Time
 	skip, total int64
-	from        Time  // time at which the untimed bytes had arrived
-	base        int64 // number of bytes that had arrived at that time
+	from        Time  // time at which the last untimed byte had arrived
+	base        int64 // number of bytes that had arrived by this time
 }
 
 func newMeter(began Time, bytes int64) meter {
@@ -299,7 +299,7 @@ func newMeter(began Time, bytes int64) meter {
 	return m
 }
 
-// took records that n more bytes have arrived at the time at.
+// took records that n more bytes had arrived at the time in the argument at.
 func (m *meter) took(at Time, n int64) {
 	if m.total += n; m.base == 0 && m.total >= m.skip {
 		m.from, m.base = at, m.total
@@ -307,8 +307,8 @@ func (m *meter) took(at Time, n int64) {
 	m.at = at
 }
 
-// rate returns the rate after the untimed bytes, in bits a second. If all bytes arrived at once, it is the rate of the
-// whole frame, over at least a microsecond. 0: the frame is too short.
+// rate returns the rate after the untimed bytes, in bits per second. If all bytes arrived at once, it returns the rate
+// of the whole frame, over at least a microsecond. It returns 0 if the frame is too short.
 func (m *meter) rate() float64 {
 	switch {
 	case m.total < leastRest:

@@ -1,5 +1,5 @@
-// Package kit is a board's test data: a bundle, inputs, and the golden executor's result for each input at every
-// exit. A workstation makes it (sluice kit), and it goes into a board's image.
+// Package kit is a board's test data: a bundle, inputs, and the golden executor's result for each input at every exit.
+// The command sluice kit creates it on a workstation for a board's image.
 package kit
 
 import (
@@ -33,8 +33,8 @@ const (
 // Kit is a bundle and inputs with golden results.
 type Kit struct {
 	Bundle *bundle.Bundle
-	Inputs [][]int16             // in the device's format
-	Exits  [][]device.ExitResult // golden results by input and exit
+	Inputs [][]int16             // by input: elements in the device's format
+	Exits  [][]device.ExitResult // by input and exit: golden result
 	Labels []int                 // true classes; -1 if unknown
 }
 
@@ -47,7 +47,7 @@ type document struct {
 type image struct {
 	Label  int       `json:"label"`
 	Input  []int16   `json:"input"`
-	Logits [][]int16 `json:"logits"` // by exit
+	Logits [][]int16 `json:"logits"` // logits by exit
 }
 
 // Write writes a kit's folder.
@@ -80,7 +80,7 @@ func Write(dir string, k *Kit) error {
 	return nil
 }
 
-// Read reads a folder and checks that its images fit its bundle.
+// Read reads a kit's folder and checks that the images fit the bundle.
 func Read(dir string) (*Kit, error) {
 	b, err := bundle.ReadFile(filepath.Join(dir, BundleFile))
 	if err != nil {

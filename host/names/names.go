@@ -1,5 +1,5 @@
-// Package names checks names from files before they are used in tables, errors and file names. A line break, an
-// escape sequence or an incomplete character would make such text misleading.
+// Package names checks names from files before they are used in tables, errors and file names. Such text would be
+// misleading with a line break, an escape sequence or an incomplete character.
 package names
 
 import (
@@ -9,7 +9,7 @@ import (
 )
 
 // Printable reports whether a text has only printable characters. Invalid UTF-8 is not printable. It is checked first,
-// since a loop over it would see replacement characters, which are printable.
+// because a loop over the text would return replacement characters, which are printable.
 func Printable(text string) bool {
 	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) })
 }

@@ -1,5 +1,5 @@
-// Register accesses that the hardware refuses silently. A QUIET build answers them with OKAY, and only sets a bit in its
-// register ACCESS.
+// Register accesses that the hardware refuses silently. A QUIET build answers such an access with OKAY, and only sets a
+// bit in the register ACCESS.
 
 package npu
 
@@ -20,8 +20,8 @@ func (d *Driver) group(what string, pairs ...[2]uint32) error {
 	if marked, err := d.refused(); err != nil || !marked {
 		return err
 	}
-	// The mark may be older, from another access. Writing the registers again one by one shows which is refused: that
-	// changes no accepted value, and FBCB_DATA follows its FBCB_ADDR.
+	// An earlier access may have set the bit. Therefore the registers are written again, one by one, to find the
+	// refused write. This changes no accepted value, and FBCB_DATA follows its FBCB_ADDR.
 	if err := d.bus.WriteReg(abi.RegAccess, abi.RegAccessRefusedMask); err != nil {
 		return err
 	}
@@ -40,13 +40,13 @@ func (d *Driver) group(what string, pairs ...[2]uint32) error {
 	return nil
 }
 
-// refused reads from ACCESS whether an access was refused. It does not clear the bit, so the next reader sees it too.
+// refused reads from ACCESS whether an access was refused. It does not clear the bit, so later reads return it too.
 func (d *Driver) refused() (bool, error) {
 	v, err := d.bus.ReadReg(abi.RegAccess)
 	return v&abi.RegAccessRefusedMask != 0, err
 }
 
-// refusal is the error of a write that set the bit in ACCESS.
+// refusal returns the error for a write that set the bit in ACCESS.
 func (d *Driver) refusal(off, v uint32) error {
 	name := "no register"
 	if r, ok := abi.RegisterAt(off); ok {
@@ -66,11 +66,11 @@ func (d *Driver) refusal(off, v uint32) error {
 	return fmt.Errorf("%s: %w: %w", name, ErrRefused, &BusError{Write: true, Off: off, Val: v, Resp: RespOKAY})
 }
 
-// startLook is the number of cycles after which the driver asks a quiet build whether it accepted a start. Most starts are
-// shorter and need no such read.
+// startLook is the number of cycles after which the driver checks that a quiet build has accepted a start. Most starts
+// are shorter, so no check is needed.
 const startLook = 1 << 20
 
-// wait waits for a start's interrupt, at most limit cycles, and fails early if START was refused.
+// wait waits for a start's interrupt, for at most limit cycles. It returns early if START was refused.
 func (d *Driver) wait(ctx context.Context, limit uint64) (cycles uint64, err error) {
 	if !d.build.Quiet {
 		return d.bus.WaitIRQ(ctx, limit)
@@ -89,8 +89,8 @@ func (d *Driver) wait(ctx context.Context, limit uint64) (cycles uint64, err err
 	return cycles + more, err
 }
 
-// taken returns nil if START was accepted: the hardware runs or has raised a cause. If START was not accepted, ACCESS
-// tells why. ACCESS alone cannot show this, since other accesses may set its bits while a start runs.
+// taken returns nil if START was accepted: the hardware runs or has raised a cause. If START was not accepted, taken
+// reads the reason from ACCESS. ACCESS alone is not sufficient, because other accesses may set its bits during a start.
 func (d *Driver) taken() error {
 	status, err := d.bus.ReadReg(abi.RegStatus)
 	if err != nil || status&abi.RegStatusBusyMask != 0 {

@@ -21,13 +21,13 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// CosimOpts selects the simulation. Zero fields take their default.
+// CosimOpts selects the simulation. Zero fields select the default.
 type CosimOpts struct {
-	Binary    string // a binary that sim/build.sh makes; see FindCosim
+	Binary    string // path of a binary from sim/build.sh; see FindCosim
 	DRAMBytes int64  // default 64 MiB
-	Base      uint64 // address of the first byte of DRAM, as the NPU sees it
+	Base      uint64 // address of the first byte of DRAM, from the NPU's view
 
-	BytesPerCycle float64 // bandwidth of the memory; default 8
+	BytesPerCycle float64 // bandwidth of the memory in bytes per cycle; default 8
 	Latency       int     // latency of the memory in cycles; default 100
 
 	Trace string // FST file, for Cosim.Trace; needs a --trace build
@@ -40,10 +40,10 @@ type CosimKind string
 const (
 	CosimRTL   CosimKind = "rtl"   // the NPU's RTL
 	CosimShell CosimKind = "shell" // RTL of the shell around the HLS kernel; MACs are not counted
-	CosimHLS   CosimKind = "hls"   // C-simulation of that kernel, without time and counters
+	CosimHLS   CosimKind = "hls"   // C-simulation of the HLS kernel, without time and counters
 )
 
-// CosimInfo is what the process reports about itself.
+// CosimInfo is the process's description of itself.
 type CosimInfo struct {
 	Kind                CosimKind
 	ABIHash, DesignHash uint64
@@ -51,8 +51,8 @@ type CosimInfo struct {
 	CanTrace            bool
 }
 
-// Fits checks that a process simulates the registers of this program and the given design. The error says how to build a
-// process that does; build and configs are as for FindCosim.
+// Fits checks that a process simulates the registers of this program and the given design. The error contains the
+// command to build a fitting process. build and configs have the same meaning as in FindCosim.
 func (i *CosimInfo) Fits(build string, design uint64, configs ...string) error {
 	what, got, want := "ABI hash", i.ABIHash, uint64(abi.Hash)
 	if got == want {
@@ -69,8 +69,8 @@ type FaultKind uint8
 
 // Kinds of faults.
 const (
-	FaultSLVERR FaultKind = 1 // response SLVERR; a read gets it from beat Beat on, a write is dropped
-	FaultDECERR FaultKind = 2 // the same with DECERR
+	FaultSLVERR FaultKind = 1 // response SLVERR: in a read from beat Beat on; a write is dropped
+	FaultDECERR FaultKind = 2 // like FaultSLVERR, with DECERR
 	FaultNever  FaultKind = 3 // a read stops before beat Beat; a write is never answered
 	FaultDelay  FaultKind = 4 // Delay cycles are added
 )
@@ -87,16 +87,16 @@ const (
 // AnyPort makes a Fault match every port.
 const AnyPort = 0xFF
 
-// Fault is a fault of the simulated memory, and the bursts that have it.
+// Fault is a fault of the simulated memory. Port, Dir, First, Count, Low and High select the affected bursts.
 type Fault struct {
-	Port      uint8 // or AnyPort
+	Port      uint8 // number of the port, or AnyPort
 	Dir       FaultDir
 	Kind      FaultKind
 	Beat      uint8
 	First     uint32 // number of the first matching burst that is affected, from 1; 0 means 1
-	Count     uint32 // number of affected bursts; 0: all further ones
-	Delay     uint32 // cycles
-	Low, High uint64 // matches bursts that touch Low..High; both zero: all
+	Count     uint32 // number of affected bursts; 0: all further bursts
+	Delay     uint32 // in cycles
+	Low, High uint64 // matches bursts that overlap Low..High; both zero: all bursts
 }
 
 // PortStats counts the traffic of a memory port since the last hard reset.
@@ -104,7 +104,7 @@ type PortStats struct {
 	ReadBursts, ReadBeats, WriteBursts, WriteBeats, WriteBytes uint64
 }
 
-// Cosim is the bus of a co-simulation process, which it starts and ends.
+// Cosim is the bus of a co-simulation process. It starts and ends this process.
 type Cosim struct {
 	info CosimInfo
 	mem  []byte
@@ -116,11 +116,11 @@ type Cosim struct {
 	cmd   *exec.Cmd
 	errs  *tail
 
-	link  chan struct{} // holds one token; who has it may write and read
+	link  chan struct{} // contains one token; the goroutine that takes the token may use conn
 	tag   uint32
 	slice uint64 // cycles to run with one RUN message
 
-	waitOnce sync.Once // of the process
+	waitOnce sync.Once // for the wait for the process
 	ending   error
 
 	closed atomic.Bool
@@ -128,24 +128,24 @@ type Cosim struct {
 }
 
 const (
-	// answerTime is the processor time allowed for an answer, far above that of any slice of a run. It is not real time,
-	// since the machine may be busy, or the process stopped.
+	// answerTime is the maximum processor time until an answer, far above the time of any slice of a run. It is not
+	// real time, because the machine may be busy or the process may be stopped.
 	answerTime  = 2 * time.Minute
-	pollTime    = time.Second // interval at which a process that does not answer is checked
+	pollTime    = time.Second // interval between checks of a process that does not answer
 	quitTimeout = 5 * time.Second
-	lastWords   = time.Second // time allowed from the end of a socket to the end of its process
+	lastWords   = time.Second // maximum time from the end of a socket to the end of its process
 	sliceTarget = 20 * time.Millisecond
 	minSlice    = 1 << 12
 	maxSlice    = 1 << 24
 )
 
-// ErrNoCosim says that a configuration's co-simulation has not been built.
+// ErrNoCosim means that a configuration's co-simulation has not been built.
 var ErrNoCosim = errors.New("there is no simulator")
 
 // FindCosim returns the path of the simulator of a build: a configuration's name, optionally followed by -stub, -trace,
-// -check or -hls. SLUICE_COSIM names it, or sim/build.sh has put it in build/cosim of the repository around the working
-// directory or around this program. If there is none, the error says how to build it. configs are the user's names of
-// configurations, including files, from which the build may come.
+// -check or -hls. The path is SLUICE_COSIM, or the output of sim/build.sh in build/cosim of the repository. The
+// repository must contain the working directory or this program. If no simulator exists, the error contains the command
+// to build it. configs are the configurations on the command line: names and files.
 func FindCosim(build string, configs ...string) (string, error) {
 	if path := os.Getenv("SLUICE_COSIM"); path != "" {
 		if _, err := os.Stat(path); err != nil {
@@ -192,8 +192,9 @@ func repository(dir string) (string, bool) {
 	}
 }
 
-// buildLine is the command for a build, run at the repository's root. A configuration outside hw/configs is named by
-// its file, if it is in named. As NAME-int8, a user's file first needs a copy with that type.
+// buildLine returns the command for a build, relative to the repository's root. A configuration outside hw/configs is
+// specified by its file, if named contains the file. For NAME-int8 of a user's file, the command first makes a copy
+// with that element type.
 func buildLine(build, root string, named []string) string {
 	tool, flags := "sim/build.sh ", ""
 	if config, ok := strings.CutSuffix(build, "-check"); ok {
@@ -217,7 +218,7 @@ func buildLine(build, root string, named []string) string {
 	return tool + files.Quoted(file) + flags
 }
 
-// here is the root of the repository around the working directory; "" if there is none.
+// here returns the root of the repository that contains the working directory, or "".
 func here() string {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -227,13 +228,13 @@ func here() string {
 	return root
 }
 
-// userFile returns the user's file of a configuration, as seen from the root; "" if there is none.
+// userFile returns the path of a configuration's file in named, relative to root if possible, or "".
 func userFile(name, root string, named []string) string {
 	for _, c := range named {
 		if filepath.Base(c) != name+".yaml" {
 			continue
 		}
-		// the command runs at the root, but the file's name is relative to the working directory
+		// the command runs in the root, but the file's name is relative to the working directory
 		if dir, err := os.Getwd(); err == nil && dir != root && !filepath.IsAbs(c) {
 			return filepath.Join(dir, c)
 		}
@@ -264,8 +265,8 @@ func configFile(name, root string, named []string) string {
 	return name + ".yaml"
 }
 
-// OpenCosim starts a process and exchanges versions with it. Both map the DRAM as anonymous memory. When the context ends,
-// requests to the process end too; Close is still needed.
+// OpenCosim starts a process and exchanges versions with it. Both processes map the DRAM as anonymous memory. When the
+// context ends, requests to the process end too, but Close is still required.
 func OpenCosim(ctx context.Context, o CosimOpts) (*Cosim, error) {
 	c, err := openCosim(ctx, o)
 	if err != nil {
@@ -298,7 +299,7 @@ func openCosim(ctx context.Context, o CosimOpts) (c *Cosim, err error) {
 
 	c = &Cosim{life: ctx, mem: mem, base: o.Base, conn: conn, slice: minSlice, errs: &tail{}, link: make(chan struct{}, 1)}
 	c.link <- struct{}{}
-	// In the process, file descriptor 3 is the socket and 4 the memory.
+	// In the process, file descriptor 3 is the socket, and file descriptor 4 is the memory.
 	args := []string{"--dram", "/proc/self/fd/4", "--fd", "3", "--base", fmt.Sprint(o.Base)}
 	if o.Trace != "" {
 		args = append(args, "--trace", o.Trace)
@@ -310,7 +311,7 @@ func openCosim(ctx context.Context, o CosimOpts) (c *Cosim, err error) {
 	if err := c.cmd.Start(); err != nil {
 		return nil, errors.Join(err, conn.Close(), unmap(mem))
 	}
-	theirs.Close() // otherwise the end of the process would not be noticed
+	theirs.Close() // otherwise the end of the process would not be detected
 	if err := c.greet(o); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
@@ -331,7 +332,7 @@ func (c *Cosim) greet(o CosimOpts) error {
 	}
 	switch c.info.Kind {
 	case CosimRTL, CosimShell, CosimHLS:
-	default: // this kind of hardware has no known counters
+	default: // counters of other kinds of hardware are unknown
 		return fmt.Errorf("%w: the simulator calls itself %q, expected %s, %s or %s", ErrHardware, c.info.Kind, CosimRTL, CosimShell, CosimHLS)
 	}
 	return c.SetMemory(o.BytesPerCycle, o.Latency)
@@ -340,18 +341,18 @@ func (c *Cosim) greet(o CosimOpts) error {
 // Info returns the process's description of itself.
 func (c *Cosim) Info() CosimInfo { return c.info }
 
-// Cycles is the number of cycles since the last hard reset, as of the last call.
+// Cycles returns the number of cycles from the last hard reset to the last call.
 func (c *Cosim) Cycles() uint64 { return c.cycles.Load() }
 
-// Until makes register accesses, and other calls without a context, end when ctx ends, until done is called. It must not be
-// called concurrently with them.
+// Until ends register accesses and other calls without a context when ctx ends, until done is called. Until must not
+// run concurrently with such calls.
 func (c *Cosim) Until(ctx context.Context) (done func()) {
 	before := c.until
 	c.until = ctx
 	return func() { c.until = before }
 }
 
-// short is the context of calls without a context argument.
+// short returns the context for calls without a context argument.
 func (c *Cosim) short() context.Context {
 	if c.until != nil {
 		return c.until
@@ -359,8 +360,8 @@ func (c *Cosim) short() context.Context {
 	return c.life
 }
 
-// call sends a request and reads its answer; an error answer becomes a *CosimError. The call ends with the context. The link
-// remains usable: an answer that comes later is dropped.
+// call sends a request and reads its answer; an error answer becomes a *CosimError. The call ends when the context
+// ends. After that the link remains usable, because a late answer is dropped.
 func (c *Cosim) call(ctx context.Context, op cosimOp, payload ...uint32) (answer, error) {
 	select {
 	case <-c.link:
@@ -421,15 +422,15 @@ func (c *Cosim) call(ctx context.Context, op cosimOp, payload ...uint32) (answer
 	}
 }
 
-// waiting is a call whose answer has not come.
+// waiting is a call without an answer so far.
 type waiting struct {
 	c     *Cosim
 	ctx   context.Context
 	asked bool
-	began time.Duration // processor time of the process at the first check; answerTime counts from it
+	began time.Duration // processor time of the process at the first check, the start of answerTime
 }
 
-// on decides after an error of the connection whether to wait on. If so, it sets a new deadline and returns nil.
+// on handles an error of the connection. It sets a new deadline and returns nil if the call should continue to wait.
 func (w *waiting) on(err error) error {
 	c := w.c
 	switch {
@@ -458,13 +459,13 @@ func (w *waiting) on(err error) error {
 	return errors.Join(w.ctx.Err(), c.life.Err()) // the deadline may have been set earlier because a context has ended
 }
 
-// wait returns how the process ended. After that all its output is available.
+// wait returns the process's error after its end. Then all output of the process is available.
 func (c *Cosim) wait() error {
 	c.waitOnce.Do(func() { c.ending = c.cmd.Wait() })
 	return c.ending
 }
 
-// gone returns an error that says why the process does not answer, with its last output if there is any.
+// gone returns an error with the reason why the process does not answer, and with the process's last output, if any.
 func (c *Cosim) gone(err error) error {
 	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) {
 		err = errors.New("it has ended")
@@ -509,8 +510,8 @@ func (c *Cosim) WriteReg(off, v uint32) error {
 // DRAM implements Bus. The memory is unmapped by Close.
 func (c *Cosim) DRAM() ([]byte, uint64) { return c.mem, c.base }
 
-// WaitIRQ implements Bus. It runs the clock in slices, so that it notices the end of a context. Cycles do not depend on the
-// slices.
+// WaitIRQ implements Bus. It runs the clock in slices, so that it can react to the end of a context. Slices have no
+// influence on cycles.
 func (c *Cosim) WaitIRQ(ctx context.Context, limit uint64) (uint64, error) {
 	done := uint64(0)
 	for {
@@ -539,7 +540,7 @@ func (c *Cosim) Step(n uint64) error {
 	return nil
 }
 
-// run advances the clock by up to limit cycles, and by as many as take about sliceTarget.
+// run advances the clock by at most limit cycles, and by as many cycles as the process runs in about sliceTarget.
 func (c *Cosim) run(ctx context.Context, limit uint64, ignoreIRQ bool) (done uint64, irq bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, false, err
@@ -593,14 +594,14 @@ func (c *Cosim) ClearFaults() error {
 	return nil
 }
 
-// MemoryTiming is the speed of the simulated memory.
+// MemoryTiming defines the speed of the simulated memory.
 type MemoryTiming struct {
 	BytesPerCycle             float64
 	ReadLatency, WriteLatency int // cycles
 	Reads, Writes             int // outstanding bursts per port, 1..256
 }
 
-// SetMemory sets the memory's bandwidth and latency (of reads and writes).
+// SetMemory sets the memory's bandwidth, and the latency for reads and writes.
 func (c *Cosim) SetMemory(bytesPerCycle float64, latency int) error {
 	return c.SetTiming(MemoryTiming{BytesPerCycle: bytesPerCycle, ReadLatency: latency, WriteLatency: latency, Reads: 16, Writes: 16})
 }
@@ -619,7 +620,7 @@ func (c *Cosim) SetTiming(t MemoryTiming) error {
 	return nil
 }
 
-// Output is the last output of the process, complete after Close.
+// Output returns the end of the process's output. It is complete after Close.
 func (c *Cosim) Output() string { return c.errs.String() }
 
 // Stats returns the counts of a memory port.
@@ -648,8 +649,8 @@ func (c *Cosim) Close() error {
 	if c.closed.Swap(true) {
 		return nil
 	}
-	c.conn.SetDeadline(time.Now()) // pending calls end and release the link
-	<-c.link                       // the token is not returned: calls check closed first
+	c.conn.SetDeadline(time.Now()) // ends pending calls, which then release the link
+	<-c.link                       // the token is not returned, because calls check closed first
 	defer func() { c.link <- struct{}{} }()
 	errClose := c.conn.Close() // the process ends when its socket closes
 	timer := time.AfterFunc(quitTimeout, func() { c.cmd.Process.Kill() })
@@ -663,7 +664,7 @@ func (c *Cosim) Close() error {
 	return errors.Join(errClose, errWait, unmap(mem))
 }
 
-// tail keeps the end of a process's output.
+// tail stores the end of a process's output.
 type tail struct {
 	mu  sync.Mutex
 	buf []byte

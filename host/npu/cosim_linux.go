@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sharedMemory makes and maps memory that can be passed to a process.
+// sharedMemory creates and maps memory that can be passed to a process.
 func sharedMemory(n int64) (*os.File, []byte, error) {
 	fd, err := unix.MemfdCreate("sluice-dram", unix.MFD_CLOEXEC)
 	if err != nil {
@@ -30,8 +30,8 @@ func sharedMemory(n int64) (*os.File, []byte, error) {
 	return f, mem, nil
 }
 
-// apart starts the simulator in a process group of its own, so that Ctrl-C reaches only the host program, which ends its work
-// before the simulator.
+// apart starts the simulator in its own process group, so that Ctrl-C reaches only the host program. The host program
+// finishes before it ends the simulator.
 func apart() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
 func unmap(mem []byte) error { return unix.Munmap(mem) }
@@ -42,7 +42,7 @@ func socketpair() (net.Conn, *os.File, error) {
 		return nil, nil, fmt.Errorf("socket pair: %w", err)
 	}
 	ours, theirs := os.NewFile(uintptr(fds[0]), "cosim"), os.NewFile(uintptr(fds[1]), "cosim")
-	defer ours.Close() // FileConn duplicates it
+	defer ours.Close() // FileConn duplicates the descriptor
 	conn, err := net.FileConn(ours)
 	if err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("socket pair: %w", err), theirs.Close())
@@ -50,10 +50,10 @@ func socketpair() (net.Conn, *os.File, error) {
 	return conn, theirs, nil
 }
 
-// processTime is the processor time used by a process.
+// processTime returns the processor time that a process has used.
 func processTime(pid int) (time.Duration, error) {
 	var t unix.Timespec
-	if err := unix.ClockGettime(int32(^pid<<3|2), &t); err != nil { // the clock of a process: clock_getcpuclockid(3)
+	if err := unix.ClockGettime(int32(^pid<<3|2), &t); err != nil { // clock ID of a process, as in clock_getcpuclockid(3)
 		return 0, fmt.Errorf("processor time of process %d: %w", pid, err)
 	}
 	return time.Duration(t.Nano()), nil

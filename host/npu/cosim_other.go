@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// errLinux: the simulator needs Linux's memfd and SOCK_SEQPACKET.
+// errLinux is returned because the simulator needs Linux's memfd and SOCK_SEQPACKET.
 var errLinux = errors.New("the co-simulation runs on Linux only")
 
 func sharedMemory(int64) (*os.File, []byte, error) { return nil, nil, errLinux }

@@ -1,4 +1,4 @@
-// The hardware's counters, and its clock.
+// The hardware's counters and clock.
 
 package npu
 
@@ -31,7 +31,7 @@ func (d *Driver) Counters() [abi.CntCount]uint64 {
 	return d.counters
 }
 
-// ns converts cycles to ns, rounded down. It is correct even where the product exceeds 64 bits.
+// ns converts cycles to ns, rounded down. The result is correct even if the product exceeds 64 bits.
 func (d *Driver) ns(cycles uint64) int64 {
 	hi, lo := bits.Mul64(cycles, 1e9)
 	if hi >= uint64(d.opts.ClockHz) {

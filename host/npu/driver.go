@@ -11,17 +11,17 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// Opts of a driver. ClockHz is required; other zero fields take their default.
+// Opts of a driver. ClockHz is required; other zero fields select the default.
 type Opts struct {
-	Name    string // "npu"
-	Label   string // "simulated": simulated | synthesised | measured
+	Name    string // default "npu"
+	Label   string // simulated | synthesised | measured; default "simulated"
 	ClockHz int64
-	// Slots is the number of samples that a network can hold: at least 2 B_max (default 4 B_max), at most 64.
+	// Slots is the maximum number of samples of a network: at least 2 B_max (default 4 B_max), at most 64.
 	Slots int
-	// Watchdog is the register of that name: cycles without progress on the memory ports after which the hardware
-	// aborts a start (default 100,000).
+	// Watchdog is the value of the register WATCHDOG. The hardware aborts a start after this number of cycles without
+	// progress on the memory ports (default 100,000).
 	Watchdog uint32
-	// CycleLimit is the most cycles of a start (default 2^40); after it the hardware counts as hung.
+	// CycleLimit is the maximum number of cycles of a start (default 2^40). Beyond it, the hardware counts as hung.
 	CycleLimit uint64
 }
 
@@ -37,14 +37,14 @@ type Build struct {
 	TR, TP, TC          int
 	NAXI, AXIBytes      int
 	MaxBurst            int
-	Stub                bool // no MACs: cycles are right, results are not
+	Stub                bool // the build has no MACs: cycles are correct, but results are wrong
 	Stack, Fluid        bool
 	Post, Depthwise     bool // options of the design: functions of maps and products of two maps; depthwise layers
 	Int8                bool // maps and weights are int8
-	Quiet               bool // a refused access is answered OKAY, and shows only in ACCESS
+	Quiet               bool // a refused access is answered with OKAY, and is only visible in ACCESS
 }
 
-// Driver is an NPU as a device.Blocking.
+// Driver is an NPU that implements device.Blocking.
 type Driver struct {
 	bus   Bus
 	opts  Opts
@@ -52,21 +52,21 @@ type Driver struct {
 	mem   []byte
 	base  uint64
 
-	hw       sync.Mutex // registers and interrupt; held during a launch
-	active   *network   // the network whose FBCB and base addresses the hardware holds
+	hw       sync.Mutex // for registers and interrupt; locked during a launch
+	active   *network   // the hardware contains the FBCB and base addresses of this network
 	counters [abi.CntCount]uint64
-	behind   bool  // a launch ended between segments: the counters are out of date
-	failed   error // why the device must be reset
+	behind   bool  // counters is outdated, because a launch ended between segments
+	failed   error // reason why the device must be reset
 
-	mu     sync.Mutex // the fields below, and mem unless hw is held; never held while waiting
-	closed bool       // changed with both locks held
+	mu     sync.Mutex // for the fields below, and for mem unless hw is locked; never locked during a wait
+	closed bool       // changed only with both locks
 	nets   map[string]*network
 	live   map[device.RequestID]*sample
 	free   regions
 }
 
-// New identifies the hardware behind a bus and rejects unknown hardware. The driver owns the bus from here on, even
-// if New fails.
+// New identifies the hardware behind a bus and rejects unknown hardware. From this call on, the driver owns the bus,
+// even if New fails.
 func New(bus Bus, o Opts) (*Driver, error) {
 	d, err := open(bus, o)
 	if err != nil {
@@ -103,7 +103,6 @@ func open(bus Bus, o Opts) (*Driver, error) {
 	return d, nil
 }
 
-// identify reads the identification registers.
 func (d *Driver) identify() error {
 	var v [9]uint32
 	for i, off := range []uint32{
@@ -146,7 +145,7 @@ func (d *Driver) identify() error {
 	return nil
 }
 
-// Build returns what the hardware reports about itself.
+// Build returns the hardware's description of itself.
 func (d *Driver) Build() Build { return d.build }
 
 // Info implements device.Blocking.
@@ -157,7 +156,7 @@ func (d *Driver) Info() device.Info {
 	}
 }
 
-// until makes register accesses end with a context, on a bus where they may block.
+// until ends blocking register accesses when ctx ends.
 func (d *Driver) until(ctx context.Context) (done func()) {
 	if w, ok := d.bus.(Waiter); ok {
 		return w.Until(ctx)
@@ -165,7 +164,6 @@ func (d *Driver) until(ctx context.Context) (done func()) {
 	return func() {}
 }
 
-// regs writes registers in order.
 func (d *Driver) regs(pairs ...[2]uint32) error {
 	for _, p := range pairs {
 		if err := d.bus.WriteReg(p[0], p[1]); err != nil {
@@ -175,7 +173,7 @@ func (d *Driver) regs(pairs ...[2]uint32) error {
 	return nil
 }
 
-// program writes the registers whose values are the same for all networks, and reads the counters. The hardware must be idle.
+// program writes the registers that are equal for all networks, and reads the counters. The hardware must be idle.
 func (d *Driver) program() error {
 	err := d.group("interrupts, watchdog and slots",
 		[2]uint32{abi.RegIRQEnable, abi.RegIRQEnableDoneMask | abi.RegIRQEnableErrorMask},
@@ -206,7 +204,7 @@ func (d *Driver) Close() error {
 	defer d.hw.Unlock()
 	d.mu.Lock()
 	was := d.closed
-	d.closed = true // from now on nobody uses the memory
+	d.closed = true // from now on the memory is not used
 	d.mu.Unlock()
 	if was {
 		return nil

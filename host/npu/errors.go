@@ -8,21 +8,21 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// Errors of the driver; those that an engine handles are in package device. An error from the hardware is an
-// *HWError. A refused register access is a *BusError, with ErrRefused if it was answered OKAY.
+// Errors of the driver. Errors that an engine handles are in package device. An error from the hardware is an *HWError.
+// A refused register access is a *BusError. The error also matches ErrRefused if the hardware answered with OKAY.
 var (
 	ErrHardware = errors.New("not an NPU that this driver knows")
 	ErrMismatch = device.ErrMismatch
 	ErrRequest  = device.ErrRequest
 	ErrMemory   = device.ErrMemory
-	ErrRefused  = errors.New("refused, as ACCESS tells") // the error of a build that answers a refused access with OKAY
+	ErrRefused  = errors.New("refused, as ACCESS tells") // only from builds that answer a refused access with OKAY
 	ErrHang     = device.ErrHang
 	ErrReset    = device.ErrReset
 	ErrBusy     = device.ErrBusy
 	ErrClosed   = fmt.Errorf("%w: closed", device.ErrGone)
 )
 
-// HWError is a start that ended with an error, from the registers ERROR and ERROR_ADDR.
+// HWError is the error of a start, from the registers ERROR and ERROR_ADDR.
 type HWError struct {
 	Code  abi.ErrCode
 	Layer int
@@ -30,7 +30,7 @@ type HWError struct {
 	Addr  uint32 // low 32 bits of the address of a bus or range error
 }
 
-// Error names the code and the place.
+// Error returns the error's code and place.
 func (e *HWError) Error() string {
 	s := fmt.Sprintf("hardware error %v in layer %d", e.Code, e.Layer)
 	if e.bus() {
@@ -47,8 +47,8 @@ func (e *HWError) bus() bool {
 	return false
 }
 
-// Is matches an error with this code, at any place: errors.Is(err, &HWError{Code: abi.ErrWatchdog}). If the hardware's
-// watchdog ended the start, the error also matches ErrHang.
+// Is reports whether target has the same code; the place is ignored: errors.Is(err, &HWError{Code: abi.ErrWatchdog}).
+// If the hardware's watchdog ended the start, the error also matches ErrHang.
 func (e *HWError) Is(target error) bool {
 	if target == ErrHang {
 		return e.Code == abi.ErrWatchdog

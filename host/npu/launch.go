@@ -1,4 +1,4 @@
-// A launch: a start and an interrupt for each segment.
+// A launch consists of one start and one interrupt per segment.
 
 package npu
 
@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// Run implements device.Blocking: one segment after another, with the requests that have not left.
+// Run implements device.Blocking: it runs one segment after another, with the requests that have not left the batch.
 func (d *Driver) Run(ctx context.Context, l *device.Launch) (*device.Report, error) {
 	rep, err := d.launch(ctx, l)
 	if err != nil {
@@ -60,7 +60,7 @@ func (d *Driver) launch(ctx context.Context, l *device.Launch) (*device.Report, 
 	for seg := l.First; seg <= l.Last && len(active) > 0; seg++ {
 		e := &n.b.Network.Exits[seg]
 		if err := ctx.Err(); err != nil {
-			d.behind = seg > l.First // after ctx has ended, registers may be unreachable, so the next launch reads the counters
+			d.behind = seg > l.First // the next launch reads the counters: after ctx has ended, registers may be unreachable
 			return nil, err
 		}
 		table := make([]int, len(active))
@@ -114,7 +114,7 @@ func (d *Driver) exit(n *network, l *device.Launch, seg int, active, slots []int
 	return rest, nil
 }
 
-// batch checks a launch and looks up its slots.
+// batch checks a launch and returns the launch's network and slots.
 func (d *Driver) batch(l *device.Launch) (*network, []int, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -142,14 +142,14 @@ func (d *Driver) batch(l *device.Launch) (*network, []int, error) {
 	return n, slots, nil
 }
 
-// start runs one segment until its interrupt, at most limit cycles. Errors that leave the hardware's state unknown
-// are kept in d.failed.
+// start runs one segment until its interrupt, for at most limit cycles. If the hardware's state is unknown after an
+// error, start stores the error in d.failed.
 func (d *Driver) start(ctx context.Context, e *bundle.Exit, slots []int, limit uint64) (cycles uint64, err error) {
 	w := [][2]uint32{
 		{abi.RegLayers, uint32(e.First)<<abi.RegLayersFirstLSB | uint32(e.Last)<<abi.RegLayersLastLSB},
 		{abi.RegBatch, uint32(len(slots)) << abi.RegBatchBActLSB},
 	}
-	// Also write the entries beyond the batch, so that a start does not depend on the one before.
+	// Also write the entries beyond the batch, so that a start does not depend on the previous start.
 	for i := range abi.RegSlotTableCount {
 		s := 0
 		if i < len(slots) {
@@ -184,7 +184,7 @@ func (d *Driver) start(ctx context.Context, e *bundle.Exit, slots []int, limit u
 			d.failed = err
 			return cycles, err
 		}
-		d.counters, err = d.readCounters() // these counts belong to no launch
+		d.counters, err = d.readCounters() // these counts are part of no launch
 		if err != nil {
 			d.failed = err
 		}

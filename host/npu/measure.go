@@ -9,7 +9,7 @@ import (
 )
 
 // Measure starts layers first..last of a loaded network once, on slots 0..batch-1 with any content, and returns the
-// counters. Cycles do not depend on data, so this times a layer alone. It overwrites the slots of live requests.
+// counters. Cycles do not depend on data, so Measure can time a single layer. It overwrites the slots of live requests.
 func (d *Driver) Measure(ctx context.Context, network string, first, last, batch int) (c [abi.CntCount]uint64, err error) {
 	d.hw.Lock()
 	defer d.hw.Unlock()

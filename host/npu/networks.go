@@ -1,4 +1,4 @@
-// Networks on the device: where descriptors, weights and slots are, and which network the hardware holds.
+// Networks on the device: the locations of descriptors, weights and slots, and the hardware's active network.
 
 package npu
 
@@ -14,7 +14,7 @@ import (
 
 type network struct {
 	b      *bundle.Bundle
-	name   string // name under which it is served
+	name   string // name for requests
 	hash   uint64
 	at     region
 	weight int64 // offsets in memory
@@ -30,8 +30,8 @@ func (d *Driver) activate(n *network) error {
 		a := d.base + uint64(off)
 		return [][2]uint32{{lo, uint32(a)}, {lo + 4, uint32(a >> 32)}}
 	}
-	// Addresses beyond the build's width wrap, and no register reports the width. So the address of the last byte must be
-	// writable as a base address.
+	// Addresses beyond the build's width wrap, and no register reports the width. So the driver checks that the address
+	// of the last byte can be written as a base address.
 	var w [][2]uint32
 	last := d.base + uint64(n.at.start+n.at.size) - 1
 	if hi := uint32(last >> 32); hi != uint32((d.base+uint64(n.at.start))>>32) {
@@ -59,7 +59,7 @@ func (d *Driver) activate(n *network) error {
 }
 
 // Load implements device.Blocking. It writes descriptors and weights to memory, and the FBCB to the hardware. Several
-// networks may be loaded. A network of the same name is replaced, unless it holds samples.
+// networks may be loaded. Load replaces a network with the same name, unless that network has samples.
 func (d *Driver) Load(ctx context.Context, a device.Artefact) error {
 	b, err := device.ArtefactOf[*bundle.Bundle](a, d.opts.Name)
 	if err != nil {
@@ -72,7 +72,7 @@ func (d *Driver) Load(ctx context.Context, a device.Artefact) error {
 	if b.ABIHash != d.build.ABIHash {
 		return fail(fmt.Errorf("%w: ABI hash %016x, the hardware's is %016x", ErrMismatch, b.ABIHash, d.build.ABIHash))
 	}
-	if b.Design.Int8() != d.build.Int8 { // check this before the hash, whose mismatch would explain less
+	if b.Design.Int8() != d.build.Int8 { // check this before the hash, because the error is clearer than a different hash
 		return fail(fmt.Errorf("%w: the design's type int8 is %t, the hardware's BUILD_AXI.INT8 is %t; the soft device runs either", ErrMismatch, b.Design.Int8(), d.build.Int8))
 	}
 	if h := b.Design.Hash(); h != d.build.DesignHash {
@@ -117,7 +117,8 @@ func (d *Driver) Load(ctx context.Context, a device.Artefact) error {
 	return nil
 }
 
-// place reserves memory for a network and adds it to the list. It removes a network of the same name without samples.
+// place reserves memory for a network and adds it to the list. It removes a network of this name if the network has no
+// samples.
 func (d *Driver) place(name string, b *bundle.Bundle, hash uint64, descs int64) (*network, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -130,7 +131,7 @@ func (d *Driver) place(name string, b *bundle.Bundle, hash uint64, descs int64) 
 	align := func(v int64) int64 { return (v + regionAlign - 1) / regionAlign * regionAlign }
 	weights := align(int64(len(b.Weights)))
 	size := align(descs) + weights + int64(d.opts.Slots)*b.Slot.Stride
-	free := d.free.clone() // the old network stays unless the new one fits
+	free := d.free.clone() // the old network stays if the new network does not fit
 	if old != nil {
 		free.give(old.at)
 	}
@@ -150,7 +151,7 @@ func (d *Driver) place(name string, b *bundle.Bundle, hash uint64, descs int64) 
 	return n, nil
 }
 
-// Unload implements device.Unloader. It frees the memory of a network that holds no samples.
+// Unload implements device.Unloader. It frees the memory of a network that has no samples.
 func (d *Driver) Unload(_ context.Context, network string) error {
 	fail := func(err error) error { return fmt.Errorf("unload %s from %s: %w", network, d.opts.Name, err) }
 	d.hw.Lock()

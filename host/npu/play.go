@@ -16,16 +16,16 @@ type Tally struct {
 	Cycles                   uint64
 }
 
-// Mismatch is the first record of a vector file that the hardware did not match.
+// Mismatch is the first record of a vector file that differs from the hardware's behaviour.
 type Mismatch struct {
 	Record int // from 0
 	What   string
 }
 
-// Error says which record and what differed.
+// Error returns the record's number and the difference.
 func (m *Mismatch) Error() string { return fmt.Sprintf("record %d: %s", m.Record, m.What) }
 
-// Play plays test vectors (sim/VECTORS.md) on a bus until the first mismatch, which it returns as a *Mismatch.
+// Play plays test vectors (sim/VECTORS.md) on a bus until the first mismatch. It returns this mismatch as a *Mismatch.
 func Play(ctx context.Context, b Bus, records []vectors.Record) (Tally, error) {
 	var t Tally
 	for i, r := range records {

@@ -40,7 +40,7 @@ type CosimError struct {
 	Text   string
 }
 
-// Error is the status and the process's message.
+// Error returns the status and the process's message.
 func (e *CosimError) Error() string {
 	name := fmt.Sprintf("status %d", e.Status)
 	if e.Status < uint32(len(cosimStatus)) {
@@ -49,7 +49,7 @@ func (e *CosimError) Error() string {
 	return fmt.Sprintf("co-simulation: %s: %s", name, e.Text)
 }
 
-// request appends little-endian words to an operation and a tag.
+// request returns a message: the operation, the tag, and the payload as little-endian words.
 func request(op cosimOp, tag uint32, payload ...uint32) []byte {
 	b := make([]byte, 0, messageBytes)
 	b = binary.LittleEndian.AppendUint32(b, uint32(op))
@@ -87,7 +87,7 @@ func (a *answer) u16(at int) uint16 { return binary.LittleEndian.Uint16(a.payloa
 func (a *answer) u32(at int) uint32 { return binary.LittleEndian.Uint32(a.payload[at:]) }
 func (a *answer) u64(at int) uint64 { return binary.LittleEndian.Uint64(a.payload[at:]) }
 
-// text is a NUL-terminated string of at most n bytes.
+// text returns a NUL-terminated string of at most n bytes.
 func (a *answer) text(at, n int) string {
 	s, _, _ := bytes.Cut(a.payload[at:at+n], []byte{0})
 	return string(s)

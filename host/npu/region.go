@@ -2,17 +2,17 @@ package npu
 
 import "slices"
 
-// regions allocates ranges of memory, lowest first.
+// regions allocates ranges of memory, at the lowest free address.
 type regions struct {
 	size int64
-	used []region // by start
+	used []region // sorted by start
 }
 
 type region struct{ start, size int64 }
 
 const regionAlign = 4096
 
-// take reserves size bytes. It returns false if no gap is that long.
+// take reserves size bytes. It returns false if no gap is large enough.
 func (r *regions) take(size int64) (region, bool) {
 	if size <= 0 || size > r.size {
 		return region{}, false

@@ -1,4 +1,4 @@
-// Resets: a soft one, and a hard one if that fails.
+// Soft and hard resets.
 
 package npu
 
@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// Reset implements device.Blocking. It tries a soft reset, and a hard one if that fails. Then it writes every register again.
-// Samples and networks stay.
+// Reset implements device.Blocking. It tries a soft reset. If this fails, it tries a hard reset. Then it writes every
+// register again. Samples and networks are not removed.
 func (d *Driver) Reset(ctx context.Context) error {
 	d.hw.Lock()
 	defer d.hw.Unlock()
@@ -60,7 +60,7 @@ func (d *Driver) softReset(ctx context.Context) error {
 	if err := d.program(); err != nil {
 		return err
 	}
-	// The network's registers keep their values, but the failure may have occurred while they were written.
+	// A reset does not change the network's registers, but the failure may have interrupted writes to them.
 	if n := d.active; n != nil {
 		return d.activate(n)
 	}

@@ -68,13 +68,12 @@ func (d *Driver) sync(off, n int64, dir Direction) error {
 	return nil
 }
 
-// slot returns a slot's memory.
 func (d *Driver) slot(n *network, i int) []byte {
 	at := n.slots + int64(i)*n.b.Slot.Stride
 	return d.mem[at : at+n.b.Slot.Stride]
 }
 
-// Slot is the memory of a request's slot, valid until Close, for comparisons; nil if the request has no slot.
+// Slot returns the memory of a request's slot for comparisons, or nil. The memory is valid until Close.
 func (d *Driver) Slot(id device.RequestID) []byte {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -91,7 +90,7 @@ func (d *Driver) Release(id device.RequestID) {
 	d.drop(id)
 }
 
-// drop frees the slot of a request. The caller holds d.mu.
+// drop frees the slot of a request. The caller must hold the lock d.mu.
 func (d *Driver) drop(id device.RequestID) {
 	s := d.live[id]
 	if s == nil {
@@ -102,7 +101,6 @@ func (d *Driver) drop(id device.RequestID) {
 	s.net.live--
 }
 
-// logits copies an exit's logits from a slot.
 func (d *Driver) logits(n *network, slot, exit int) ([]int16, error) {
 	e := &n.b.Network.Exits[exit]
 	if err := d.sync(n.slots+int64(slot)*n.b.Slot.Stride+int64(e.Offset), int64(n.b.Design.ElemBytes()*e.Classes), FromDevice); err != nil {

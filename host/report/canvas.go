@@ -1,6 +1,6 @@
 //go:build !static
 
-// Shared by all pictures: colours, line styles, ticks, and names at the ends of curves.
+// Common parts of all pictures: colours, line styles, ticks, and names at the ends of curves.
 
 package report
 
@@ -23,10 +23,10 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// Draws is true: this build can draw.
+// Draws is true because this build can draw.
 const Draws = true
 
-// hues are the colours of Okabe and Ito, which suit all common kinds of colour vision.
+// hues are the colours of Okabe and Ito, which are suitable for all common kinds of colour vision.
 var hues = [...]color.RGBA{
 	{A: 0xFF},                            // black
 	{R: 0xE6, G: 0x9F, B: 0x00, A: 0xFF}, // orange
@@ -44,13 +44,13 @@ var (
 	faint = color.RGBA{R: 0xE6, G: 0xE6, B: 0xE6, A: 0xFF} // the grid
 )
 
-// night maps the colours of a picture to those on a dark page.
+// night maps the colours of a picture to the colours on a dark page.
 var night = map[color.RGBA]string{paper: "#14181D", ink: "#E7EAEE", grey: "#4A535D", faint: "#2B333C", hues[0]: "#FFFFFF", hues[5]: "#3C9BE0", hues[4]: "#2FC79B"}
 
-// dashes distinguish curves without colour.
+// dashes are the line styles, which distinguish curves without colour.
 var dashes = [...][]vg.Length{nil, {vg.Points(7), vg.Points(3)}, {vg.Points(2), vg.Points(3)}, {vg.Points(7), vg.Points(3), vg.Points(2), vg.Points(3)}}
 
-// mostNamed is the largest number of curves with a colour and a name. More cannot be distinguished.
+// mostNamed is the maximum number of curves with a colour and a name. A reader cannot distinguish more curves.
 const mostNamed = 6
 
 // Sizes of a picture. Names of curves are to the right of the plot.
@@ -64,7 +64,7 @@ const (
 // name is the label at the end of a curve.
 type name struct {
 	text string
-	end  plotter.XY // end of its curve
+	end  plotter.XY // end of the name's curve
 	line draw.LineStyle
 }
 
@@ -91,7 +91,7 @@ func newCanvas(title, x, y string) *canvas {
 	return c
 }
 
-// curve draws a line. If it has no text, the line is grey.
+// curve draws a line. If text is empty, the line has no name.
 func (c *canvas) curve(text string, pts plotter.XYs, style draw.LineStyle) error {
 	line, err := plotter.NewLine(pts)
 	if err != nil {
@@ -105,7 +105,7 @@ func (c *canvas) curve(text string, pts plotter.XYs, style draw.LineStyle) error
 	return nil
 }
 
-// write draws the curves, each name at the end of its curve or as close as the other names allow.
+// write draws the curves. Each name is at the end of its curve, or as close to it as the other names allow.
 func (c *canvas) write(w io.Writer) error {
 	svg := vgsvg.NewWith(vgsvg.UseWH(pictureWidth, pictureHeight))
 	all := draw.New(svg)
@@ -134,8 +134,8 @@ func (c *canvas) write(w io.Writer) error {
 	return err
 }
 
-// spread returns the heights of the names, which are sorted from the top. A name is at the height of its curve's end.
-// Names that are too close are moved apart by the height of a line of text.
+// spread returns the heights of the names. The names must be sorted from the top. A name is at the height of its
+// curve's end. If names are too close, they are moved to a distance of one line of text.
 func spread(names []name, end func(name) vg.Length, low, high vg.Length) []vg.Length {
 	at := make([]vg.Length, len(names))
 	roof := high

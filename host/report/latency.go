@@ -16,9 +16,9 @@ import (
 	"github.com/sluice-npu/sluice/host/engine"
 )
 
-// LatencySVG draws a curve for each run: the share of all its requests that had a result within a latency. Rejected,
-// dropped and failed requests have no result, so a curve may end below 1. The SLO, in ns, is a dashed line; with 0
-// there is none.
+// LatencySVG draws a curve for each run: the share of the run's requests with a result within a latency. Rejected,
+// dropped and failed requests have no result, so a curve may end below 1. A dashed line shows the SLO in ns, unless slo
+// is 0.
 func LatencySVG(w io.Writer, slo int64, runs ...*engine.Result) error {
 	most := float64(slo) / 1e6
 	var all []plotter.XYs
@@ -49,7 +49,7 @@ func LatencySVG(w io.Writer, slo int64, runs ...*engine.Result) error {
 		c.X.Label.Text += fmt.Sprintf(" (vertical line: the SLO, %.3g)", x)
 	}
 	for i, r := range runs {
-		pts := append(all[i], plotter.XY{X: c.X.Max, Y: all[i][len(all[i])-1].Y}) // no further results
+		pts := append(all[i], plotter.XY{X: c.X.Max, Y: all[i][len(all[i])-1].Y}) // horizontal to the right edge, because no results follow
 		style := draw.LineStyle{Color: grey, Width: vg.Points(1)}
 		name := ""
 		if back := len(runs) - 1 - i; back < mostNamed { // the last runs are the most important ones

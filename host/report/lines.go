@@ -1,6 +1,6 @@
 //go:build !static
 
-// Pictures of a metric over a parameter, with a curve for each policy.
+// Pictures of a metric over a parameter, with one curve per policy.
 
 package report
 
@@ -15,8 +15,8 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// LinesSVG writes the picture. At most six curves have a colour and a name. The others are grey. Points that are not
-// finite, or not positive on a logarithmic scale, are omitted.
+// LinesSVG writes the picture. At most six curves have a colour and a name. All other curves are grey. Points that are
+// not finite, or not positive on a logarithmic scale, are omitted.
 func LinesSVG(w io.Writer, p Picture) error {
 	c, err := lines(p)
 	if err == nil {
@@ -81,12 +81,12 @@ func lines(p Picture) (*canvas, error) {
 		}
 	}
 	if drawn == 0 {
-		c.Y.Min, c.Y.Max, c.X.Min, c.X.Max = 1, 10, 0, 1 // there are no points, so only the axes are drawn
+		c.Y.Min, c.Y.Max, c.X.Min, c.X.Max = 1, 10, 0, 1 // without points, only the axes are drawn
 	}
 	return c, nil
 }
 
-// points are the points of a curve that can be drawn, with their intervals.
+// points returns the points of a curve that can be drawn, with their intervals.
 func (p *Picture) points(s Series) (pts plotter.XYs, bars plotter.YErrors) {
 	for j, y := range s.Y {
 		if math.IsNaN(y) || math.IsInf(y, 0) || p.Log && y <= 0 {
@@ -99,7 +99,7 @@ func (p *Picture) points(s Series) (pts plotter.XYs, bars plotter.YErrors) {
 		low := half
 		if p.Log { // a bar must not reach zero
 			low = min(half, y*0.99)
-		} else if y >= 0 { // and it must not leave the frame if all values are positive
+		} else if y >= 0 { // a bar of positive values must stay within the frame
 			low = min(half, y)
 		}
 		pts = append(pts, plotter.XY{X: s.X[j], Y: y})

@@ -1,4 +1,4 @@
-// Judges a run by the rules of MLPerf LoadGen's server scenario.
+// The verdict on a run by the rules of MLPerf LoadGen's server scenario.
 
 package report
 
@@ -11,29 +11,29 @@ import (
 )
 
 // ServerRules are the rules of LoadGen's server scenario (mlcommons/inference, mlperf.conf and the rules' section on
-// early stopping). A zero field has MLPerf's value: percentile 0.99, 600 s, confidence 0.99.
+// early stopping). A zero field selects MLPerf's value: percentile 0.99, 600 s, confidence 0.99.
 type ServerRules struct {
 	Target      int64   // latency bound in ns
 	Percentile  float64 // share of queries that must meet the target
-	MinDuration int64   // least time in ns from the first arrival to the last end
-	Confidence  float64 // of early stopping
+	MinDuration int64   // minimum time in ns from the first arrival to the last end
+	Confidence  float64 // confidence of early stopping
 }
 
-// LoadGen is the verdict on a run, with its numbers.
+// LoadGen is the verdict on a run, with the numbers on which it is based.
 type LoadGen struct {
 	Valid        bool   `json:"valid"`
 	Queries      int    `json:"queries"`
-	Overlatency  int    `json:"overlatency"`   // number of queries that were later than the target, or had no result
-	MinQueries   int    `json:"min_queries"`   // number of queries that early stopping needs with so many over the target; 0: no number is enough
-	LatencyMet   bool   `json:"latency_met"`   // the percentile meets the target
+	Overlatency  int    `json:"overlatency"`   // number of queries that missed the target or had no result
+	MinQueries   int    `json:"min_queries"`   // minimum number of queries for early stopping with this Overlatency; 0: no number is sufficient
+	LatencyMet   bool   `json:"latency_met"`   // the latency at the percentile meets the target
 	DurationMet  bool   `json:"duration_met"`  // the run was long enough
-	EarlyStopMet bool   `json:"early_stop_ok"` // enough queries for the confidence
+	EarlyStopMet bool   `json:"early_stop_ok"` // the number of queries is sufficient for the confidence
 	Why          string `json:"why,omitempty"` // reason for a failure
 }
 
-// MinPassing returns how many queries early stopping needs if t of them are over the target. It is the smallest n with
-// this property: if a system misses the target with probability 1-p, then at most t of n queries miss it with a
-// probability of at most 1-c. MLPerf's minima for t = 1 are 662 (p = 0.99) and 64 (p = 0.9).
+// MinPassing returns the number of queries that early stopping needs if t queries miss the target. This is the smallest
+// n with the following property. If a system misses the target with probability 1-p, the probability that at most t of
+// n queries miss the target is at most 1-c. MLPerf's minima for t = 1 are 662 (p = 0.99) and 64 (p = 0.9).
 func MinPassing(t int, p, c float64) int {
 	ok := func(n int) bool {
 		// P(Binomial(n, 1-p) <= t) = I_p(n-t, t+1)
@@ -56,8 +56,8 @@ func MinPassing(t int, p, c float64) int {
 	return hi
 }
 
-// Server judges a run. latencies are those of queries with a result, queries is the number of all queries, and duration
-// is the run's. Times are in ns.
+// Server judges a run. latencies are the latencies of queries with a result. queries is the number of all queries.
+// duration is the run's duration. Times are in ns.
 func Server(r ServerRules, latencies []int64, queries int, duration int64) LoadGen {
 	r.Percentile = cmp.Or(r.Percentile, 0.99)
 	r.Confidence = cmp.Or(r.Confidence, 0.99)

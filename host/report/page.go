@@ -16,7 +16,7 @@ type Page struct {
 	Sections []Section
 }
 
-// Section has text, pictures and tables.
+// Section contains text, pictures and tables.
 type Section struct {
 	ID       string
 	Title    string
@@ -25,7 +25,7 @@ type Section struct {
 	Tables   []PageTable
 }
 
-// PageTable is a table with a caption. Rows whose index is in Strong are highlighted.
+// PageTable is a table with a caption. Rows with an index in Strong are highlighted.
 type PageTable struct {
 	Caption string
 	Table   Table
@@ -33,7 +33,7 @@ type PageTable struct {
 }
 
 var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
-	// This is safe: this package drew the pictures and escaped the names in them.
+	// This is safe, because this package drew the pictures and escaped the names in them.
 	"svg": func(s string) template.HTML { return template.HTML(inline(s)) },
 }).Parse(`<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{{.Title}}</title>
@@ -61,7 +61,7 @@ nav a{margin-right:1em}
 {{end}}{{end}}</body></html>
 `))
 
-// prologue matches the start of an SVG document up to its root element. A page may not contain this start.
+// prologue matches the start of an SVG document up to its root element. A page must not contain this start.
 var prologue = regexp.MustCompile(`(?s)^\s*(<\?xml.*?\?>)?\s*(<!DOCTYPE.*?>)?\s*(<!--.*?-->)?\s*`)
 
 func inline(svg string) string { return prologue.ReplaceAllString(svg, "") }

@@ -1,6 +1,6 @@
 //go:build static
 
-// The program on a board cannot draw. The drawing library and its fonts would take 3.4 of the image's 16 MB.
+// The program on a board cannot draw, because the drawing library and its fonts would use 3.4 MB of the image's 16 MB.
 
 package report
 
@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-npu/sluice/host/engine"
 )
 
-// Draws is false: this build cannot draw.
+// Draws is false because this build cannot draw.
 const Draws = false
 
 var errStatic = errors.New("this sluice was built without pictures (-tags static): draw from summary.json on a workstation")

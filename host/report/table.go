@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// Table is text in columns. The first column is left-aligned, the others are right-aligned.
+// Table is text in columns. The first column is left-aligned, and all other columns are right-aligned.
 type Table struct {
 	Head []string
 	Rows [][]string
@@ -55,7 +55,8 @@ func Ns(ns int64) string {
 	return scaled(uint64(ns), "ns", "us", "ms", "s")
 }
 
-// scaled formats n in the first unit in which it is below 10,000, or in the last one. Each unit is 1000 of the one before.
+// scaled formats n in the first unit with a number below 10,000, or in the last unit. Units increase by factors of
+// 1000.
 func scaled(n uint64, units ...string) string {
 	if n < 10_000 {
 		return fmt.Sprintf("%d %s", n, units[0])

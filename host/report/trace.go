@@ -26,12 +26,12 @@ type traceEvent struct {
 
 const (
 	deviceTID  = 1   // first thread id of devices; the device's index is added
-	requestTID = 100 // async spans have tracks of their own, by id
+	requestTID = 100 // each async span has its own track, by id
 )
 
-// Trace writes one process for each run. A process has a thread for each device. The thread shows every segment. Its
-// name is the segment and the batch, and the name determines its colour in Perfetto. Each preemption and each merge is
-// an instant. Each request is an async span from arrival to end, with its wait inside.
+// Trace writes one process for each run. Each process has one thread per device, which shows all segments. A segment's
+// name contains the segment and the batch; Perfetto chooses the colour by this name. Each preemption and each merge is
+// an instant. Each request is an async span from arrival to end that includes the wait.
 func Trace(w io.Writer, runs ...*engine.Result) error {
 	events := []traceEvent{}
 	us := func(t engine.Time) float64 { return float64(t) / 1e3 }

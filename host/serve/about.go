@@ -28,7 +28,7 @@ type modelDoc struct {
 
 const platform = "sluice_bundle"
 
-// width is the number of elements of an output per sample.
+// width returns the number of elements per sample of an output.
 func (m *Model) width(output string) int64 {
 	if output == "logits" {
 		return int64(m.classes)
@@ -58,8 +58,8 @@ func (s *Server) describe(name, version string) (*modelDoc, error) {
 	return d, nil
 }
 
-// config is the model's configuration in Triton's format. The model is decoupled, since on a stream every exit is an
-// answer.
+// config returns the model's configuration in Triton's format. The model is marked as decoupled, because a stream
+// returns an answer at each exit.
 func (s *Server) config(name, version string) (*oip.ModelConfig, error) {
 	m, err := s.model(name, version)
 	if err != nil {
@@ -95,7 +95,7 @@ func (s *Server) config(name, version string) (*oip.ModelConfig, error) {
 	return c, nil
 }
 
-// statistics are the statistics of one model, or of all.
+// statistics returns the statistics of one model, or of all models.
 func (s *Server) statistics(name, version string) (*oip.ModelStatisticsResponse, error) {
 	if name != "" {
 		if _, err := s.model(name, version); err != nil {
@@ -104,7 +104,7 @@ func (s *Server) statistics(name, version string) (*oip.ModelStatisticsResponse,
 	}
 	out := &oip.ModelStatisticsResponse{}
 	s.book.mu.Lock()
-	now := s.look() // not published: polling the statistics must not update the status page
+	now := s.look() // not published, because a request for statistics must not update the status page
 	s.book.mu.Unlock()
 	for _, st := range now.Models {
 		if name != "" && st.Name != name || version != "" && st.Version != version {

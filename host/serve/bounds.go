@@ -1,4 +1,4 @@
-// Limits on the memory of requests: a short message can be large once it is decoded.
+// Limits on the memory of requests. They are needed because a short message can become large when it is decoded.
 
 package serve
 
@@ -20,14 +20,14 @@ const (
 	maxTensors = 256     // number of tensors of a request, in JSON
 	maxShape   = 1 << 10 // bytes of a shape, in JSON
 	maxParams  = 1 << 16 // bytes of parameters, in JSON
-	maxID      = 1 << 10 // bytes of a request's id, which every answer repeats
+	maxID      = 1 << 10 // bytes of a request's id; every answer contains this id
 	slack      = 1 << 16 // bytes of a message besides its tensors
 )
 
 // memory limits the memory of all requests in flight.
 type memory struct{ used, most atomic.Int64 }
 
-// take reserves n bytes, or fails.
+// take reserves n bytes. It fails if the limit would be exceeded.
 func (m *memory) take(n int) error {
 	if most := m.most.Load(); m.used.Add(int64(n)) > most {
 		m.give(n)
@@ -38,7 +38,7 @@ func (m *memory) take(n int) error {
 
 func (m *memory) give(n int) { m.used.Add(-int64(n)) }
 
-// taking reads and reserves memory for all that it has read.
+// taking is a reader that reserves memory for all the bytes that it reads.
 type taking struct {
 	io.Reader
 	m *memory
@@ -55,8 +55,8 @@ func (t *taking) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// codec is protobuf's, with a limit on the memory of a decoded message. grpc-go would report a message that cannot be
-// decoded as the server's fault. So such a message arrives empty, with the error in an unknown field (legible).
+// codec is protobuf's codec with a limit on the memory of a decoded message. If decoding fails, it returns an empty
+// message with the error in an unknown field (see legible), because grpc-go would blame the server.
 type codec struct {
 	encoding.CodecV2
 	most int
@@ -94,10 +94,10 @@ func (s *Server) legible(m any) error {
 	return nil
 }
 
-// left estimates how much of an amount of memory remains after a message of this kind is decoded. It stops once the result is
-// negative. Invalid bytes cost nothing more, since decoding fails at them.
+// left estimates how many bytes of memory remain after a message of type d is decoded. It stops when the result is
+// negative, or at invalid bytes, because decoding fails at these bytes.
 func left(d protoreflect.MessageDescriptor, b []byte, memory int) int {
-	const field, message = 48, 128 // memory that decoding takes besides the bytes: for a slice or an interface; for a struct
+	const field, message = 48, 128 // bytes that decoding allocates in addition to the contents: for a slice or an interface; for a struct
 	for len(b) > 0 && memory >= 0 {
 		num, kind, n := protowire.ConsumeTag(b)
 		if n < 0 {

@@ -1,4 +1,4 @@
-// Error codes on both interfaces, and when a client should retry.
+// Error codes and retry times on both interfaces.
 
 package serve
 
@@ -23,7 +23,7 @@ import (
 	"github.com/sluice-npu/sluice/host/engine"
 )
 
-// Codes, which have the values of gRPC's.
+// Codes with the same values as in gRPC.
 const (
 	Invalid     = codes.InvalidArgument
 	NotFound    = codes.NotFound
@@ -35,31 +35,31 @@ const (
 	Unserved    = codes.Unimplemented
 )
 
-// expired is Triton's text for an expired request, which clients search for.
+// expired is Triton's text for an expired request. Clients search for this text.
 const expired = "Request timeout expired"
 
 // Error is a rejection or a failure, with its code.
 type Error struct {
 	Code  codes.Code
 	Text  string
-	Retry time.Duration // for Exhausted: when to retry; 0: a retry does not help
-	REST  int           // HTTP status; 0: the one that belongs to Code
+	Retry time.Duration // for Exhausted: time until a retry; 0: a retry does not help
+	REST  int           // HTTP status; 0: determined by Code
 	cause error
 }
 
-// errClosed is returned for a request that was not accepted because its model is closed or its device lost.
+// errClosed is the error for a request that was not accepted because its model was closed or its device was lost.
 var errClosed = errors.New("the model accepts no more requests")
 
-// Unwrap returns the cause, if it is known.
+// Unwrap returns the cause, or nil.
 func (e *Error) Unwrap() error { return e.cause }
 
-// maxText limits the text of an error, which may repeat the client's input. gRPC sends it in a header, and clients
-// accept at most 8 KiB of headers.
+// maxText is the maximum length of an error's text, which may contain the client's input. gRPC sends the text in a
+// header, and clients accept at most 8 KiB of headers.
 const maxText = 1000
 
 func (e *Error) Error() string { return brief(e.Text, maxText) }
 
-// GRPCStatus implements the interface that grpc/status looks for.
+// GRPCStatus implements the interface through which package grpc/status reads an error's status.
 func (e *Error) GRPCStatus() *status.Status {
 	st := status.New(e.Code, e.Error())
 	if e.Code == Exhausted && e.Retry > 0 {
@@ -111,7 +111,6 @@ func coded(err error) *Error {
 // retryAfter is the default time until a rejected client should retry.
 const retryAfter = 50 * time.Millisecond
 
-// httpCode is the HTTP status of a code.
 func httpCode(c codes.Code) int {
 	switch c {
 	case Invalid:
@@ -136,8 +135,8 @@ func httpCode(c codes.Code) int {
 	return http.StatusInternalServerError
 }
 
-// again tells clients whether a retry helps. Envoy reads Retry-After, as on REST; gRPC clients read a header of their own. In
-// that one a negative number means never.
+// again returns metadata for clients with the time of a retry. Envoy reads Retry-After, as on REST. gRPC clients read
+// another header, in which a negative number means that a retry does not help.
 func (e *Error) again() metadata.MD {
 	if e.Retry > 0 {
 		return metadata.Pairs("retry-after", e.retryHeader())
@@ -145,5 +144,5 @@ func (e *Error) again() metadata.MD {
 	return metadata.Pairs("grpc-retry-pushback-ms", "-1")
 }
 
-// retryHeader is Retry-After: whole seconds, rounded up.
+// retryHeader returns the value of Retry-After: whole seconds, rounded up.
 func (e *Error) retryHeader() string { return strconv.Itoa(max(1, int(math.Ceil(e.Retry.Seconds())))) }

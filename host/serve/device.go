@@ -1,4 +1,4 @@
-// Devices. Each has an engine, whose policy schedules all models on it.
+// Devices. Each device has an engine. The engine's policy schedules all models on the device.
 
 package serve
 
@@ -16,15 +16,15 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// sharing is what models on the same device must have in common.
+// sharing contains the properties that all models on a device have in common.
 type sharing struct {
 	design uint64
 	policy string
 	bMax   int
-	levels int // priority levels, which must mean the same for all its models
+	levels int // number of priority levels; a level must have the same meaning for all models
 }
 
-// shared is a device with its models.
+// shared is a device that several models can use.
 type shared struct {
 	engine.NopObserver
 	like   sharing
@@ -35,28 +35,28 @@ type shared struct {
 	info   device.Info
 	device device.Device
 	server *engine.Server
-	given  func() bool // reports whether the engine has given up its device
+	given  func() bool // reports whether the engine has abandoned its device
 	ended  chan struct{}
 	ran    error        // why the engine has ended; may be read after ended
 	shut   func() error // waits for the requests and closes the device; later calls have no effect
 
 	backlog backlog    // engine events that are not counted yet
-	folding sync.Mutex // held by the goroutine that counts them
+	folding sync.Mutex // locked by the goroutine that counts the events
 	mu      sync.Mutex
 	st      DeviceState
-	models  map[string]*Model // models whose events are counted, by the name of their network
+	models  map[string]*Model // models with counted events, by the name of the model's network
 }
 
-// devices are the server's devices. No blocking call is made while mu is held.
+// devices are the server's devices. Code that has locked mu must not block.
 type devices struct {
 	mu      sync.Mutex
-	all     []*shared // all devices, including those that are being opened
+	all     []*shared // all devices, including devices that are not open yet
 	closing []*shared
-	gone    sync.WaitGroup // counts the closings in the background
+	gone    sync.WaitGroup // counts the goroutines that close devices in the background
 }
 
-// join adds a model to a device: to an open one for such models, or to a new one. b is the model's bundle under the name that
-// devices use.
+// join adds a model to an open device with the same properties (sharing), or to a new device. The argument b is the
+// model's bundle under its network name on the device.
 func (d *devices) join(ctx context.Context, o *Options, m *Model, b *bundle.Bundle) error {
 	like := sharing{b.Design.Hash(), m.set.Policy, m.set.BMax, m.set.Priorities}
 	network := engine.Network{Name: m.network, Tables: []*sched.Table{m.table}, Artefacts: []device.Artefact{b}}
@@ -90,8 +90,9 @@ func (d *devices) join(ctx context.Context, o *Options, m *Model, b *bundle.Bund
 	}
 }
 
-// reserve returns a device for one more model. opens: the device is new, and the caller must open it. A lost device is
-// retired and closed. Its models have reported the loss, and the NPU of a board can be opened again only after that.
+// reserve returns a device for one more model. If opens is true, the device is new and the caller must open it. It
+// retires and closes a lost device, because a board's NPU can be opened again only after that. The lost device's models
+// have already reported the loss.
 func (d *devices) reserve(like sharing) (on *shared, opens bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -111,7 +112,7 @@ func (d *devices) reserve(like sharing) (on *shared, opens bool) {
 	return on, true
 }
 
-// release undoes reserve. last: the device has no users left, and the caller must close it.
+// release undoes reserve. If last is true, the device has no more users and the caller must close it.
 func (d *devices) release(on *shared) (last bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -122,7 +123,7 @@ func (d *devices) release(on *shared) (last bool) {
 	return true
 }
 
-// open opens a device with its first model on it.
+// open opens a device with its first model.
 func (d *devices) open(ctx context.Context, o *Options, m *Model, b *bundle.Bundle, on *shared, network engine.Network) error {
 	fail := func(err error) error {
 		d.mu.Lock()
@@ -138,10 +139,10 @@ func (d *devices) open(ctx context.Context, o *Options, m *Model, b *bundle.Bund
 	before := slices.Clone(d.closing)
 	d.mu.Unlock()
 	opened, err := o.Open(ctx, b)
-	for i := 0; i < len(before) && (errors.Is(err, device.ErrBusy) || errors.Is(err, device.ErrMemory)); i++ { // a device that is being closed may still hold the hardware
+	for i := 0; i < len(before) && (errors.Is(err, device.ErrBusy) || errors.Is(err, device.ErrMemory)); i++ { // a closing device may still occupy the hardware
 		select {
 		case <-before[i].ended:
-			_ = d.close(before[i]) // the caller that closes the device gets the error
+			_ = d.close(before[i]) // the caller that closes the device receives the error
 		case <-ctx.Done():
 			return fail(errors.Join(err, context.Cause(ctx)))
 		}
@@ -175,7 +176,7 @@ func (d *devices) open(ctx context.Context, o *Options, m *Model, b *bundle.Bund
 	return nil
 }
 
-// unused returns a name for a device, with a number if the name is taken.
+// unused returns an unused name for a device: name, with a number appended if another device has this name.
 func (d *devices) unused(name string) string {
 	taken := func(name string) bool {
 		return slices.ContainsFunc(d.all, func(on *shared) bool { return on.name == name })
@@ -186,7 +187,6 @@ func (d *devices) unused(name string) string {
 	return name
 }
 
-// list returns the open devices.
 func (d *devices) list() (open []*shared) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -198,24 +198,24 @@ func (d *devices) list() (open []*shared) {
 	return open
 }
 
-// leave removes a model from its device after its requests have ended. The last model closes the device.
+// leave removes a model from its device after its requests have ended. After the last model, leave closes the device.
 func (d *devices) leave(m *Model) error {
 	on := m.on
 	var err error
 	if d.release(on) {
 		err = d.close(on)
 	} else {
-		err = on.server.RemoveNetwork(context.Background(), m.network) // no timeout is needed: the call ends at the latest with the device
+		err = on.server.RemoveNetwork(context.Background(), m.network) // no timeout is needed: the call returns at the latest when the device closes
 	}
 	on.forget(m)
-	gone := func(why error) bool { return errors.Is(err, why) } // the model is no longer on the device
+	gone := func(why error) bool { return errors.Is(err, why) } // these errors mean that the model is no longer on the device
 	if err != nil && !gone(context.Canceled) && !gone(engine.ErrClosed) && !gone(engine.ErrNetwork) {
 		return fmt.Errorf("close model %s: %w", m.name, err)
 	}
 	return nil
 }
 
-// retire removes a device from those that models may join.
+// retire removes a device from the list of devices that models can join.
 func (d *devices) retire(on *shared) {
 	d.all = slices.DeleteFunc(d.all, func(x *shared) bool { return x == on })
 	if !slices.Contains(d.closing, on) {
@@ -232,7 +232,6 @@ func (d *devices) close(on *shared) error {
 	return err
 }
 
-// isOpen reports whether the device has been opened.
 func (on *shared) isOpen() bool {
 	select {
 	case <-on.opened:
@@ -242,7 +241,7 @@ func (on *shared) isOpen() bool {
 	}
 }
 
-// alive reports whether the engine runs and has not given up its device.
+// alive reports whether the engine runs and still uses its device.
 func (on *shared) alive() bool {
 	select {
 	case <-on.ended:
@@ -268,11 +267,11 @@ func (on *shared) forget(m *Model) {
 	delete(on.models, m.network)
 }
 
-// backlog holds launch and segment events. The engine's goroutine only appends to it. Readers count them.
+// backlog stores launch and segment events. The engine's goroutine only appends events. Readers count them.
 type backlog struct {
 	mu     sync.Mutex
 	events []event
-	ids    []device.RequestID // ids of the requests of all events, in order
+	ids    []device.RequestID // request IDs of all events, in the order of the events
 }
 
 // event is the start of a launch or the end of a segment.
@@ -285,7 +284,7 @@ type event struct {
 	failed     bool
 }
 
-// maxBacklog limits the number of uncounted events.
+// maxBacklog is the maximum number of uncounted events.
 const maxBacklog = 1 << 10
 
 func (h *backlog) add(e event, ids []device.RequestID) (full bool) {
@@ -323,7 +322,7 @@ func (on *shared) Span(s *engine.Span) {
 
 // fold counts the events in the backlog.
 func (on *shared) fold() {
-	on.folding.Lock() // locked so that events are counted in order
+	on.folding.Lock() // this lock keeps the events in order
 	defer on.folding.Unlock()
 	events, ids := on.backlog.take()
 	if events == nil {
@@ -366,7 +365,7 @@ func (on *shared) Fault(f *engine.Fault) {
 	}
 }
 
-// busy is the device's total time in segments, in ns.
+// busy returns the device's total time in segments, in ns.
 func (on *shared) busy() uint64 {
 	on.fold()
 	on.mu.Lock()

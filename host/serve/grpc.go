@@ -16,7 +16,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/encoding"
-	_ "google.golang.org/grpc/encoding/gzip" // accept compressed requests
+	_ "google.golang.org/grpc/encoding/gzip" // registers gzip for compressed requests
 	protobuf "google.golang.org/grpc/encoding/proto"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
@@ -29,7 +29,7 @@ import (
 	"github.com/sluice-npu/sluice/host/serve/oip"
 )
 
-// deflate is the compression of that name in gRPC, in zlib's format.
+// deflate is gRPC's compression "deflate", which uses zlib's format.
 type deflate struct{}
 
 func (deflate) Name() string                                 { return "deflate" }
@@ -43,12 +43,12 @@ type grpcFace struct {
 	s *Server
 }
 
-// GRPC makes the gRPC server, with health and reflection.
+// GRPC returns the gRPC server, with the services for health and reflection.
 func (s *Server) GRPC(opts ...grpc.ServerOption) *grpc.Server {
 	opts = append(
 		opts, grpc.NumStreamWorkers(64), grpc.MaxRecvMsgSize(s.opts.Limits.Message), grpc.MaxConcurrentStreams(256), grpc.ConnectionTimeout(10*time.Second),
 		grpc.ForceServerCodecV2(codec{encoding.GetCodecV2(protobuf.Name), s.opts.Limits.Message}),
-		// Dead clients must not keep connections, and clients may send keepalives of their own.
+		// Close the connections of dead clients, and allow clients to send keepalives.
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 		// Reject the call before its message is read.
@@ -59,7 +59,7 @@ func (s *Server) GRPC(opts ...grpc.ServerOption) *grpc.Server {
 			defer s.reportTrailer(ctx, info.FullMethod)
 			a, err := h(ctx, req)
 			if e, ok := errors.AsType[*Error](err); ok && e.Code == Exhausted {
-				_ = grpc.SetTrailer(ctx, e.again()) // this fails if the call has ended, which does not matter
+				_ = grpc.SetTrailer(ctx, e.again()) // an error means that the call has ended
 			}
 			return a, err
 		}),
@@ -84,11 +84,10 @@ func (s *Server) GRPC(opts ...grpc.ServerOption) *grpc.Server {
 	return g
 }
 
-// came is the key for a call's start time in its context.
+// came is the context key for the start time of a call.
 type came struct{}
 
-// session is a stream whose token may be revoked while it is open. From then on it accepts no messages. Earlier
-// requests are answered.
+// session is a stream that accepts no more messages after its token is revoked. Earlier requests are still answered.
 type session struct {
 	grpc.ServerStream
 	s    *Server
@@ -103,7 +102,7 @@ func (x *session) RecvMsg(m any) error {
 	return cmp.Or(x.s.authorised(bearer(x.Context())), x.s.legible(m))
 }
 
-// healthFace answers gRPC health checks, for the whole server or for a model by name.
+// healthFace answers gRPC health checks for the whole server or for one model.
 type healthFace struct {
 	healthpb.UnimplementedHealthServer
 	s *Server
@@ -134,7 +133,7 @@ func (h *healthFace) Watch(r *healthpb.HealthCheckRequest, ss grpc.ServerStreami
 	told := healthpb.HealthCheckResponse_UNKNOWN
 	for {
 		now, err := h.Check(ss.Context(), r)
-		if err != nil { // as the protocol requires for an unknown service
+		if err != nil { // the protocol requires this for an unknown service
 			now = &healthpb.HealthCheckResponse{Status: healthpb.HealthCheckResponse_SERVICE_UNKNOWN}
 		}
 		if now.Status != told {
@@ -153,12 +152,11 @@ func (h *healthFace) Watch(r *healthpb.HealthCheckRequest, ss grpc.ServerStreami
 	}
 }
 
-// openCall reports whether a call needs no token: the calls that ask whether the server is alive.
+// openCall reports whether a call needs no token. This is true only for calls that check the server's health.
 func openCall(method string) bool {
 	return strings.HasPrefix(method, "/grpc.health.v1.Health/") || strings.HasSuffix(method, "/ServerLive") || strings.HasSuffix(method, "/ServerReady")
 }
 
-// bearer returns the call's authorization header.
 func bearer(ctx context.Context) string {
 	if v := metadata.ValueFromIncomingContext(ctx, "authorization"); len(v) > 0 {
 		return v[0]
@@ -226,7 +224,7 @@ func (f *grpcFace) RepositoryIndex(_ context.Context, r *oip.RepositoryIndexRequ
 	return out, nil
 }
 
-// noParameters rejects Triton's load parameters, which are files and settings from the client.
+// noParameters rejects Triton's load parameters, because they contain files and settings from the client.
 func noParameters(model string, n int) error {
 	if n == 0 {
 		return nil
@@ -294,15 +292,15 @@ func (s *Server) inferGRPC(ctx context.Context, r *oip.ModelInferRequest, passed
 	if err != nil {
 		return nil, s.unread(r.ModelName, r.ModelVersion, err)
 	}
-	r.Inputs, r.RawInputContents = nil, nil // q has the inputs now, and releases them when the device has them
+	r.Inputs, r.RawInputContents = nil, nil // q now refers to the inputs, and releases them when the device has copied them
 	q.Came, _ = ctx.Value(came{}).(time.Time)
 	return s.Infer(ctx, q, passed)
 }
 
-// inStream limits the requests of a stream that are in flight. While there are so many, no more are read.
+// inStream is the maximum number of requests in flight per stream. At this number, the stream reads no further request.
 const inStream = 64
 
-// lastWords is how long a stream may take to report its last results when the server stops.
+// lastWords is the maximum time for a stream to report its last results when the server stops.
 const lastWords = time.Second
 
 // stream is a call of ModelStreamInfer.
@@ -310,13 +308,13 @@ type stream struct {
 	grpc.BidiStreamingServer[oip.ModelInferRequest, oip.ModelStreamInferResponse]
 	s     *Server
 	room  chan struct{} // one entry per request in flight
-	mu    sync.Mutex    // held during Send
+	mu    sync.Mutex    // locked during Send
 	leave func()        // ends the stream
 }
 
-// ModelStreamInfer answers each request with one message per exit, then with the whole answer, which is marked as
-// final. Requests of one stream run concurrently. A client that does not read its answers blocks only its own stream,
-// which the server ends after a while.
+// ModelStreamInfer answers each request with one message per exit. The whole answer follows, marked as final. Requests
+// of one stream run concurrently. A client that does not read its answers blocks only its own stream, and the server
+// ends this stream after Limits.Transfer.
 func (f *grpcFace) ModelStreamInfer(ss grpc.BidiStreamingServer[oip.ModelInferRequest, oip.ModelStreamInferResponse]) error {
 	stuck, leave := context.WithCancel(ss.Context())
 	defer leave()
@@ -331,7 +329,7 @@ func (f *grpcFace) ModelStreamInfer(ss grpc.BidiStreamingServer[oip.ModelInferRe
 	case <-f.s.ctx.Done():
 	}
 	late := time.After(lastWords)
-	for range inStream { // with all entries taken, nothing is in flight any more
+	for range inStream { // when all entries are occupied, no request is in flight
 		select {
 		case x.room <- struct{}{}:
 			continue
@@ -347,7 +345,7 @@ func (f *grpcFace) ModelStreamInfer(ss grpc.BidiStreamingServer[oip.ModelInferRe
 func (x *stream) read() error {
 	var all sync.WaitGroup
 	defer all.Wait()
-	for first := true; ; first = false { // the first request was counted with the stream itself
+	for first := true; ; first = false { // the first request was checked together with the stream
 		r, err := x.Recv()
 		if errors.Is(err, io.EOF) {
 			return nil
@@ -366,7 +364,7 @@ func (x *stream) read() error {
 	}
 }
 
-// infer answers one request. If it cannot send the answer, the client has gone, and Recv reports that.
+// infer answers one request. If it cannot send the answer, the client has disconnected, and Recv reports the error.
 func (x *stream) infer(r *oip.ModelInferRequest, first bool) {
 	var err error
 	if !first {
@@ -383,7 +381,7 @@ func (x *stream) infer(r *oip.ModelInferRequest, first bool) {
 	_ = answerError(x.send, r, coded(err)) // as with Triton, an error does not end the stream
 }
 
-// send sends one message. The client may take as long to receive it as to send a request.
+// send sends one message. The time limit for the client to receive it is the same as for sending a request.
 func (x *stream) send(m *oip.ModelStreamInferResponse) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -396,7 +394,6 @@ func (x *stream) answer(a *Answer, final bool) error {
 	return x.send(&oip.ModelStreamInferResponse{InferResponse: toGRPC(a)})
 }
 
-// answerError sends the error of a failed request on a stream.
 func answerError(send func(*oip.ModelStreamInferResponse) error, r *oip.ModelInferRequest, e *Error) error {
 	return send(&oip.ModelStreamInferResponse{
 		ErrorMessage: fmt.Sprintf("%s: %s", e.Code, e.Error()),

@@ -23,14 +23,14 @@ import (
 	"github.com/sluice-npu/sluice/dse/plaintext"
 )
 
-// maxClients limits the number of addresses whose rates are kept. Above it the older half is removed.
+// maxClients is the maximum number of client addresses with a stored rate. Beyond it, the older half is removed.
 const maxClients = 4096
 
 // rates limits request rates by client address.
 type rates struct {
 	mu      sync.Mutex
 	clients map[string]*rate.Limiter
-	before  map[string]*rate.Limiter // the older half
+	before  map[string]*rate.Limiter // the older half of the limiters
 }
 
 func (r *rates) allow(addr string, limit float64) bool {
@@ -60,7 +60,7 @@ func hostOf(addr string) string {
 	return addr
 }
 
-// guard rejects a call without the token, or above the client's rate.
+// guard rejects a call that has no valid token or exceeds the client's rate.
 func (s *Server) guard(token, addr string, open bool) error {
 	if open {
 		return nil
@@ -74,9 +74,9 @@ func (s *Server) guard(token, addr string, open bool) error {
 	return nil
 }
 
-// sameOrigin rejects requests that pages of other sites make through a browser. Without tokens, a server on a loopback
-// address also rejects any other host name. Otherwise a name of an attacker that resolves to this address (DNS rebinding)
-// would count as the same origin.
+// sameOrigin rejects requests that a browser sends for pages of other sites. If no token is required, a server on a
+// loopback address also rejects all host names except localhost. Otherwise an attacker's host name that resolves to
+// this address (DNS rebinding) would count as the same origin.
 func (s *Server) sameOrigin(h http.Handler) http.Handler {
 	mine := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -93,7 +93,7 @@ func (s *Server) sameOrigin(h http.Handler) http.Handler {
 	})
 }
 
-// loopback reports whether a host name means this machine.
+// loopback reports whether a host is empty, an IP address, or localhost.
 func loopback(host string) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
@@ -113,8 +113,8 @@ func (s *Server) authorised(header string) error {
 	return refuse(codes.Unauthenticated, "no valid bearer token: send the header Authorization: Bearer TOKEN")
 }
 
-// kept holds a value that is parsed from files, and reads the files again when they change. If the new content is incomplete
-// or invalid, the old value stays, and the error is logged once per change.
+// kept stores a value that is parsed from files. It reads the files again when they change. If the new content is
+// incomplete or invalid, kept returns the old value and logs the error once per change.
 type kept[T any] struct {
 	paths []string
 	parse func() (T, error)
@@ -143,8 +143,8 @@ func (k *kept[T]) states() []os.FileInfo {
 	return now
 }
 
-// unchanged reports whether a file is still the same one. Time and size are not enough: files from reproducible
-// builds all have the same time, and tokens the same length.
+// unchanged reports whether two states of a path belong to the same unchanged file. Time and size are not sufficient,
+// because all files of a reproducible build have the same time, and all tokens have the same length.
 func unchanged(was, now os.FileInfo) bool {
 	if was == nil || now == nil {
 		return was == nil && now == nil
@@ -178,7 +178,7 @@ func ReadToken(path string) (string, error) {
 	return strings.TrimSpace(string(text)), err
 }
 
-// TokenFile returns a function for Options.Token that reads the token from a file, again whenever the file changes.
+// TokenFile returns a function for Options.Token that reads the token from a file, again if the file changes.
 func TokenFile(path string, log *slog.Logger) (func() string, error) {
 	k, err := keepRead(log, func() (string, error) {
 		token, err := ReadToken(path)
@@ -193,8 +193,8 @@ func TokenFile(path string, log *slog.Logger) (func() string, error) {
 	return k.get, nil
 }
 
-// TLS is a configuration with a certificate and its key from files. With ca, clients must present a certificate
-// signed by it. The files are read again when they change.
+// TLS returns a server's configuration with a certificate and its key from files. If ca is not empty, clients must
+// present a certificate that is signed by this authority. The files are read again when they change.
 func TLS(cert, key, ca string, log *slog.Logger) (*tls.Config, error) {
 	paths := []string{cert, key}
 	if ca != "" {
@@ -222,8 +222,8 @@ func TLS(cert, key, ca string, log *slog.Logger) (*tls.Config, error) {
 	}, nil
 }
 
-// ClientTLS is the configuration of a client. ca is the file of the authorities that the client trusts ("": the system's).
-// cert and key are presented if the server asks. The result is nil if all are empty.
+// ClientTLS returns the configuration of a client. ca is the file of the trusted authorities ("": the system's). The
+// client presents the certificate in cert if the server requests one. The result is nil if all files are "".
 func ClientTLS(ca, cert, key string) (*tls.Config, error) {
 	if (cert == "") != (key == "") {
 		return nil, errors.New("a client's certificate and key: expected both or neither")
@@ -248,22 +248,22 @@ func ClientTLS(ca, cert, key string) (*tls.Config, error) {
 	return c, nil
 }
 
-// Limit limits the connections of a listener to most in total, and to perClient per client address (0: no limit). It closes
-// further connections, since waiting for a free place could take for ever. Before that it calls full, if set, to close idle
-// connections. It calls full repeatedly for some milliseconds and accepts nothing meanwhile. The reason: net/http marks a
-// connection as idle only shortly after the client has its answer.
+// Limit limits the connections of a listener to most in total, and to perClient per client address (0: no limit). It
+// closes further connections, because a wait for a free place could last forever. If full is not nil, Limit first calls
+// full, which should close idle connections. It calls full repeatedly for some milliseconds and accepts no connection
+// meanwhile, because net/http marks a connection as idle only shortly after the client has received its answer.
 func Limit(l net.Listener, most, perClient int, full func()) net.Listener {
 	return &limitListener{Listener: l, most: most, perClient: perClient, full: full, open: map[string]int{}}
 }
 
-const fullTries = 10 // one millisecond apart
+const fullTries = 10 // one call per millisecond
 
 type limitListener struct {
 	net.Listener
 	most, perClient int
 	full            func()
 	mu              sync.Mutex
-	open            map[string]int // number by client
+	open            map[string]int // number of connections by client address
 	all             int
 }
 
@@ -313,7 +313,6 @@ func (c *countedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// authorities reads certificates of certificate authorities.
 func authorities(path string) (*x509.CertPool, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

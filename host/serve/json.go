@@ -1,5 +1,5 @@
-// JSON of inference requests. Requests are read token by token, and answers are written without reflection. Reflection used
-// to take a sixth of a request's CPU time.
+// JSON of inference requests. Requests are read token by token, and answers are written without reflection. With
+// reflection, JSON required a sixth of a request's CPU time.
 
 package serve
 
@@ -23,11 +23,11 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// lenient reads JSON as encoding/json does. It allows duplicate names, as detecting them took twenty times a
-// message's memory.
+// lenient contains the options to read JSON as encoding/json does. Duplicate names are allowed, because their detection
+// required twenty times the memory of a message.
 var lenient = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), json.MatchCaseInsensitiveNames(true))
 
-// illegible is used in place of the library's errors about JSON, whose texts vary from run to run.
+// illegible replaces the library's errors about JSON, because their texts vary from run to run.
 func illegible(err error) error {
 	e, ok := errors.AsType[*json.SemanticError](err)
 	if !ok {
@@ -64,8 +64,8 @@ type restDoc struct {
 
 var decoders = sync.Pool{New: func() any { return new(jsontext.Decoder) }}
 
-// document reads a request's JSON by the rules of encoding/json: names are case-insensitive, the last duplicate
-// counts, null is ignored, and so are unknown names.
+// document reads a request's JSON by the rules of encoding/json: names are case-insensitive, the last duplicate counts,
+// and null and unknown names are ignored.
 func document(head []byte) (doc restDoc, err error) {
 	if len(bytes.Trim(head, blanks)) == 0 {
 		return doc, refuse(Invalid, "the request is empty: expected JSON with inputs")
@@ -73,7 +73,7 @@ func document(head []byte) (doc restDoc, err error) {
 	r := reader{head: head, d: decoders.Get().(*jsontext.Decoder)}
 	r.d.Reset(bytes.NewBuffer(head), lenient)
 	defer func() {
-		r.d.Reset(new(bytes.Buffer)) // otherwise the pool would keep the request alive
+		r.d.Reset(new(bytes.Buffer)) // otherwise the pool would still refer to the request
 		decoders.Put(r.d)
 	}()
 	err = r.object(func(name []byte) error {
@@ -107,14 +107,13 @@ func document(head []byte) (doc restDoc, err error) {
 // blanks are the characters allowed between JSON tokens.
 const blanks = " \t\r\n"
 
-// reader reads values one after the other. A null leaves the variable unchanged.
+// reader reads one value after another. A null leaves the variable unchanged.
 type reader struct {
 	head []byte
 	d    *jsontext.Decoder
 }
 
-// is reports whether the next value is of this kind. It skips a value of another kind, with an error unless the value is
-// null.
+// is reports whether the next value has this kind. It skips a value of another kind. This is an error, except for null.
 func (r *reader) is(kind jsontext.Kind, want string) (bool, error) {
 	switch k := r.d.PeekKind(); k {
 	case kind:
@@ -137,7 +136,7 @@ func (r *reader) value() (jsontext.Value, error) {
 	return jsontext.Value(r.head[end-int64(len(v)) : end : end]), err
 }
 
-// object calls member for each name in an object. member reads the value of that name, and must not keep the name.
+// object calls member for each name in an object. member must read the name's value, and must not store name.
 func (r *reader) object(member func(name []byte) error) error {
 	is, err := r.is('{', "an object")
 	if !is {
@@ -156,7 +155,7 @@ func (r *reader) object(member func(name []byte) error) error {
 	return err
 }
 
-// unquoted is a JSON string's text, with invalid UTF-8 replaced.
+// unquoted returns the text of a JSON string. Invalid UTF-8 is replaced.
 func unquoted(v jsontext.Value) []byte {
 	if !bytes.ContainsRune(v, '\\') && utf8.Valid(v) {
 		return v[1 : len(v)-1]
@@ -250,7 +249,7 @@ func (r *reader) shape(to *[]int64) error {
 	return nil
 }
 
-// options are parameters, with the types that gRPC has.
+// options are parameters. Their values have the same types as in gRPC.
 type options map[string]any
 
 // options reads parameters up to a total length. It ignores parameters that are null.
@@ -291,8 +290,8 @@ func (r *reader) options(to *options) error {
 	if err != nil {
 		return err
 	}
-	var first string                         // of the invalid parameters, the one whose name comes first
-	for _, p := range slices.Backward(all) { // of duplicates only the last counts
+	var first string                         // name of an invalid parameter; the first name in sorted order
+	for _, p := range slices.Backward(all) { // from the last to the first, because the last duplicate counts
 		name := string(p.name)
 		if _, later := (*to)[name]; later {
 			continue
@@ -306,7 +305,7 @@ func (r *reader) options(to *options) error {
 	return err
 }
 
-// option converts a parameter's value; nil for null.
+// option converts a parameter's value. It returns nil for null.
 func option(v jsontext.Value) (any, error) {
 	switch v.Kind() {
 	case 'n':
@@ -328,8 +327,8 @@ func option(v jsontext.Value) (any, error) {
 	return nil, errors.New("expected a number, a text, true or false")
 }
 
-// appendAnswer appends the JSON of an answer, then its binary tensors. head is the length of the JSON. raw reports which
-// outputs are binary.
+// appendAnswer appends the JSON of an answer, followed by the binary tensors. The result head is the length of the JSON
+// in bytes. The function raw reports whether an output is binary.
 func appendAnswer(b []byte, a *Answer, raw func(output int) bool) (doc []byte, head int) {
 	began := len(b)
 	b = appendText(append(b, `{"model_name":`...), a.Model)
@@ -386,7 +385,7 @@ func appendText(b []byte, s string) []byte {
 
 func appendWhole(b []byte, v int64) []byte { return strconv.AppendInt(b, v, 10) }
 
-// appendFloat appends a finite number with the fewest digits that identify it among the numbers with this many bits.
+// appendFloat appends a finite number with the fewest digits that identify it among the numbers of this size in bits.
 func appendFloat(b []byte, v float64, bits int) []byte {
 	form := byte('f')
 	if a := math.Abs(v); a != 0 && (a < 1e-6 || a >= 1e21) {
@@ -395,7 +394,6 @@ func appendFloat(b []byte, v float64, bits int) []byte {
 	return strconv.AppendFloat(b, v, form, -1, bits)
 }
 
-// appendAny appends a parameter.
 func appendAny(b []byte, v any) []byte {
 	switch v := v.(type) {
 	case bool:
@@ -420,7 +418,7 @@ func appendElements(b []byte, t *Tensor) []byte {
 			b = appendWhole(b, int64(int32(word)))
 		case "FP32":
 			b = appendFloat(b, float64(math.Float32frombits(word)), 32)
-		default: // BYTES: a word is the length of a text
+		default: // BYTES: each text follows its length, a 32-bit word
 			b = appendText(b, string(t.Data[at:at+int(word)]))
 			at += int(word)
 		}

@@ -23,36 +23,36 @@ import (
 // Opener opens a device with the bundle loaded. More bundles of the same design may be loaded later.
 type Opener func(ctx context.Context, b *bundle.Bundle) (*Opened, error)
 
-// Latency is a bundle's latency table on a device.
+// Latency returns a bundle's latency table on a device.
 type Latency func(ctx context.Context, b *bundle.Bundle) ([]bundle.LatencyEntry, error)
 
-// Opened is a device for one or several models. The server closes it.
+// Opened is an open device for one or several models. The server closes this device.
 type Opened struct {
 	Device   device.Device
 	Watchdog engine.Watchdog
-	// Timely: the device takes about the times in the bundles' tables. Then requests that must miss their deadlines are
-	// rejected on arrival. A hardware simulation is not Timely: it is far slower than its table.
+	// Timely means that the device's times are close to the bundles' latency tables. Then the server rejects requests
+	// that cannot meet their deadlines. A hardware simulation is not Timely, because it is far slower than its table.
 	Timely bool
 }
 
-// Settings are a model's settings, from NAME.yaml beside NAME.sluice. The server's defaults replace missing ones.
+// Settings are a model's settings, from NAME.yaml beside NAME.sluice. The server's defaults replace missing settings.
 type Settings struct {
 	Policy     string   `yaml:"policy"`     // default fluid; models of the same design, policy and b_max share a device
 	BMax       int      `yaml:"b_max"`      // largest batch; 0: the device's maximum
 	Queue      int      `yaml:"queue"`      // maximum number of samples that wait or run; default 1024
-	SLO        Duration `yaml:"slo"`        // default for requests, and the longest time that they may ask for; 0s in the file: none
-	Theta      Thetas   `yaml:"theta"`      // one for all exits, or one per exit; default 0.8
+	SLO        Duration `yaml:"slo"`        // default SLO of requests, and the longest SLO that a request can set; 0s in the file: none
+	Theta      Thetas   `yaml:"theta"`      // one threshold for all exits, or one per exit; default 0.8
 	Priorities int      `yaml:"priorities"` // number of levels, 1 is the highest; default 2
-	Priority   int      `yaml:"priority"`   // for requests without one; default: the lowest
+	Priority   int      `yaml:"priority"`   // for requests without a priority; default: the lowest level
 }
 
-// Duration is a time in YAML: 20ms.
+// Duration is a time in YAML, for example 20ms.
 type Duration time.Duration
 
 // noSLO represents an SLO of 0s in a file: the model has no SLO, even if the server has a default.
 const noSLO = Duration(math.MinInt64)
 
-// Thetas are exit thresholds. In YAML a single one needs no list.
+// Thetas are exit thresholds. In YAML, a single threshold may be a number instead of a list.
 type Thetas []float32
 
 // UnmarshalYAML implements yaml.Unmarshaler.
@@ -76,7 +76,7 @@ func (d *Duration) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// over returns the settings, with missing ones from def.
+// over returns the settings s; missing settings are copied from def.
 func (s Settings) over(def Settings) Settings {
 	s.Policy = cmp.Or(s.Policy, def.Policy)
 	for _, p := range []struct{ v, def *int }{{&s.BMax, &def.BMax}, {&s.Queue, &def.Queue}, {&s.Priorities, &def.Priorities}, {&s.Priority, &def.Priority}} {
@@ -91,7 +91,7 @@ func (s Settings) over(def Settings) Settings {
 	return s
 }
 
-// filled returns the settings, with missing ones at their built-in defaults.
+// filled returns the settings s; missing settings are set to built-in defaults.
 func (s Settings) filled() Settings {
 	s = s.over(Settings{Policy: "fluid", Queue: 1024, Theta: []float32{0.8}, Priorities: 2})
 	if s.SLO == noSLO {
@@ -125,14 +125,14 @@ func (s *Settings) thetaAt(exit int) float32 { return s.Theta[min(exit, len(s.Th
 // Model is a served bundle.
 type Model struct {
 	name, version string
-	network       string // name of its network on the device; each version has its own
+	network       string // name of its network on the device; unique for each load of a version
 	hash          uint64
 	net           *bundle.Network
 	table         *sched.Table
 	set           Settings
 	about         About
-	pixels        []float32 // the network's element for each byte value, 256 per channel; nil: unknown
-	classes       int       // classes of every exit; 0: they differ, so logits are not an output
+	pixels        []float32 // the network's element for each pixel value, 256 elements per channel; nil: unknown
+	classes       int       // number of classes of every exit; 0: the exits differ, so logits are not an output
 	watch         *watch
 	on            *shared
 	saturated     atomic.Uint64 // number of samples with clipped values
@@ -140,7 +140,7 @@ type Model struct {
 	queuedSamples atomic.Int64
 }
 
-// open puts a model on a device and has it answer once.
+// open adds a model to a device and runs one request as a test.
 func (s *Server) open(name, version string, b *bundle.Bundle, set Settings) (*Model, error) {
 	set = set.over(s.opts.Defaults).filled()
 	fail := func(err error) (*Model, error) { return nil, fmt.Errorf("load model %s: %w", name, err) }
@@ -163,7 +163,7 @@ func (s *Server) open(name, version string, b *bundle.Bundle, set Settings) (*Mo
 			m.pixels = append(m.pixels, m.about.Pixel(uint8(i), i/256))
 		}
 	}
-	if latency := s.opts.Latency; latency != nil { // before renamed, since measurements are stored for the bundle under its original name
+	if latency := s.opts.Latency; latency != nil { // must precede renamed, because measurements are stored for the bundle under its original name
 		c := *b
 		if c.Latency, err = latency(s.ctx, b); err != nil {
 			return fail(err)
@@ -178,7 +178,7 @@ func (s *Server) open(name, version string, b *bundle.Bundle, set Settings) (*Mo
 	switch most := m.table.MaxBatch(); {
 	case set.BMax > most:
 		return fail(fmt.Errorf("b_max %d: its device runs batches of at most %d", set.BMax, most))
-	case set.BMax == most: // the device's maximum is the default, so that it can share the device of models without b_max
+	case set.BMax == most: // this is the default, so the model can share a device with models without b_max
 		m.set.BMax = 0
 	}
 	m.classes = b.Network.Exits[0].Classes
@@ -198,7 +198,7 @@ func (s *Server) open(name, version string, b *bundle.Bundle, set Settings) (*Mo
 	return m, nil
 }
 
-// renamed is the bundle with another network name, under which devices know it.
+// renamed returns a copy of the bundle with the network name that devices use.
 func renamed(b *bundle.Bundle, network string) *bundle.Bundle {
 	c := *b
 	c.Latency = slices.Clone(b.Latency)
@@ -211,7 +211,7 @@ func renamed(b *bundle.Bundle, network string) *bundle.Bundle {
 	return &c
 }
 
-// warmUps limits the attempts to warm up a model. If the device fails meanwhile, that is not the model's fault.
+// warmUps is the maximum number of attempts to warm up a model. A failure of the device is not the model's fault.
 const warmUps = 3
 
 // warm runs an input of zeros through every segment of the model.
@@ -226,11 +226,11 @@ func (m *Model) warm(ctx context.Context) error {
 	return err
 }
 
-// warmOnce also reports whether the device has failed.
+// warmOnce is one attempt of warm. It also reports whether the device has failed.
 func (m *Model) warmOnce(ctx context.Context) (failed bool, err error) {
 	never := make([]float32, len(m.net.Exits))
 	for i := range never {
-		never[i] = 2 // above every confidence
+		never[i] = 2 // 2 is above every confidence
 	}
 	zeros := make([]int16, m.net.InH*m.net.InW*m.net.InC)
 	t, err := m.on.server.Open(ctx, &engine.Call{
@@ -248,7 +248,6 @@ func (m *Model) warmOnce(ctx context.Context) (failed bool, err error) {
 	return false, nil
 }
 
-// alive reports whether the model's device answers.
 func (m *Model) alive() bool { return m.on.alive() }
 
 func (m *Model) inputName() string { return "input" }
@@ -277,7 +276,7 @@ func (m *Model) infer(ctx context.Context, r *Request, most int, passed func(*An
 	if err != nil {
 		return nil, err
 	}
-	taken := func() { r.Inputs = nil } // the device has its own copy, so waiting requests need not keep the inputs
+	taken := func() { r.Inputs = nil } // the device has its own copy, so the inputs can be released
 	outcomes, lost, err := m.serve(ctx, r, &engine.Call{Task: task, Inputs: inputs, Taken: taken}, passed, left)
 	if err != nil {
 		left()
@@ -294,8 +293,8 @@ func (m *Model) infer(ctx context.Context, r *Request, most int, passed func(*An
 	return m.answer(ctx, r, task.Deadline, outcomes)
 }
 
-// serve lets the engine run a request, and calls passed, if it is set, with each exit. lost is the error that passed
-// returned. err is not nil if the request was not accepted. left is called when the request has ended.
+// serve runs a request on the engine. It calls passed, if not nil, with each exit, and left at the end of the request.
+// The result lost is the error of passed; err means that the engine did not accept the request.
 func (m *Model) serve(ctx context.Context, r *Request, call *engine.Call, passed func(*Answer) error, left func()) (outcomes []engine.Outcome, lost, err error) {
 	ended := func(outcomes []engine.Outcome) {
 		m.watch.ended(call.Task.Deadline > 0, outcomes)
@@ -314,7 +313,7 @@ func (m *Model) serve(ctx context.Context, r *Request, call *engine.Call, passed
 	}
 	defer context.AfterFunc(ctx, ticket.Cancel)()
 	over := make(chan struct{})
-	go func() { // passed may wait for the client; the end of the request must not
+	go func() { // passed may wait for the client, but the end of the request must be recorded at once
 		defer close(over)
 		<-ticket.Done()
 		ended(ticket.Outcomes())
@@ -332,7 +331,7 @@ func (m *Model) serve(ctx context.Context, r *Request, call *engine.Call, passed
 	return ticket.Outcomes(), lost, nil
 }
 
-// enter admits a request to the queue, or rejects it. left removes it from the queue.
+// enter adds a request to the queue, or rejects it. The function left removes the request from the queue.
 func (m *Model) enter(r *Request, deadline engine.Time, samples int) (left func(), err error) {
 	// a single request may exceed the limit if the queue is empty
 	if n := m.queuedSamples.Add(int64(samples)); n > int64(m.set.Queue) && n > int64(samples) {
@@ -350,7 +349,7 @@ func (m *Model) enter(r *Request, deadline engine.Time, samples int) (left func(
 	}, nil
 }
 
-// wait estimates when the queue will be below its limit, as if samples ran one by one.
+// wait estimates the time until the queue is below its limit, as if samples ran one by one.
 func (m *Model) wait(queued int64) time.Duration {
 	return max(retryAfter, time.Duration((queued-int64(m.set.Queue))*m.table.Alone()))
 }
@@ -410,14 +409,13 @@ func finite(v ...float32) bool {
 	return !slices.ContainsFunc(v, func(v float32) bool { return v-v != 0 })
 }
 
-// exit is the answer for one sample at one exit.
+// exit returns the answer for one sample at one exit.
 func (m *Model) exit(r *Request, e *engine.Exit) *Answer {
 	a := m.show(r, []*device.ExitResult{&e.Result})
 	a.Params["sample"] = int64(e.Sample)
 	return a
 }
 
-// names are the outputs' names, in order.
 func (m *Model) names() []string {
 	if m.classes == 0 {
 		return []string{"class", "confidence", "exit"}
@@ -442,7 +440,7 @@ func (m *Model) outputs(r *Request) error {
 	return nil
 }
 
-// logits are an exit's logits, from the device or computed from its elements.
+// logits returns an exit's logits, from the device or computed from the device's elements.
 func (m *Model) logits(e *device.ExitResult) []float32 {
 	if e.Logits != nil {
 		return e.Logits
@@ -450,7 +448,7 @@ func (m *Model) logits(e *device.ExitResult) []float32 {
 	return m.net.Exits[e.Exit].Logits(e.Raw)
 }
 
-// show makes an answer from the results of the samples. With a single sample, the results are in the parameters too.
+// show returns an answer with the results of the samples. For a single sample, the parameters also contain them.
 func (m *Model) show(r *Request, results []*device.ExitResult) *Answer {
 	a := &Answer{Model: m.name, Version: m.version, ID: r.ID, Params: map[string]any{}}
 	n := int64(len(results))

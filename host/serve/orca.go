@@ -23,16 +23,16 @@ const loadMetrics = "endpoint-load-metrics"
 
 const (
 	loadEvery = 100 * time.Millisecond // maximum age of a report
-	// Rates and shares cover at least this time and this many answers, but not more than the longest time. From two
-	// or three answers of a slow device no rate can be computed.
+	// Rates and shares cover at least loadWindow and loadAnswers answers, but at most longestLoad. The number of
+	// answers is needed because two or three answers of a slow device are not enough for a rate.
 	loadWindow  = time.Second
 	loadAnswers = 16
 	longestLoad = 10 * time.Second
 )
 
-// load measures the load of the server. A balancer weighs servers by their rate divided by their utilisation: answers per
-// busy second. Rejections do not count in the rate. Otherwise they would attract requests to a server that has no capacity
-// left.
+// load measures the load of the server. A balancer weights servers by their rate divided by their utilisation, that is,
+// by answers per busy second. The rate does not include rejections. Otherwise rejections would attract requests to a
+// server without free capacity.
 type load struct {
 	mu     sync.Mutex
 	marks  []mark // oldest first; the first mark is from the start of the server, the last from the latest request
@@ -40,7 +40,7 @@ type load struct {
 	latest loadReport
 }
 
-// mark has the counters' values at a time.
+// mark contains the values of the counters at one time.
 type mark struct {
 	at               time.Time
 	answered, failed uint64
@@ -68,7 +68,7 @@ type loadReport struct {
 	text   string // for HTTP headers
 }
 
-// report returns the current report. It is called at the end of every request.
+// report returns the current load report. The server calls it at the end of every request.
 func (l *load) report(now time.Time, s *Server) loadReport {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -101,10 +101,10 @@ func (l *load) report(now time.Time, s *Server) loadReport {
 	return l.latest
 }
 
-// until is the load between two marks, m and the later n. m may be older than the window. Marks are made when requests
-// end. So all counted requests ended within the window, or at most a tenth of a second before it. A window shorter than
-// a segment would be worse, as the device would seem faster than it is. Just after the start the interval counts as a
-// tenth of a second, since rates over microseconds mean nothing.
+// until returns the load between the marks m and n, where n is the later mark. m may be older than the window. Because
+// marks are created when requests end, all counted requests ended within the window or at most a tenth of a second
+// before it. With a shorter window than a segment, the device would seem too fast. The interval counts as at least a
+// tenth of a second, because rates over microseconds have no meaning.
 func (m mark) until(n mark) *orca.OrcaLoadReport {
 	s := min(max(n.at.Sub(m.at), loadEvery), longestLoad).Seconds()
 	r := &orca.OrcaLoadReport{
@@ -114,7 +114,7 @@ func (m mark) until(n mark) *orca.OrcaLoadReport {
 	for _, b := range n.busy {
 		share := min(1, float64(b.ns-m.ran(b.on))/1e9/s)
 		if !b.on.alive() {
-			share = 1 // a lost device has no room
+			share = 1 // a lost device has no free capacity
 		}
 		r.Utilization[b.on.name] = share
 		r.ApplicationUtilization = max(r.ApplicationUtilization, share)
@@ -122,27 +122,25 @@ func (m mark) until(n mark) *orca.OrcaLoadReport {
 	return r
 }
 
-// written encodes a report in both forms. The form for headers has no device names, since these may contain characters that a
-// header must not.
+// written encodes a report in both forms. The form for headers contains no device names, because these may contain
+// characters that are not allowed in a header.
 func written(r *orca.OrcaLoadReport) loadReport {
 	binary, err := proto.Marshal(r)
 	if err != nil {
-		binary = nil // leave out an empty report
+		binary = nil // omit an empty report
 	}
 	return loadReport{string(binary), fmt.Sprintf("TEXT application_utilization=%.4f,rps_fractional=%.2f,eps=%.2f,named_metrics.queued=%g",
 		r.ApplicationUtilization, r.RpsFractional, r.Eps, r.NamedMetrics["queued"])}
 }
 
-// reportHeader adds the report to an HTTP answer.
 func (s *Server) reportHeader(h http.Header) {
 	h.Set(loadMetrics, s.load.report(time.Now(), s).text)
 }
 
-// reportTrailer adds the report to a gRPC answer.
 func (s *Server) reportTrailer(ctx context.Context, method string) {
 	if method != oip.GRPCInferenceService_ModelInfer_FullMethodName && method != oip.GRPCInferenceService_ModelStreamInfer_FullMethodName {
 		return
 	}
-	// this fails if the answer has been sent, which does not matter
+	// an error means that the answer has been sent
 	_ = grpc.SetTrailer(ctx, metadata.Pairs(loadMetrics+"-bin", s.load.report(time.Now(), s).binary))
 }

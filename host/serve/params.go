@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// number reads a parameter as a number. Texts are accepted too, since some clients cannot send fractions.
+// number reads a parameter as a number. The parameter may be a text, because some clients cannot send fractions.
 func number(params map[string]any, name string) (v float64, there bool, err error) {
 	fail := func() (float64, bool, error) {
 		return 0, true, refuse(Invalid, "parameter %s is %v (%T): expected a number", name, params[name], params[name])
@@ -56,11 +56,11 @@ func whole(params map[string]any, name string, lo, hi int64) (int64, bool, error
 	return int64(v), true, nil
 }
 
-// maxWait limits times in parameters, in us: a year.
+// maxWait is the maximum of a time in a parameter, in us: one year.
 const maxWait = int64(365 * 24 * 3600 * 1e6)
 
-// within is the time that the request may take: the least of the call's deadline, slo_us, timeout and the SLO of the model;
-// 0: there is none.
+// within returns the maximum time for the request. It is the minimum of the call's deadline, slo_us, timeout and the
+// model's SLO. 0 means that there is no limit.
 func (m *Model) within(ctx context.Context, came time.Time, params map[string]any) (time.Duration, error) {
 	least := time.Duration(m.set.SLO)
 	tighten := func(d time.Duration) {
@@ -73,7 +73,7 @@ func (m *Model) within(ctx context.Context, came time.Time, params map[string]an
 		if err != nil {
 			return 0, err
 		}
-		if us > 0 { // a timeout of 0 means none, as in Triton
+		if us > 0 { // a timeout of 0 means no timeout, as in Triton
 			tighten(time.Duration(us) * time.Microsecond)
 		} else if there && name == "slo_us" {
 			return 0, refuse(Invalid, "parameter slo_us is %v: expected 1..%d us; leave it out for the model's %v", params[name], maxWait, time.Duration(m.set.SLO))
@@ -84,13 +84,13 @@ func (m *Model) within(ctx context.Context, came time.Time, params map[string]an
 		if left <= 0 {
 			return 0, refuse(Expired, "%s: the call's deadline has passed before it was looked at", expired)
 		}
-		left += time.Since(came) // counted from the arrival of the request, as the other limits are
+		left += time.Since(came) // measured from the arrival of the request, like the other limits
 		tighten(min(left, time.Duration(maxWait)*time.Microsecond))
 	}
 	return least, nil
 }
 
-// thresholds returns the thresholds by exit: exit_threshold or the model's. At max_exit all samples leave.
+// thresholds returns the threshold of each exit: exit_threshold or the model's. At max_exit, all samples leave.
 func (m *Model) thresholds(params map[string]any) ([]float32, error) {
 	exits := len(m.net.Exits)
 	out := make([]float32, exits)
@@ -103,7 +103,7 @@ func (m *Model) thresholds(params map[string]any) ([]float32, error) {
 	}
 	if there {
 		switch params["exit_threshold"].(type) {
-		case int64, uint64: // integers are thousandths, for clients without fractions; but 0, 1 and 2 are the thresholds themselves
+		case int64, uint64: // an integer above 2 is in thousandths, because some clients cannot send fractions
 			if v > 2 {
 				v /= 1000
 			}
@@ -127,8 +127,8 @@ func (m *Model) thresholds(params map[string]any) ([]float32, error) {
 	return out, nil
 }
 
-// priority is the engine's priority, for which a greater number is more urgent. In the parameter 1 is the highest priority,
-// and 0 means the model's default.
+// priority returns the priority for the engine, where a greater number is more urgent. In the request's parameter, 1 is
+// the highest priority and 0 means the model's default.
 func (m *Model) priority(params map[string]any) (int, error) {
 	levels := m.set.Priorities
 	p, _, err := whole(params, "priority", 0, int64(levels))
@@ -141,7 +141,7 @@ func (m *Model) priority(params map[string]any) (int, error) {
 	return levels - int(p), nil
 }
 
-// task makes a task for the engine. samples is the number of inputs.
+// task returns a task for the engine. The argument samples is the number of samples in the request.
 func (m *Model) task(ctx context.Context, r *Request, samples int) (sched.Task, error) {
 	within, err := m.within(ctx, r.Came, r.Params)
 	if err != nil {

@@ -1,4 +1,4 @@
-// The repository of models, and which of them are loaded. Clients name models, never files.
+// The repository of models and their load states. Clients specify models by name, never by file.
 
 package serve
 
@@ -28,7 +28,7 @@ import (
 // Suffix is the suffix of bundles in a repository's folder.
 const Suffix = ".sluice"
 
-// ErrName is the error of a bundle whose name no client could use, or of settings without a bundle.
+// ErrName is the error for a bundle with a name that clients cannot use, or for settings without a bundle.
 var ErrName = errors.New("model repository")
 
 // entry is one version of a model, loaded or not.
@@ -50,9 +50,10 @@ type Index struct {
 	Reason  string `json:"reason,omitempty"`
 }
 
-// Add adds a bundle, or every bundle of a folder, to the repository, without loading any. NAME@VERSION.sluice is a
-// version of NAME; without @ it is version 1. NAME.yaml, if it exists, has the model's settings, NAME@VERSION.yaml
-// those of one version. Files with invalid names and settings without a bundle are skipped, and the error names them.
+// Add adds a bundle, or all bundles of a folder, to the repository, without loading them. NAME@VERSION.sluice is a
+// version of model NAME; NAME.sluice is version 1. The optional NAME.yaml contains the model's settings,
+// NAME@VERSION.yaml a version's settings. Files with invalid names and settings without a bundle are skipped; the error
+// lists them.
 func (s *Server) Add(path string) error {
 	s.mu.Lock()
 	s.paths = append(s.paths, path)
@@ -60,7 +61,7 @@ func (s *Server) Add(path string) error {
 	return s.scan(path, "")
 }
 
-// scan adds the new bundles of a path, for one model or for all ("").
+// scan adds the new bundles of a path, for one model or for all models ("").
 func (s *Server) scan(path, model string) error {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -141,10 +142,10 @@ func named(name, version string) error {
 		return fmt.Errorf("version %q: expected a whole number from 1 on", version)
 	}
 	switch name {
-	case "stats", ".", "..": // REST uses /models/stats for all models, and a path cannot contain the others
+	case "stats", ".", "..": // REST uses /models/stats for all models, and a path cannot contain . or .. as a name
 	case oip.GRPCInferenceService_ServiceDesc.ServiceName: // health checks use this name for the whole server
 	default:
-		// protobuf rejects a whole message if a text is not UTF-8
+		// protobuf rejects a whole message if a text in it is not UTF-8
 		if name != "" && utf8.ValidString(name) && !strings.ContainsAny(name, "/ ") && !strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
 			return nil
 		}
@@ -163,15 +164,15 @@ func (s *Server) LoadAll() error {
 	s.mu.Unlock()
 	var err error
 	for _, i := range s.Index() {
-		if bad := s.loadVersion(i.Name, i.Version); bad != nil && coded(bad).Code != Unavailable { // a client is loading it at the moment
+		if bad := s.loadVersion(i.Name, i.Version); bad != nil && coded(bad).Code != Unavailable { // Unavailable: a client is loading it now
 			err = errors.Join(err, bad)
 		}
 	}
 	return err
 }
 
-// Load loads all versions of a model, including new ones. A loaded version is loaded again from its file, and the old
-// one serves until then. Versions whose files are gone are unloaded and leave the repository.
+// Load loads all versions of a model, including new ones. A loaded version is loaded again from its file; until then
+// the old version serves requests. Versions without a file are unloaded and removed.
 func (s *Server) Load(name string) error {
 	s.mu.Lock()
 	paths := slices.Clone(s.paths)
@@ -180,7 +181,7 @@ func (s *Server) Load(name string) error {
 	for _, p := range paths {
 		if err := s.scan(p, name); err != nil {
 			s.opts.Log.Error("not all of the repository can be read", "err", err)
-			if errors.Is(err, ErrName) { // clients must not learn where the server keeps its files
+			if errors.Is(err, ErrName) { // the error must not reveal the server's paths to clients
 				wrong = errors.Join(wrong, refuse(Invalid, "%s", strings.ReplaceAll(err.Error(), filepath.Clean(p)+string(filepath.Separator), "")))
 			}
 		}
@@ -192,7 +193,7 @@ func (s *Server) Load(name string) error {
 	return errors.Join(err, s.each(name, s.loadVersion))
 }
 
-// forget unloads the versions of a model whose files are gone.
+// forget unloads the versions of a model for which the file no longer exists.
 func (s *Server) forget(name string) error {
 	s.mu.Lock()
 	var gone []*Model
@@ -253,7 +254,7 @@ func (s *Server) each(name string, f func(name, version string) error) error {
 		return refuse(NotFound, "no model %q in the repository", name)
 	}
 	var bad []error
-	for _, v := range all { // an error in one version does not stop the others
+	for _, v := range all { // after an error in one version, the other versions are still unloaded
 		if err := f(name, v); err != nil {
 			bad = append(bad, err)
 		}
@@ -280,9 +281,9 @@ func (s *Server) loadVersion(name, version string) error {
 	m, err := s.read(name, version, e.path)
 	s.mu.Lock()
 	old, why := e.model, ""
-	stopped := err == nil && s.ctx.Err() != nil // the server was stopped meanwhile, and has closed only the models that it knew
+	stopped := err == nil && s.ctx.Err() != nil // the server was stopped meanwhile, and has not closed this new model
 	if e.loading = false; err != nil {
-		// clients can read it, and must not learn where the server keeps its files
+		// clients can read this text, so it must not contain the server's paths
 		why = strings.ReplaceAll(err.Error(), filepath.Dir(e.path)+string(filepath.Separator), "")
 		e.reason, e.wanted = why, old != nil
 		if old != nil {
@@ -329,7 +330,7 @@ func (s *Server) read(name, version, path string) (*Model, error) {
 	return s.open(name, version, b, set.over(of))
 }
 
-// regular rejects anything but a regular file. Reading a pipe, for example, could block for ever.
+// regular returns an error if path is not a regular file. For example, reading a pipe could block forever.
 func regular(path string) error {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return fmt.Errorf("%s: it is no regular file", path)
@@ -337,10 +338,10 @@ func regular(path string) error {
 	return nil
 }
 
-// maxSettings limits a settings file, in bytes.
+// maxSettings is the maximum size of a settings file in bytes.
 const maxSettings = 1 << 16
 
-// readSettings reads NAME.yaml. If it does not exist, there are no settings.
+// readSettings reads a settings file. If the file does not exist, the settings are empty.
 func readSettings(path string) (Settings, error) {
 	if err := regular(path); err != nil {
 		return Settings{}, fmt.Errorf("model settings: %w", err)
@@ -397,7 +398,7 @@ func ParseSettings(text []byte) (Settings, error) {
 		}
 	}
 	alone := s
-	if alone.Priorities == 0 { // the other file of settings may set it
+	if alone.Priorities == 0 { // the other settings file may set this key
 		alone.Priorities = max(2, s.Priority)
 	}
 	return s, alone.check()
@@ -426,14 +427,14 @@ func (s *Server) Index() []Index {
 	return out
 }
 
-// newer compares versions, which are integers.
+// newer compares two versions as integers.
 func newer(a, b string) int {
-	x, _ := strconv.Atoi(a) // no error: Add has checked them
+	x, _ := strconv.Atoi(a) // no error is possible: Add has checked the versions
 	y, _ := strconv.Atoi(b)
 	return cmp.Compare(y, x)
 }
 
-// model returns a loaded model, by default its newest loaded version.
+// model returns a loaded version of a model. If version is empty, it returns the newest loaded version.
 func (s *Server) model(name, version string) (*Model, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -469,7 +470,7 @@ func (s *Server) model(name, version string) (*Model, error) {
 	return e.model, nil
 }
 
-// versions are a model's loaded versions, oldest first.
+// versions returns a model's loaded versions, oldest first.
 func (s *Server) versions(name string) (out []string) {
 	for _, i := range s.Index() {
 		if i.Name == name && i.State == "READY" {
@@ -486,7 +487,7 @@ func (s *Server) has(name string) bool {
 	return s.models[name] != nil
 }
 
-// modelReady reports whether a model answers; false for an unknown one.
+// modelReady reports whether a model answers requests. It returns false for an unknown model.
 func (s *Server) modelReady(name, version string) bool {
 	m, err := s.model(name, version)
 	return err == nil && m.alive() && !s.leaving()

@@ -1,4 +1,4 @@
-// The REST interface: the same calls over HTTP, with JSON and binary tensors.
+// The REST interface: the protocol's calls over HTTP, with JSON and binary tensors.
 
 package serve
 
@@ -23,7 +23,7 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// REST makes the HTTP handler of the protocol.
+// REST returns the HTTP handler of the protocol.
 func (s *Server) REST() http.Handler {
 	mux := http.NewServeMux()
 	handle := func(pattern string, f func(w http.ResponseWriter, r *http.Request) error) {
@@ -34,7 +34,8 @@ func (s *Server) REST() http.Handler {
 				body := r.Body
 				r.Body = http.MaxBytesReader(w, body, int64(s.opts.Limits.Message))
 				if err = f(w, r); err != nil && coded(err).REST == http.StatusRequestEntityTooLarge {
-					// if the connection is closed while the client is still sending, the client does not read the answer
+					// if the connection is closed before the client has sent everything, the client does not read the
+					// answer
 					_, _ = io.CopyN(io.Discard, body, int64(s.opts.Limits.Message))
 				}
 			}
@@ -96,8 +97,8 @@ func (s *Server) REST() http.Handler {
 	return s.limitTimes(s.sameOrigin(mux))
 }
 
-// noCall answers calls that do not exist. If the path exists, the answer names the allowed method; otherwise it is "not
-// found".
+// noCall answers calls that do not exist. If the path exists with another method, the answer names the allowed method.
+// Otherwise the answer is "not found".
 func noCall(mux *http.ServeMux) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		other := r.Clone(r.Context())
@@ -115,7 +116,7 @@ func noCall(mux *http.ServeMux) http.HandlerFunc {
 // handler registers a function for a pattern.
 type handler func(pattern string, f func(w http.ResponseWriter, r *http.Request) error)
 
-// repositoryREST has the calls of the model repository.
+// repositoryREST registers the calls of the model repository.
 func (s *Server) repositoryREST(handle handler) {
 	handle("POST /v2/repository/index", func(w http.ResponseWriter, r *http.Request) error {
 		var q struct {
@@ -154,7 +155,7 @@ func (s *Server) repositoryREST(handle handler) {
 	handle("POST /v2/repository/models/{model}/unload", repository(s.Unload))
 }
 
-// noMemoryREST has the calls for shared memory, which is not supported.
+// noMemoryREST registers the calls for shared memory. They return errors, because shared memory is not supported.
 func noMemoryREST(handle handler) {
 	for _, kind := range []string{"systemsharedmemory", "cudasharedmemory"} {
 		none := func(w http.ResponseWriter, _ *http.Request) error { return answerJSON(w, []struct{}{}) }
@@ -170,11 +171,11 @@ func noMemoryREST(handle handler) {
 	}
 }
 
-// limitTimes limits the time in which a client must send a request, whether or not h reads it, and the time in which it must
-// receive the answer. net/http lifts the first limit once the body is complete.
+// limitTimes limits the time to send a request, even if h does not read it, and the time to receive the answer.
+// net/http removes the first limit when the body is complete.
 func (s *Server) limitTimes(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c := http.NewResponseController(w) // without effect for a test's writer, which has no connection
+		c := http.NewResponseController(w) // has no effect for a test's writer, because it has no connection
 		t := deadlineWriter{w, c, s.opts.Limits.Transfer}
 		if r.Body != http.NoBody {
 			_ = c.SetReadDeadline(time.Now().Add(s.opts.Limits.Transfer))
@@ -190,7 +191,7 @@ type deadlineWriter struct {
 	limit time.Duration
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap is used by http.ResponseController.
 func (w deadlineWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // Write implements io.Writer.
@@ -199,13 +200,13 @@ func (w deadlineWriter) Write(b []byte) (int, error) {
 	return w.ResponseWriter.Write(b)
 }
 
-// WriteHeader implements http.ResponseWriter. An answer may be a header alone.
+// WriteHeader implements http.ResponseWriter. An answer may consist of a header only.
 func (w deadlineWriter) WriteHeader(code int) {
 	w.extend()
 	w.ResponseWriter.WriteHeader(code)
 }
 
-// extend starts the time limit again, since net/http may have waited for the rest of the request before.
+// extend restarts the time limit, because net/http may have waited for the rest of the request before.
 func (w deadlineWriter) extend() { _ = w.c.SetWriteDeadline(time.Now().Add(w.limit + time.Minute)) }
 
 // truth answers a yes-or-no question with a status code, and with a text for clients that read the body.
@@ -232,10 +233,10 @@ func fail(w http.ResponseWriter, err error) {
 		w.Header().Set("Retry-After", e.retryHeader())
 	}
 	w.WriteHeader(cmp.Or(e.REST, httpCode(e.Code)))
-	_ = json.NewEncoder(w).Encode(map[string]string{"error": e.Error()}) // an error means that the client has gone
+	_ = json.NewEncoder(w).Encode(map[string]string{"error": e.Error()}) // an error means that the client has disconnected
 }
 
-// readJSON reads a small document. A missing one counts as empty.
+// readJSON reads a small document. If the document is missing, v stays unchanged.
 func (s *Server) readJSON(r *http.Request, v any) error {
 	in, err := unpacked(r)
 	if err != nil {
@@ -248,7 +249,7 @@ func (s *Server) readJSON(r *http.Request, v any) error {
 	return blamed(err, "the request is no JSON as expected")
 }
 
-// blamed returns the error of reading a request. If nothing else explains it, the request is invalid.
+// blamed returns the error of reading a request. If the error has no known cause, blamed reports an invalid request.
 func blamed(err error, what string) error {
 	if err == nil || coded(err).Code != Internal {
 		return err
@@ -262,8 +263,8 @@ var buffers = sync.Pool{New: func() any {
 	return &b
 }}
 
-// spare returns a buffer, emptied for reuse. It returns nil if the buffer is large; the garbage collector should free it.
-// Buffers that are kept do not count as memory of requests.
+// spare returns a buffer, emptied for reuse. It returns nil if the buffer is large, so that the garbage collector frees
+// the buffer. Reused buffers do not count as memory of requests.
 func spare(b []byte) []byte {
 	if cap(b) > 16<<10 {
 		return nil
@@ -271,8 +272,8 @@ func spare(b []byte) []byte {
 	return b[:0]
 }
 
-// body reads the body of a request into a buffer and decompresses it. It returns how much of the server's memory it has
-// reserved. The length is limited by the limit of the server and by what the model can use.
+// body reads the body of a request into a buffer and decompresses it. The result taken is the reserved memory in bytes.
+// The length is limited by the server's limit and the model's longest request.
 func (s *Server) body(r *http.Request, m *Model) (body []byte, taken int, err error) {
 	in, err := unpacked(r)
 	if err != nil {
@@ -296,7 +297,6 @@ func (s *Server) body(r *http.Request, m *Model) (body []byte, taken int, err er
 	return b, counted.n, blamed(err, "read the request")
 }
 
-// unpacked returns a request's body, decompressed.
 func unpacked(r *http.Request) (in io.Reader, err error) {
 	enc := strings.ToLower(r.Header.Get("Content-Encoding"))
 	switch enc {
@@ -312,12 +312,12 @@ func unpacked(r *http.Request) (in io.Reader, err error) {
 	return in, blamed(err, "the request is not "+enc+" as it says")
 }
 
-// longest is the size in bytes of the largest useful request, with all numbers written at full length.
+// longest returns the size in bytes of the largest useful request. All numbers count at full length.
 func (m *Model) longest(samples int) int64 {
 	return slack + 32*int64(samples)*int64(m.net.InH)*int64(m.net.InW)*int64(m.net.InC)
 }
 
-// headerLength is the name of the header with the length of the JSON, after which the binary tensors begin.
+// headerLength is the name of the header that contains the length of the JSON. The binary tensors follow the JSON.
 const headerLength = "Inference-Header-Content-Length"
 
 func (s *Server) inferREST(w http.ResponseWriter, r *http.Request) error {
@@ -349,15 +349,15 @@ func (s *Server) inferREST(w http.ResponseWriter, r *http.Request) error {
 		return s.unread(model, version, err)
 	}
 	q.Model, q.Version, q.Came = model, version, began
-	body = spare(body) // q refers to it until the device has the inputs
+	body = spare(body) // q refers to body until the device has copied the inputs
 	a, err := s.Infer(traced(r), &q.Request, nil)
 	s.reportHeader(w.Header())
 	if err != nil {
 		return err
 	}
 	var head int
-	body, head = appendAnswer(body, a, func(i int) bool { // the request is not needed any more
-		if i < len(q.Outputs) { // outputs are in the order in which they were requested
+	body, head = appendAnswer(body, a, func(i int) bool { // the request is no longer needed
+		if i < len(q.Outputs) { // outputs are in the order of the request
 			return q.Outputs[i].Binary
 		}
 		return q.binary
@@ -384,26 +384,26 @@ func (s *Server) inferREST(w http.ResponseWriter, r *http.Request) error {
 			break
 		}
 	}
-	_, _ = out.Write(body) // an error means that the client has gone
+	_, _ = out.Write(body) // an error means that the client has disconnected
 	if pack != nil {
-		_ = pack.Close() // the same
+		_ = pack.Close() // an error means that the client has disconnected
 	}
 	return nil
 }
 
-// restRequest is a request and the form that its answer should have.
+// restRequest is a request and the requested form of the answer.
 type restRequest struct {
 	Request
-	binary bool // default for outputs that do not set their form
+	binary bool // default form of outputs that do not specify a form
 }
 
-// raw makes a request from Triton's raw binary form, without JSON: the body is one sample, and outputs are binary.
+// raw reads a request in Triton's raw binary form, without JSON. The body is one sample, and outputs are binary.
 func (m *Model) raw(body []byte) *restRequest {
 	return &restRequest{Request{Inputs: []Tensor{{Name: m.inputName(), Datatype: "FP32", Shape: m.dims(), Data: body}}}, true}
 }
 
-// decode reads an inference request: JSON, then the tensors that it declares as binary. length is the value of the
-// header that states the length of the JSON.
+// decode reads an inference request: JSON, followed by the tensors that the JSON declares as binary. The argument
+// length is the value of the header with the JSON's length.
 func decode(body []byte, length string) (*restRequest, error) {
 	head, tail := body, []byte(nil)
 	if length != "" {
@@ -446,7 +446,7 @@ func longID(id string) error {
 	return refuse(Invalid, "the request's id has %d bytes: expected at most %d", len(id), maxID)
 }
 
-// flag reads a boolean parameter. without is the value if it is missing. In errors, of is the name of the output.
+// flag reads the boolean parameter name. If it is missing, flag returns without. Errors contain the output's name, of.
 func flag(p map[string]any, of, name string, without bool) (bool, error) {
 	v, there := p[name]
 	if !there {
@@ -470,7 +470,7 @@ func (t *restTensor) parameters() (options, error) {
 	return t.Parameters, nil
 }
 
-// input reads an input from the JSON or from the binary tensors, and returns the rest of the latter.
+// input reads an input from the JSON or from the binary tensors, and returns the remaining binary tensors.
 func (t *restTensor) input(tail []byte) (Tensor, []byte, error) {
 	in := Tensor{Name: t.Name, Datatype: t.Datatype, Shape: t.Shape}
 	p, err := t.parameters()
@@ -498,7 +498,7 @@ func (t *restTensor) input(tail []byte) (Tensor, []byte, error) {
 	return in, tail, nil
 }
 
-// wanted reads a requested output; binary is the default form.
+// wanted reads a requested output. The argument binary is the default form of the output.
 func (t *restTensor) wanted(binary bool) (w Wanted, err error) {
 	p, err := t.parameters()
 	if err != nil {
@@ -521,7 +521,7 @@ func fromJSON(in *restTensor, n int) ([]byte, error) {
 	if !slices.Contains(inputTypes(), in.Datatype) {
 		return nil, where("data of %s: expected one of %v", in.Datatype, inputTypes())
 	}
-	if len(in.Data) < 2*n { // each element takes at least a digit and a separator
+	if len(in.Data) < 2*n { // each element needs at least a digit and a separator
 		return nil, where("the shape %v has %d elements, and fewer stand in data", in.Shape, n)
 	}
 	out := make([]byte, 0, n*sizeOf(in.Datatype))
@@ -558,15 +558,15 @@ func fromJSON(in *restTensor, n int) ([]byte, error) {
 	return out, nil
 }
 
-// sides are the dimensions of a shape that are not 1.
+// sides returns the dimensions of a shape that are not 1.
 func sides(shape []int64) []int64 {
 	return slices.DeleteFunc(slices.Clone(shape), func(d int64) bool { return d == 1 })
 }
 
 // nesting checks the shape of nested lists.
 type nesting struct {
-	lengths []int64 // length of the lists at each depth; -1: none has ended yet
-	open    []int64 // elements so far in each open list
+	lengths []int64 // by depth: length of the lists; -1: no list of this depth has ended yet
+	open    []int64 // by depth: number of elements so far in the open list
 	depth   int     // depth of the numbers
 	uneven  bool
 }

@@ -1,5 +1,5 @@
-// Package serve serves devices through the Open Inference Protocol. gRPC and REST are two thin interfaces of one
-// Server, which turns requests into tasks of host/engine, and their results into answers.
+// Package serve provides an inference server for devices, with the Open Inference Protocol. gRPC and REST are two thin
+// interfaces of one Server. The Server converts requests to tasks of host/engine, and the tasks' results to answers.
 package serve
 
 import (
@@ -17,10 +17,10 @@ import (
 	"github.com/sluice-npu/sluice/dse/bundle"
 )
 
-// Name and Version are what the server reports as its own.
+// Name and Version are the server's name and version in its metadata.
 const Name = "sluice"
 
-// extensions are the supported protocol extensions, by Triton's names.
+// extensions returns the supported protocol extensions, by Triton's names.
 func extensions() []string {
 	return []string{
 		"classification", "model_configuration", "model_repository", "schedule_policy", "statistics", "binary_tensor_data", "parameters",
@@ -38,29 +38,29 @@ type Tensor struct {
 // Wanted is a requested output.
 type Wanted struct {
 	Name    string
-	Classes int  // number of best classes to return instead of the tensor; 0: the tensor
+	Classes int  // number of best classes to return instead of the tensor; 0: return the tensor
 	Binary  bool // for REST only
 }
 
 // Request is an inference request from either interface.
 type Request struct {
 	Model, Version, ID string
-	Params             map[string]any // values are bool, int64, uint64, float64 or string
+	Params             map[string]any // values have the type bool, int64, uint64, float64 or string
 	Inputs             []Tensor
-	Outputs            []Wanted  // empty: all
-	Came               time.Time // when it began to arrive; zero: now
+	Outputs            []Wanted  // empty: all outputs
+	Came               time.Time // time at which the request began to arrive; zero: now
 }
 
-// Answer is the answer to a request, or the result at one exit.
+// Answer is the answer to a request, or one sample's result at one exit.
 type Answer struct {
 	Model, Version, ID string
 	Params             map[string]any
 	Outputs            []Tensor
 }
 
-// Ballast returns memory that a serving program should hold and never use. It counts as live, so the garbage collector runs
-// only when requests have left as much garbage. Without it few megabytes are live, and the collector takes a fifth of a
-// request's CPU time. It adds about 32 MiB to the process. It is nil if GOMEMLIMIT leaves no room for it.
+// Ballast returns memory that a server should keep but never use. It counts as live memory, so the garbage collector
+// runs only after requests have produced as much garbage. Otherwise only a few megabytes are live, and the collector
+// uses a fifth of a request's CPU time. Ballast adds about 32 MiB to the process. It is nil if GOMEMLIMIT is too small.
 func Ballast() []byte {
 	const size = 32 << 20
 	if debug.SetMemoryLimit(-1) < 8*size {
@@ -69,14 +69,14 @@ func Ballast() []byte {
 	return make([]byte, size)
 }
 
-// Limits limit requests. Zero values are the defaults.
+// Limits are limits for requests. A zero value selects the default.
 type Limits struct {
-	Message     int           // bytes of a request, decompressed; default 64 MiB
-	Memory      int           // bytes of all requests in flight, decompressed; default 1 GiB
-	Samples     int           // samples of a request; default 64
-	Connections int           // connections at a time, per port; default 1024
-	Rate        float64       // requests per second per client address; 0: no limit
-	Transfer    time.Duration // time to send a whole request on REST, or to receive an answer; default 1 min
+	Message     int           // maximum bytes of a request, decompressed; default 64 MiB
+	Memory      int           // maximum bytes of all requests in flight, decompressed; default 1 GiB
+	Samples     int           // maximum samples of a request; default 64
+	Connections int           // maximum connections at a time, per port; default 1024
+	Rate        float64       // maximum requests per second per client address; 0: no limit
+	Transfer    time.Duration // maximum time to send a whole request on REST, or to receive an answer; default 1 min
 }
 
 func (l Limits) filled() Limits {
@@ -99,11 +99,11 @@ func (l Limits) filled() Limits {
 type Options struct {
 	Version string
 	Open    Opener
-	Latency Latency                               // bundles' tables on the devices that Open opens; nil: those in the bundles
-	About   func(b *bundle.Bundle) (About, error) // nil: nothing is known about bundles
+	Latency Latency                               // returns bundles' tables on the devices that Open opens; nil: use the tables in the bundles
+	About   func(b *bundle.Bundle) (About, error) // nil: no information about bundles
 	Limits  Limits
 	Token   func() string // bearer token that clients must send; nil: none
-	// Defaults replace settings that a model lacks.
+	// Defaults replace a model's missing settings.
 	Defaults Settings
 	// TritonMetrics adds nv_inference_* to the metrics.
 	TritonMetrics bool
@@ -111,15 +111,15 @@ type Options struct {
 	Log           *slog.Logger
 }
 
-// About is what a bundle's author has recorded about it.
+// About contains the information that a bundle's author has recorded about the bundle.
 type About struct {
 	Classes []string                           // names; nil: unknown
-	Pixels  string                             // how pixels become its input, in words
+	Pixels  string                             // description of the conversion from pixels to the input
 	Pixel   func(v uint8, channel int) float32 // the conversion of one pixel; nil: unknown
-	Warning string                             // what a user must know before serving it
+	Warning string                             // information for users who serve the bundle
 }
 
-// otelVariables are the OpenTelemetry environment variables that are set.
+// otelVariables returns the names of the OpenTelemetry environment variables that are set.
 func otelVariables() (set []string) {
 	for _, v := range os.Environ() {
 		if name, value, _ := strings.Cut(v, "="); strings.HasPrefix(name, "OTEL_") && value != "" {
@@ -129,12 +129,12 @@ func otelVariables() (set []string) {
 	return set
 }
 
-// Server holds models and answers requests.
+// Server stores models and answers requests.
 type Server struct {
 	opts     Options
-	ctx      context.Context // context of everything that runs
+	ctx      context.Context // context of all work of the server
 	stop     context.CancelFunc
-	quiet    atomic.Bool // set by Leave: it reports that it is not ready although it serves
+	quiet    atomic.Bool // set by Leave: the server reports that it is not ready although it serves requests
 	draining atomic.Bool
 	pending  sync.WaitGroup
 	book     book
@@ -149,7 +149,7 @@ type Server struct {
 	paths  []string                     // files and folders of bundles
 }
 
-// New makes a server without models. Ending ctx stops it at once; Drain stops it gracefully.
+// New returns a server without models. The end of ctx stops the server at once. Drain stops it gracefully.
 func New(ctx context.Context, o Options) (*Server, error) {
 	if o.Open == nil {
 		return nil, errors.New("serve: no way to open a device")
@@ -185,17 +185,17 @@ func (s *Server) Ready() bool {
 	return true
 }
 
-// Leave makes the server and its models report that they are not ready while they still serve, so that balancers send
-// requests elsewhere before Drain rejects any.
+// After Leave, the server and its models report that they are not ready although they still serve requests. Balancers
+// can then send requests elsewhere before Drain rejects requests.
 func (s *Server) Leave() { s.quiet.Store(true) }
 
 func (s *Server) leaving() bool { return s.quiet.Load() || s.draining.Load() }
 
-// Drain rejects new requests, waits for those in flight, and closes the models. When ctx ends, the remaining requests
-// are abandoned.
+// Drain rejects new requests, waits for requests in flight, and closes the models. When ctx ends, the remaining
+// requests are abandoned.
 func (s *Server) Drain(ctx context.Context) error {
 	s.mu.Lock()
-	s.draining.Store(true) // set under the lock, so that Drain waits for calls that began before
+	s.draining.Store(true) // set under the lock, so that Drain waits for all calls that began earlier
 	s.mu.Unlock()
 	done := make(chan struct{})
 	go func() {
@@ -242,8 +242,8 @@ func (s *Server) begin() (end func(), err error) {
 	return s.pending.Done, nil
 }
 
-// Infer answers a request. passed, if set, is called with the answer of every exit. It may block, which delays only
-// this request.
+// Infer answers a request. If passed is not nil, Infer calls it with the answer of every exit. If passed blocks, only
+// this request is delayed.
 func (s *Server) Infer(ctx context.Context, r *Request, passed func(*Answer) error) (*Answer, error) {
 	if r.Came.IsZero() {
 		r.Came = time.Now()
@@ -252,7 +252,7 @@ func (s *Server) Infer(ctx context.Context, r *Request, passed func(*Answer) err
 	a, m, err := s.infer(ctx, r, passed)
 	sp.end(err)
 	s.book.request(m, r, time.Since(r.Came), err)
-	s.load.report(time.Now(), s) // after end, so that the report includes this request
+	s.load.report(time.Now(), s) // must follow end, so that the report includes this request
 	return a, err
 }
 
@@ -280,12 +280,12 @@ func (s *Server) infer(ctx context.Context, r *Request, passed func(*Answer) err
 		}
 		next, gone := s.model(r.Model, r.Version)
 		switch {
-		case gone != nil: // unloaded meanwhile
+		case gone != nil: // the model was unloaded meanwhile
 			return nil, m, gone
 		case next == m:
 			return nil, m, err
 		}
-		m = next // loaded again meanwhile
+		m = next // the model was loaded again meanwhile
 	}
 	return nil, nil, err
 }

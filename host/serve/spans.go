@@ -1,6 +1,6 @@
 //go:build !otel
 
-// Without the build tag otel there are no spans of requests, which keeps a board's image small.
+// Without the build tag otel, the server records no spans of requests. This keeps a board's image small.
 
 package serve
 
@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-npu/sluice/host/engine"
 )
 
-// Tracer sends spans. Without the build tag otel there is none.
+// Tracer sends no spans in this build.
 type Tracer struct{}
 
 // NewTracer returns nil, and logs a warning if spans are configured.

@@ -1,7 +1,7 @@
 //go:build otel
 
-// OpenTelemetry spans of requests. Each request has a span, whose parent is the client's. Within it, each sample has a span
-// for each exit, which begins at the previous exit.
+// OpenTelemetry spans of requests. Each request has a span. The parent of this span is the client's span. Its children
+// are one span per sample and exit; each of them begins at the previous exit.
 
 package serve
 
@@ -31,8 +31,8 @@ type Tracer struct {
 	close  func(context.Context) error
 }
 
-// NewTracer sends spans to OTEL_EXPORTER_OTLP_ENDPOINT (OTLP over HTTP), with the exporter's other environment
-// variables; nil if it is not set.
+// NewTracer sends spans to OTEL_EXPORTER_OTLP_ENDPOINT (OTLP over HTTP), and applies the exporter's other environment
+// variables. It returns nil if this variable is not set.
 func NewTracer(ctx context.Context, log *slog.Logger) (*Tracer, error) {
 	if os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") == "" && os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") == "" {
 		if set := otelVariables(); set != nil {
@@ -55,7 +55,7 @@ func NewTracer(ctx context.Context, log *slog.Logger) (*Tracer, error) {
 	return t, nil
 }
 
-// TracerOf makes a tracer from a provider.
+// TracerOf returns a Tracer for a provider.
 func TracerOf(p trace.TracerProvider) *Tracer {
 	return &Tracer{tracer: p.Tracer("github.com/sluice-npu/sluice/host/serve")}
 }
@@ -68,7 +68,7 @@ func (t *Tracer) Close(ctx context.Context) error {
 	return t.close(ctx)
 }
 
-// span is one request's span. Only the request's goroutine uses it.
+// span is the span of one request. Only the request's goroutine uses it.
 type span struct {
 	trace.Span
 	ctx    context.Context
@@ -104,7 +104,7 @@ func spanOf(ctx context.Context) *span {
 	return s
 }
 
-// exit records that a sample passed an exit; now is the engine's time.
+// exit records that a sample passed an exit. The argument now is the engine's time.
 func (s *span) exit(e *engine.Exit, now engine.Time) {
 	if s == nil {
 		return

@@ -1,4 +1,4 @@
-// The metrics port: status page, events and Prometheus metrics, all from the latest snapshot.
+// The metrics port serves the status page, events and Prometheus metrics, all from the latest snapshot.
 
 package serve
 
@@ -17,7 +17,7 @@ import (
 //go:embed page.html
 var page []byte
 
-// Status makes the handler of the metrics port.
+// Status returns the HTTP handler of the metrics port.
 func (s *Server) Status() http.Handler {
 	mux := http.NewServeMux()
 	closed := func(f http.HandlerFunc) http.HandlerFunc {
@@ -33,7 +33,7 @@ func (s *Server) Status() http.Handler {
 		h := w.Header()
 		h.Set("Content-Type", "text/html; charset=utf-8")
 		h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'")
-		_, _ = w.Write(page) // an error means that the client has gone
+		_, _ = w.Write(page) // an error means that the client has disconnected
 	}))
 	mux.HandleFunc("GET /snapshot", closed(func(w http.ResponseWriter, _ *http.Request) {
 		p, _ := s.newest()
@@ -56,7 +56,7 @@ func (s *Server) Status() http.Handler {
 	return s.limitTimes(s.sameOrigin(mux))
 }
 
-// newest returns the latest snapshot. If there is none yet, it takes one.
+// newest returns the latest snapshot. If no snapshot exists yet, newest takes the first one.
 func (s *Server) newest() (*Snapshot, <-chan struct{}) {
 	p, news := s.Latest()
 	if p == nil {
@@ -66,8 +66,8 @@ func (s *Server) newest() (*Snapshot, <-chan struct{}) {
 	return p, news
 }
 
-// events sends every snapshot as a server-sent event, until the client disconnects, its token is revoked, or the
-// server ends.
+// events sends every snapshot as a server-sent event, until the client disconnects, the client's token is revoked, or
+// the server stops.
 func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")

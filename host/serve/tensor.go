@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/bundle"
 )
 
-// sizeOf is an element's size in bytes; 0 for unknown datatypes and those without a fixed size.
+// sizeOf returns the size of an element in bytes, or 0 if the datatype is unknown or has no fixed size.
 func sizeOf(datatype string) int {
 	switch datatype {
 	case "BOOL", "UINT8", "INT8":
@@ -29,7 +29,7 @@ func sizeOf(datatype string) int {
 	return 0
 }
 
-// elements is the number of elements of a shape; -1 if the shape is impossible or too large.
+// elements returns the number of elements of a shape, or -1 if the shape is impossible or too large.
 func elements(shape []int64) int {
 	n := int64(1)
 	for _, d := range shape {
@@ -41,16 +41,16 @@ func elements(shape []int64) int {
 	return int(n)
 }
 
-// infinite are the exponent bits of a float32 that is infinite or NaN.
+// infinite is the bit pattern of the exponent of a float32 that is infinite or NaN.
 const infinite = 0x7f800000
 
 var errNaN = errors.New("it holds a value that is no number: expected finite values")
 
-// inputTypes are the datatypes that inputs may have.
+// inputTypes returns the datatypes that are allowed for inputs.
 func inputTypes() []string { return []string{"FP32", "UINT8", "INT16", "INT8"} }
 
-// toWords converts values to the network's elements. Values outside their range are clipped; cut reports whether there were
-// any. INT16 and INT8 values are elements already. UINT8 values are looked up in pixels, which has 256 values per channel.
+// toWords converts values to the network's elements. Values outside the elements' range are clipped; cut reports
+// whether this occurred. INT16 and INT8 values already are elements. UINT8 values are indices in pixels.
 func toWords(datatype string, data []byte, net *bundle.Network, pixels []float32) (out []int16, cut bool, err error) {
 	out = make([]int16, len(data)/sizeOf(datatype))
 	switch datatype {
@@ -65,7 +65,7 @@ func toWords(datatype string, data []byte, net *bundle.Network, pixels []float32
 		}
 		return out, false, net.Holds(out)
 	}
-	var values [256]float32 // in parts of this length, since there may be a million values
+	var values [256]float32 // the conversion uses parts of this length, because an input may contain a million values
 	for at := 0; at < len(out); at += len(values) {
 		part := values[:min(len(values), len(out)-at)]
 		finite := true
@@ -106,7 +106,7 @@ func float32s(name string, v []float32, shape ...int64) Tensor {
 	return t
 }
 
-// texts makes a tensor of BYTES, in which each element is a text after its length.
+// texts returns a tensor of datatype BYTES. Each element is the length of a text, followed by the text.
 func texts(name string, v []string, shape ...int64) Tensor {
 	t := Tensor{Name: name, Datatype: "BYTES", Shape: shape}
 	for _, x := range v {
@@ -116,7 +116,7 @@ func texts(name string, v []string, shape ...int64) Tensor {
 	return t
 }
 
-// ranked is Triton's classification output: the k best of each row, as value:index or value:index:name.
+// ranked returns Triton's classification output: the k highest values of each row, as value:index or value:index:name.
 func ranked(t Tensor, k int, names []string) Tensor {
 	rows, width := int(t.Shape[0]), int(t.Shape[1])
 	k = min(k, width)

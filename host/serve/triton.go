@@ -1,4 +1,4 @@
-// Triton's metrics, with its names and units, for dashboards and autoscalers that know only those.
+// Triton's metrics, with Triton's names and units, for dashboards and autoscalers that support only these metrics.
 
 package serve
 
@@ -7,7 +7,6 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// failure is Triton's failure reason for a code.
 func failure(code string) string {
 	switch code {
 	case codes.ResourceExhausted.String(), codes.Unavailable.String(), codes.DeadlineExceeded.String():

@@ -1,5 +1,5 @@
-// Observation of models: counts, histograms, recent batches and rejections. A Snapshot is a numbered copy of all of
-// it, from which both the metrics and the status page are made.
+// Observation of models: counts, histograms, recent batches and rejections. A Snapshot is a numbered copy of all these
+// data. The metrics and the status page are generated from snapshots.
 
 package serve
 
@@ -19,12 +19,12 @@ import (
 	"github.com/sluice-npu/sluice/host/engine"
 )
 
-// bounds are the upper bounds of the latency histograms, in seconds; a last bucket is +Inf.
+// bounds returns the upper bounds of the latency histograms' buckets, in seconds. The last bucket (+Inf) is omitted.
 func bounds() []float64 {
 	return []float64{0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10}
 }
 
-// Durations has a number of events and their total time.
+// Durations contains a number of events and their total time.
 type Durations struct {
 	Count uint64 `json:"count"`
 	Ns    uint64 `json:"ns"`
@@ -59,9 +59,9 @@ type DeviceState struct {
 	Label   string      `json:"label"`
 	Design  string      `json:"design"`
 	Policy  string      `json:"policy"`
-	Models  []string    `json:"models"` // models on it, as name:version
+	Models  []string    `json:"models"` // models on the device, as name:version
 	Ready   bool        `json:"ready"`
-	Now     engine.Time `json:"now_ns"` // its clock's time
+	Now     engine.Time `json:"now_ns"` // time on the device's clock
 	Batches uint64      `json:"batches"`
 	Busy    uint64      `json:"busy_ns"`
 	Faults  uint64      `json:"faults"`
@@ -77,26 +77,26 @@ type ModelState struct {
 	Ready     bool              `json:"ready"`
 	Device    string            `json:"device"` // the name of its device, as in Devices
 	SLO       engine.Time       `json:"slo_ns"`
-	Queued    int64             `json:"queued"`    // requests waiting or running
-	Saturated uint64            `json:"saturated"` // samples with values outside the network's range, which were clipped
-	Requests  map[string]uint64 `json:"requests"`  // by code
+	Queued    int64             `json:"queued"`    // number of requests that wait or run
+	Saturated uint64            `json:"saturated"` // number of samples with clipped values outside the network's range
+	Requests  map[string]uint64 `json:"requests"`  // number of requests by code
 	Met       uint64            `json:"deadlines_met"`
-	Missed    uint64            `json:"deadlines_missed"` // requests answered late, abandoned, or rejected
-	Slack     engine.Time       `json:"least_slack_ns"`   // least time to a deadline of a waiting or running request; negative if it has passed
-	Deadline  bool              `json:"has_slack"`        // Slack is valid: some request has a deadline
+	Missed    uint64            `json:"deadlines_missed"` // number of requests with a deadline that were answered late, abandoned or rejected
+	Slack     engine.Time       `json:"least_slack_ns"`   // shortest time until a deadline of the current requests; negative if missed
+	Deadline  bool              `json:"has_slack"`        // Slack is valid, because a waiting or running request has a deadline
 	Last      int64             `json:"last_ms"`          // arrival of the latest request, ms since 1970; 0: none
-	Samples   uint64            `json:"samples"`          // with a result
-	Exits     []uint64          `json:"exits"`            // number of samples by the exit taken
+	Samples   uint64            `json:"samples"`          // number of samples with a result
+	Exits     []uint64          `json:"exits"`            // number of samples by exit
 	Latency   []uint64          `json:"latency"`          // number of answers by bucket of Bounds; the last bucket is +Inf
 	Success   Durations         `json:"success"`
 	Fail      Durations         `json:"fail"`
-	Queue     Durations         `json:"queue"`   // time for which answered requests waited, also between segments
+	Queue     Durations         `json:"queue"`   // time that answered requests waited, including the time between segments
 	Compute   Durations         `json:"compute"` // time that answered requests spent in segments
-	Pending   int64             `json:"pending"` // samples that have not begun
+	Pending   int64             `json:"pending"` // number of samples that have not started
 	Batches   uint64            `json:"batches"`
-	Sizes     map[int]Durations `json:"sizes"` // batches by size
-	// Executions counts launches by their initial size, with their time in segments. A batch that joins a launch counts as
-	// part of it.
+	Sizes     map[int]Durations `json:"sizes"` // by size: number of batches and their time
+	// Executions contains the number of launches by initial batch size, and their time in segments. A batch that joins
+	// a launch counts as part of the launch.
 	Executions map[int]Durations `json:"executions"`
 	Busy       uint64            `json:"busy_ns"` // total time for which the device ran segments of the model
 }
@@ -111,7 +111,7 @@ type Snapshot struct {
 	Devices  []DeviceState     `json:"devices"`
 	Models   []ModelState      `json:"models"`
 	Refused  []Refusal         `json:"refused"` // recent rejections, newest last
-	Unknown  uint64            `json:"unknown"` // requests that reached no model
+	Unknown  uint64            `json:"unknown"` // number of requests that reached no model
 }
 
 const (
@@ -119,7 +119,7 @@ const (
 	lastRefusals = 20
 )
 
-// keep appends a value to a list, and keeps the last n values.
+// keep appends a value to a list, and then removes older values until n remain.
 func keep[T any](list []T, v T, n int) []T {
 	if len(list) >= n {
 		list = append(list[:0], list[len(list)-n+1:]...)
@@ -127,24 +127,24 @@ func keep[T any](list []T, v T, n int) []T {
 	return append(list, v)
 }
 
-// watch has the counts of one model.
+// watch contains the counts of one model.
 type watch struct {
 	m    *Model
 	mu   sync.Mutex
 	st   ModelState
-	runs map[device.RequestID]time.Duration // by sample that has begun: its time in segments so far
+	runs map[device.RequestID]time.Duration // by started sample: its time in segments so far
 	// deadlines of waiting and running requests, by key
 	deadlines map[uint64]engine.Time
 	keys      uint64
-	// first has the initial sizes of recent launches: a batch that shrinks counts as one execution of its initial
-	// size.
+	// first contains the initial batch sizes of recent launches, because a batch that shrinks still counts as one
+	// execution of its initial size.
 	first [lastLaunches]struct {
 		launch device.LaunchID
 		size   int
 	}
 }
 
-// lastLaunches is the number of launches whose initial size is kept. A device has fewer at a time.
+// lastLaunches is the number of launches with a stored initial size. A device runs fewer at a time.
 const lastLaunches = 64
 
 func newWatch(m *Model) *watch {
@@ -154,7 +154,7 @@ func newWatch(m *Model) *watch {
 	}}
 }
 
-// ended counts a request's samples. Queue and compute times are those of its slowest sample.
+// ended counts a request's samples. The request's queue and compute times are the times of its slowest sample.
 func (w *watch) ended(deadline bool, outcomes []engine.Outcome) {
 	w.m.on.fold()
 	w.mu.Lock()
@@ -195,7 +195,7 @@ func (w *watch) missed(deadline engine.Time, err error) {
 	}
 }
 
-// due records the deadline of a waiting or running request (0: none); undue removes it.
+// due records the deadline of a waiting or running request (0: none). undue removes the deadline.
 func (w *watch) due(deadline engine.Time) (key uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -212,7 +212,7 @@ func (w *watch) undue(key uint64) {
 	delete(w.deadlines, key)
 }
 
-// began counts a launch as one execution, and its samples as begun.
+// began counts a launch as one execution, and its samples as started.
 func (w *watch) began(launch device.LaunchID, samples []device.RequestID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -226,7 +226,7 @@ func (w *watch) began(launch device.LaunchID, samples []device.RequestID) {
 	w.st.Executions[f.size] = d
 }
 
-// batch counts a segment that ran.
+// batch counts the run of a segment.
 func (w *watch) batch(launch device.LaunchID, samples []device.RequestID, took time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -264,7 +264,6 @@ func (w *watch) answered(code codes.Code, took time.Duration) {
 	w.st.Latency[i]++
 }
 
-// state returns a copy of the state.
 func (w *watch) state() ModelState {
 	w.m.on.fold()
 	w.mu.Lock()
@@ -280,11 +279,11 @@ func (w *watch) state() ModelState {
 	return st
 }
 
-// book has the counts of all requests, and the latest snapshot.
+// book contains the counts of all requests, and the latest snapshot.
 type book struct {
 	requests [codes.Unauthenticated + 1]atomic.Uint64 // by code
 
-	mu      sync.Mutex // held while a request is counted, so that a snapshot has all counts of a request or none of them
+	mu      sync.Mutex // locked while a request is counted, so that a snapshot contains all counts of a request or none
 	unknown uint64
 	refused []Refusal
 	number  uint64
@@ -292,7 +291,7 @@ type book struct {
 	news    chan struct{} // closed when there is a newer snapshot
 }
 
-// ended returns how many requests were answered, and how many failed for a reason that another server might not have.
+// ended returns the number of answered requests, and of failures that another server might avoid.
 func (b *book) ended() (answered, failed uint64) {
 	for _, code := range []codes.Code{Exhausted, Expired, Unavailable, Internal} {
 		failed += b.requests[code].Load()
@@ -300,7 +299,7 @@ func (b *book) ended() (answered, failed uint64) {
 	return b.requests[codes.OK].Load(), failed
 }
 
-// request counts a request that has ended; m is nil if it reached no model.
+// request counts a request that has ended. m is nil if the request reached no model.
 func (b *book) request(m *Model, r *Request, took time.Duration, err error) {
 	code := codes.OK
 	if err != nil {
@@ -321,8 +320,8 @@ func (b *book) request(m *Model, r *Request, took time.Duration, err error) {
 	b.refused = keep(b.refused, Refusal{time.Now(), brief(r.Model, maxKept), code.String(), brief(err.Error(), maxKept)}, lastRefusals)
 }
 
-// brief is the beginning of a text from a client, up to a limit, in whole characters. It is valid UTF-8 whatever the
-// client sent, since protobuf rejects a whole message for one invalid text.
+// brief shortens a client's text to a number of bytes, at a character boundary. The result is always valid UTF-8,
+// because protobuf rejects a whole message with one invalid text.
 func brief(text string, most int) string {
 	if len(text) > most {
 		for most > 0 && !utf8.RuneStart(text[most]) {
@@ -333,7 +332,7 @@ func brief(text string, most int) string {
 	return strings.ToValidUTF8(text, "\uFFFD")
 }
 
-// maxKept limits the length of client texts that the server keeps.
+// maxKept is the maximum length in bytes of a client's text in the snapshot.
 const maxKept = 300
 
 // opened returns the models that have a device.
@@ -350,7 +349,7 @@ func (s *Server) opened() (open []*Model) {
 	return open
 }
 
-// Take makes the next snapshot.
+// Take creates the next snapshot.
 func (s *Server) Take() *Snapshot {
 	b := &s.book
 	b.mu.Lock()
@@ -365,7 +364,7 @@ func (s *Server) Take() *Snapshot {
 	return p
 }
 
-// look makes a snapshot; the caller holds mu.
+// look creates a snapshot. The caller must hold the lock mu.
 func (s *Server) look() *Snapshot {
 	b := &s.book
 	p := &Snapshot{Number: b.number, At: time.Now(), Draining: s.leaving(), Bounds: bounds(), Devices: []DeviceState{}, Models: []ModelState{}}
@@ -387,7 +386,7 @@ func (s *Server) look() *Snapshot {
 	return p
 }
 
-// Latest returns the latest snapshot, and a channel that is closed when there is a newer one.
+// Latest returns the latest snapshot, and a channel that is closed when a newer snapshot exists.
 func (s *Server) Latest() (*Snapshot, <-chan struct{}) {
 	s.book.mu.Lock()
 	defer s.book.mu.Unlock()

@@ -51,7 +51,7 @@ func toParams(in map[string]any) map[string]*oip.InferParameter {
 	return out
 }
 
-// fromGRPC converts a request. Raw contents are not copied.
+// fromGRPC converts a gRPC message to a Request. Raw contents are not copied.
 func fromGRPC(r *oip.ModelInferRequest) (*Request, error) {
 	q := &Request{Model: r.ModelName, Version: r.ModelVersion, ID: r.Id, Params: fromParams(r.Parameters)}
 	if len(r.Id) > maxID {
@@ -100,7 +100,7 @@ func fromGRPC(r *oip.ModelInferRequest) (*Request, error) {
 	return q, nil
 }
 
-// contents converts typed contents to bytes, for the datatypes that inputs may have.
+// contents converts typed contents to bytes. It supports the datatypes that are allowed for inputs.
 func contents(name, datatype string, c *oip.InferTensorContents) ([]byte, error) {
 	var out []byte
 	switch datatype {

@@ -14,26 +14,26 @@ import (
 	"github.com/sluice-npu/sluice/dse/files"
 )
 
-// MaxInput is the size of the largest input in bytes.
+// MaxInput is the maximum size of an input in bytes.
 const MaxInput = 4 << 30
 
 const inputFolder = "input"
 
 var reference = regexp.MustCompile(`input:([0-9a-f]{64})/([^/\\,=]+)`)
 
-// List is the name of the file that lists an input's parts: the file on the command line, and the files that have the weights of
-// an ONNX file. It is as sha256sum writes it.
+// List is the name of the file that lists an input's parts: the file on the command line, and files with the weights of
+// an ONNX file. The list has the format of sha256sum.
 const List = ".sha256"
 
 // Part is a file of an input.
 type Part struct {
 	Hash string // SHA-256 of its content
-	Name string // in the input's folder
+	Name string // path in the input's folder
 }
 
 var line = regexp.MustCompile(`^([0-9a-f]{64})  (.+)$`)
 
-// Parts reads the list of an input. It accepts any text, and returns an error for one that is not the input's.
+// Parts reads the list of an input. It accepts any text, and returns an error for wrong lists.
 func Parts(ref string, list []byte) (parts []Part, err error) {
 	m := reference.FindStringSubmatch(ref)
 	if m == nil || m[0] != ref || sum(list) != m[1] {
@@ -52,8 +52,8 @@ func Parts(ref string, list []byte) (parts []Part, err error) {
 	return parts, nil
 }
 
-// Input returns a reference to a file: the hash of its list, and its name. If dir is not "", it keeps copies there for merge and
-// for other machines. weights lists the files with the weights of an ONNX file, relative to its folder; nil: there are none.
+// Input returns a reference to a file: the hash of its list, and its name. If dir is not "", Input writes copies to dir
+// for merge and for other machines. weights lists an ONNX file's weight files, relative to its folder; nil: none.
 func Input(dir, path string, weights func(file string) ([]string, error)) (ref string, err error) {
 	paths := map[string]string{filepath.Base(path): path}
 	names := []string{filepath.Base(path)}
@@ -103,7 +103,7 @@ func copyTo(w io.Writer, path string) error {
 	return nil
 }
 
-// keep copies a file, unless the copy exists already.
+// keep copies a file, unless the copy already exists.
 func keep(path, to string) error {
 	if _, err := os.Stat(to); err == nil {
 		return nil
@@ -115,14 +115,14 @@ func keep(path, to string) error {
 	if err != nil {
 		return err
 	}
-	defer out.Cleanup() // does nothing after the rename
+	defer out.Cleanup() // has no effect after the rename
 	if err := copyTo(out, path); err != nil {
 		return err
 	}
 	return out.CloseAtomicallyReplace()
 }
 
-// At replaces references to inputs in an argument by the paths of their copies in a folder.
+// At replaces references to inputs in an argument with the paths of the copies in a folder.
 func At(dir, arg string) string {
 	return reference.ReplaceAllStringFunc(arg, func(ref string) string {
 		m := reference.FindStringSubmatch(ref)
@@ -133,5 +133,5 @@ func At(dir, arg string) string {
 	})
 }
 
-// Inputs are the inputs of a question, as they are referred to.
-func (q *Question) Inputs() []string { return reference.FindAllString(strings.Join(q.Args, ","), -1) } // no name has a comma
+// Inputs returns the references to a question's inputs.
+func (q *Question) Inputs() []string { return reference.FindAllString(strings.Join(q.Args, ","), -1) } // names contain no comma

@@ -15,10 +15,10 @@ import (
 	"github.com/sluice-npu/sluice/dse/files"
 )
 
-// MaxResult is the size of the largest result in bytes.
+// MaxResult is the maximum size of a result in bytes.
 const MaxResult = 256 << 20
 
-// Key names a unit.
+// Key identifies a unit.
 type Key struct {
 	Stage string `json:"stage"`
 	Unit  int    `json:"unit"`
@@ -32,7 +32,7 @@ type Unit struct {
 	Result json.RawMessage `json:"result"`
 }
 
-// Result is what the process of a shard has computed. It is written as one JSON document with one line per unit.
+// Result contains the results of one shard. It is written as one JSON document with one line per unit.
 type Result struct {
 	Question Question          `json:"question"`
 	Shard    int               `json:"shard"`
@@ -48,7 +48,7 @@ func shardOf(name string) (i, n int, err error) {
 	if m == nil {
 		return 0, 0, fmt.Errorf("%w: the name %.100q, expected IIIII-of-NNNNN.SHA256", ErrResult, name)
 	}
-	i, _ = strconv.Atoi(m[1]) // digits
+	i, _ = strconv.Atoi(m[1]) // m[1] consists of digits
 	n, _ = strconv.Atoi(m[2])
 	if i < 1 || i > n || n > Most {
 		return 0, 0, fmt.Errorf("%w: the name %q: shard %d of %d", ErrResult, name, i, n)
@@ -87,7 +87,7 @@ func (r *Result) Encode() (name string, text []byte, err error) {
 	return fmt.Sprintf("%05d-of-%05d.%s", r.Shard, r.Question.Shards, sum(b.Bytes())), b.Bytes(), nil
 }
 
-// Write writes a result to a folder. The file is complete, or it does not exist.
+// Write writes a result to a folder. After an error, no incomplete file exists.
 func (r *Result) Write(dir string) (name string, err error) {
 	name, text, err := r.Encode()
 	if err != nil {
@@ -96,8 +96,8 @@ func (r *Result) Write(dir string) (name string, err error) {
 	return name, files.Write(filepath.Join(dir, name), text)
 }
 
-// Decode reads a result and checks it against its name and the question. It accepts any bytes and returns an error for
-// invalid ones.
+// Decode reads a result and compares it with its name and the question. The argument text may be any bytes. Decode
+// returns an error for invalid bytes.
 func Decode(name string, text []byte, q *Question) (*Result, error) {
 	i, n, err := shardOf(name)
 	if err != nil {
@@ -138,7 +138,7 @@ func Read(dir, name string, q *Question) (*Result, error) {
 	return Decode(name, text, q)
 }
 
-// readAll reads a regular file of at most this size.
+// readAll reads a regular file. The argument most is the maximum size in bytes.
 func readAll(path string, most int64) ([]byte, error) {
 	info, err := os.Lstat(path)
 	if err != nil {
@@ -163,7 +163,7 @@ func strict(text []byte, to any) error {
 	return nil
 }
 
-// list returns the names of files in a folder that may be results: all but its question and inputs.
+// list returns the names of the files in a folder that may be results: all files except question and inputs.
 func list(dir string) ([]string, error) {
 	all, err := os.ReadDir(dir)
 	if err != nil {

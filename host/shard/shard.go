@@ -1,5 +1,5 @@
-// Package shard cuts a command's work into units that several processes compute, and puts their results together. The
-// README has the contract.
+// Package shard divides a command's work into units that several processes compute, and merges the units' results. The
+// README describes the contract.
 package shard
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/files"
 )
 
-// Most is the largest number of shards.
+// Most is the maximum number of shards.
 const Most = 100_000
 
 // Errors.
@@ -31,8 +31,8 @@ var (
 	ErrMissing  = errors.New("missing results")
 )
 
-// Range is the shards First to Last of N, counted from 1. With First and Last 0 there is no shard: the folder is only given
-// its question.
+// Range contains the shards First to Last of N, counted from 1. If First and Last are 0, the range is empty, and the
+// command only writes its question to the folder.
 type Range struct{ First, Last, N int }
 
 // ParseRange reads I/N or I-J/N.
@@ -43,7 +43,7 @@ func ParseRange(text string) (Range, error) {
 		last = first
 	}
 	number := func(text string) int {
-		n, err := strconv.ParseUint(text, 10, 31) // no sign
+		n, err := strconv.ParseUint(text, 10, 31) // ParseUint accepts no sign
 		if err != nil {
 			return -1
 		}
@@ -56,23 +56,23 @@ func ParseRange(text string) (Range, error) {
 	return r, nil
 }
 
-// Question is a command with its inputs, which all shards compute together.
+// Question is a command with its inputs. All shards together compute its answer.
 type Question struct {
 	Schema   string   `json:"schema"`
 	Program  string   `json:"program"`
 	Version  string   `json:"version"`
-	Revision string   `json:"revision"` // of the sources; if they were changed, the hash of the program
+	Revision string   `json:"revision"` // revision of the sources; if the sources were modified, the hash of the program
 	RTL      string   `json:"rtl"`
-	Arch     string   `json:"arch"` // architecture whose arithmetic the results may depend on; "": none
+	Arch     string   `json:"arch"` // architecture, if the results depend on its arithmetic; otherwise ""
 	Args     []string `json:"args"` // --NAME=VALUE, sorted by name; a file is input:SHA256/NAME
 	Shards   int      `json:"shards"`
 }
 
 const questionSchema = "sluice-question/2"
 
-// ID is the hash of a question.
+// ID returns the hash of a question.
 func (q *Question) ID() string {
-	text, _ := json.Marshal(q) // strings and a number: Marshal cannot fail
+	text, _ := json.Marshal(q) // Marshal cannot fail for strings and a number
 	return sum(text)
 }
 
@@ -81,7 +81,7 @@ func sum(text []byte) string {
 	return hex.EncodeToString(h[:])
 }
 
-// Command is the command line of a process that answers the question with the inputs of a folder.
+// Command returns the command line that answers the question with the inputs in a folder.
 func (q *Question) Command(dir string) []string {
 	words := make([]string, len(q.Args))
 	for i, a := range q.Args {
@@ -90,7 +90,7 @@ func (q *Question) Command(dir string) []string {
 	return words
 }
 
-// Other returns an error that says how another question differs; nil if it does not.
+// Other returns an error that lists the differences to another question, or nil if the questions are equal.
 func (q *Question) Other(o *Question) error {
 	var out []string
 	for _, x := range [][3]string{
@@ -125,24 +125,24 @@ func (q *Question) Other(o *Question) error {
 	return fmt.Errorf("%w: %s", ErrQuestion, strings.Join(out, "; "))
 }
 
-// Run is the part of a command that one process computes. A nil Run is a process that computes everything.
+// Run is the part of a command that one process computes. A nil Run means that the process computes the whole command.
 type Run struct {
 	Question Question
 
 	dir   string
 	mine  map[int]*Result // results to be written, by shard
-	given *merged         // for merge: all units
+	given *merged         // for merge: results of all units
 	next  int             // number of the next unit, counted over all stages
 }
 
-// merged has the results of all units in a folder.
+// merged contains the results of all units in a folder.
 type merged struct {
 	units map[Key]json.RawMessage
 	from  []string // names of the files, by shard
 }
 
-// Begin makes the shards of a range the task of this process, with results in a folder. Without a folder the range must be
-// all shards. Shards whose results exist are left out; done reports that all exist.
+// Begin returns a Run that computes the shards of a range and writes the results to a folder. Without a folder, the
+// range must contain all shards. Shards with an existing result are omitted; done reports whether all results exist.
 func Begin(dir string, q Question, r Range) (run *Run, done bool, err error) {
 	run = &Run{Question: q, dir: dir, mine: map[int]*Result{}}
 	for i := max(r.First, 1); i <= r.Last; i++ {
@@ -167,20 +167,20 @@ func Begin(dir string, q Question, r Range) (run *Run, done bool, err error) {
 			continue
 		}
 		_, err = Read(dir, name, &q)
-		if errors.Is(err, ErrResult) { // incomplete: the shard is run again
+		if errors.Is(err, ErrResult) { // the result is incomplete, so the shard runs again
 			err = cmp.Or(os.Remove(filepath.Join(dir, name)), os.ErrNotExist)
 		}
 		switch {
 		case err == nil:
 			delete(run.mine, i)
-		case !errors.Is(err, os.ErrNotExist): // it may be whole; another process of this shard may have removed it
+		case !errors.Is(err, os.ErrNotExist): // a file that cannot be read may be complete; a missing file was removed by another process
 			return nil, false, err
 		}
 	}
 	return run, len(run.mine) == 0, nil
 }
 
-// questionFile is the file with the question of a folder.
+// questionFile is the name of the file with a folder's question.
 const questionFile = "question.json"
 
 // Settle writes a question to a folder. It fails if the folder already has another question.
@@ -284,7 +284,7 @@ func (r *Run) Of() int {
 	return r.Question.Shards
 }
 
-// Made records what a result depends on besides the question, such as a simulator; id returns its hash.
+// Made records another dependency of the results besides the question, such as a simulator. id returns its hash.
 func (r *Run) Made(what string, id func() string) {
 	if r == nil || r.given != nil {
 		return
@@ -298,7 +298,7 @@ func (r *Run) Made(what string, id func() string) {
 // Left returns the shards that this process computes.
 func (r *Run) Left() []int { return slices.Sorted(maps.Keys(r.mine)) }
 
-// Finish writes the results of this process. over reports that the command has nothing more to do or print.
+// Finish writes the results of this process. If over is true, the command must end without further work or output.
 func (r *Run) Finish() (over bool, err error) {
 	if r == nil || r.given != nil || r.dir == "" {
 		return false, nil
@@ -312,7 +312,7 @@ func (r *Run) Finish() (over bool, err error) {
 }
 
 // Units yields the results of a stage's n units in order. A process without shards and a merge yield all results; a
-// shard yields only its own. Each is computed when it is needed, and is encoded and decoded as JSON.
+// shard yields only its own results. Each result is computed on demand, and is encoded and decoded as JSON.
 func Units[T any](r *Run, stage string, n int, one func(unit int) (T, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		base := 0
@@ -358,12 +358,12 @@ func unit[T any](r *Run, i int, key Key, one func(int) (T, error)) (out T, err e
 	return out, nil
 }
 
-// NewQuestion makes the question of a program. The caller adds the arguments.
+// NewQuestion returns the question of a program. The caller must add the arguments.
 func NewQuestion(program, version string) Question {
 	return Question{Schema: questionSchema, Program: program, Version: version}
 }
 
-// Lacks returns the shards of a question that have no valid result in a folder, and why Merge refuses files of the folder.
+// Lacks returns the shards of a question without a valid result in a folder, and why Merge rejects files there.
 func Lacks(dir string, q *Question) (out map[int]bool, refused []error, err error) {
 	names, err := list(dir)
 	if err != nil {

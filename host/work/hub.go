@@ -23,45 +23,45 @@ import (
 	"github.com/sluice-npu/sluice/host/shard"
 )
 
-// Hub hands out the shards of a folder's question, and collects their results in the folder.
+// Hub distributes the shards of a folder's question to workers, and collects the results in the folder.
 type Hub struct {
 	Dir      string
 	Needs    Needs
-	Retries  int           // how many times a shard may be handed out
-	Ack      time.Duration // time within which a worker must report that it is still working
+	Retries  int           // maximum number of times that a shard is sent to a worker
+	Ack      time.Duration // maximum time between a worker's reports that it is still working
 	Log      *slog.Logger
 	Progress func(done int)
 
 	queue *queue
 
-	mu      sync.Mutex // of all below
+	mu      sync.Mutex // for all fields below
 	q       shard.Question
 	missing map[int]bool
 	refused map[int]int    // number of invalid results, by shard
-	unread  map[int]bool   // results that could not be read once
-	failed  map[int]string // why
+	unread  map[int]bool   // shards with a result that could not be read at the first attempt
+	failed  map[int]string // by failed shard: the reason
 	workers map[string]*worker
-	copied  map[int]string // shards given out a second time, with the slow worker
+	copied  map[int]string // by shard that was published a second time: name of the slow worker
 	copies  Copies
 	began   time.Time
-	started map[int]time.Time // shards that a worker has
-	done    int               // shards since the hub began
-	spent   time.Duration     // on these
+	started map[int]time.Time // by shard at a worker: time of the worker's first message
+	done    int               // number of completed shards since the hub began
+	spent   time.Duration     // total time of these shards
 }
 
-// Copies counts the shards that were given out a second time since their worker was slow.
+// Copies counts the shards that were published a second time because the worker was slow.
 type Copies struct {
 	Given   int `json:"given"`
-	First   int `json:"first"`   // the copy had its result before the slow worker
-	Dropped int `json:"dropped"` // second results
+	First   int `json:"first"`   // number of copies that were completed before the slow worker
+	Dropped int `json:"dropped"` // number of second results
 }
 
-// worker holds the hub's knowledge about a worker.
+// worker is the hub's record of a worker.
 type worker struct {
 	shard        int // 0: none
 	since, heard time.Time
 	done         int
-	unable       string // reason why the worker cannot do any shard
+	unable       string // reason why the worker cannot compute any shard
 }
 
 // ErrFailed means that some shards have no result.
@@ -70,7 +70,7 @@ var ErrFailed = errors.New("shards without a result")
 // ErrHub means that the question already has a hub.
 var ErrHub = errors.New("another hub at this NATS server has this question: expected one; its results will be in its folder")
 
-// Lock keeps other hubs out of a folder until the file is closed or the process ends.
+// Lock prevents other hubs from using a folder until the file is closed or the process ends.
 func Lock(dir string) (*os.File, error) {
 	f, err := lock(filepath.Join(dir, ".lock"))
 	if err != nil {
@@ -80,7 +80,7 @@ func Lock(dir string) (*os.File, error) {
 }
 
 // URL returns the address at which other machines reach a server: if the server listens on all addresses of this
-// machine, the machine's name replaces the address.
+// machine, URL uses the machine's name instead of the address.
 func URL(s *Server) (string, error) {
 	at, err := url.Parse(s.ClientURL())
 	if err != nil || !net.ParseIP(at.Hostname()).IsUnspecified() {
@@ -121,7 +121,7 @@ func (h *Hub) Run(ctx context.Context, nc *nats.Conn) error {
 	defer func() { _ = watch.Stop() }()
 	tick := time.NewTicker(min(h.Ack/4, time.Second))
 	defer tick.Stop()
-	idle := 1 // 1 instead of 0, so that the first tick publishes all shards: no worker has one then
+	idle := 1 // 1 instead of 0, so that the first tick publishes all shards; no worker has a shard at this time
 	for len(h.missing) > len(h.failed) {
 		h.Progress(q.Shards - len(h.missing))
 		var err error
@@ -142,7 +142,7 @@ func (h *Hub) Run(ctx context.Context, nc *nats.Conn) error {
 	return h.end(ctx)
 }
 
-// publish creates the question's queue with its inputs. It returns the consumer that gives workers their shards.
+// publish creates the question's queue with its inputs. It returns the consumer that sends shards to workers.
 func (h *Hub) publish(ctx context.Context, nc *nats.Conn) (jetstream.Consumer, error) {
 	var err error
 	if h.queue, err = create(ctx, nc, short(&h.q)); err != nil {
@@ -161,8 +161,8 @@ func (h *Hub) publish(ctx context.Context, nc *nats.Conn) (jetstream.Consumer, e
 	})
 }
 
-// supervise gives out a slow worker's shard again, and publishes lost shards. before and idle are the numbers of ticks in a
-// row at which no worker had a shard, without and with this one.
+// supervise publishes a slow worker's shard again, and lost shards. before is the number of consecutive ticks at which
+// no worker had a shard. idle is this number including the current tick.
 func (h *Hub) supervise(ctx context.Context, consumer jetstream.Consumer, before int) (idle int, err error) {
 	at, err := consumer.Info(ctx)
 	if errors.Is(err, jetstream.ErrConsumerNotFound) { // another hub of this question has ended
@@ -208,7 +208,7 @@ func (h *Hub) end(ctx context.Context) error {
 func (h *Hub) listen(ctx context.Context, nc *nats.Conn) (*nats.Subscription, error) {
 	once, stop := context.WithTimeout(ctx, 2*time.Second)
 	defer stop()
-	text, _ := json.Marshal(beat{Hub: true}) // a boolean
+	text, _ := json.Marshal(beat{Hub: true}) // no error is possible for a boolean
 	if _, err := nc.RequestWithContext(once, beats+short(&h.q), text); err == nil {
 		return nil, ErrHub
 	}
@@ -217,7 +217,6 @@ func (h *Hub) listen(ctx context.Context, nc *nats.Conn) (*nats.Subscription, er
 
 func (h *Hub) subject(i string) string { return subject + short(&h.q) + "." + i }
 
-// inputs publishes the files of the question.
 func (h *Hub) inputs(ctx context.Context) error {
 	for _, ref := range h.q.Inputs() {
 		dir := filepath.Dir(shard.At(h.Dir, ref))
@@ -243,8 +242,8 @@ func (h *Hub) inputs(ctx context.Context) error {
 	return nil
 }
 
-// again publishes shards that no worker has and that have no result: first all of them, later those whose message or result
-// was lost. A shard whose message is still in the stream was handed out too often, and has failed.
+// again publishes the shards without a worker and without a result: at first all shards, later shards with a lost
+// message or result. If a shard's message is still in the stream, the shard was sent too often and has failed.
 func (h *Hub) again(ctx context.Context) error {
 	for _, i := range slices.Sorted(maps.Keys(h.missing)) {
 		text := strconv.Itoa(i)
@@ -252,7 +251,7 @@ func (h *Hub) again(ctx context.Context) error {
 			continue
 		}
 		info, err := h.queue.results.GetInfo(ctx, text)
-		if err == nil { // it could not be read before
+		if err == nil { // the result exists, but could not be read earlier
 			err = h.collect(ctx, info)
 		}
 		if !errors.Is(err, jetstream.ErrObjectNotFound) {
@@ -281,7 +280,7 @@ func (h *Hub) again(ctx context.Context) error {
 	return nil
 }
 
-// why returns the last report of a worker about a shard.
+// why returns a worker's last report about a shard.
 func (h *Hub) why(ctx context.Context, i int) string {
 	e, err := h.queue.reports.Get(ctx, strconv.Itoa(i))
 	if err != nil {
@@ -299,7 +298,7 @@ func (h *Hub) collect(ctx context.Context, info *jetstream.ObjectInfo) error {
 	i, err := strconv.Atoi(info.Name)
 	if err != nil || !h.missing[i] {
 		h.second(i, info.Metadata[workerKey])
-		return nil // it is not a result, or the folder already has it
+		return nil // not a result, or the folder already contains it
 	}
 	body, now, err := get(ctx, h.queue.results, info.Name, shard.MaxResult)
 	if errors.Is(err, jetstream.ErrObjectNotFound) {
@@ -316,7 +315,7 @@ func (h *Hub) collect(ctx context.Context, info *jetstream.ObjectInfo) error {
 		err = fmt.Errorf("%w: it is of shard %d", shard.ErrResult, r.Shard)
 	}
 	if err != nil && !errors.Is(err, shard.ErrResult) && !errors.Is(err, shard.ErrQuestion) && !errors.Is(err, jetstream.ErrDigestMismatch) && (now == nil || !h.unread[i]) {
-		if now != nil { // its description was read, so the connection works: its content may be lost
+		if now != nil { // the connection works, because the description was read; so the content may be lost
 			h.unread[i] = true
 		}
 		h.Log.Warn("result not read, tried again later", "shard", i, "error", err)

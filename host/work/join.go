@@ -20,38 +20,39 @@ import (
 	"github.com/sluice-npu/sluice/host/shard"
 )
 
-// Worker does shards.
+// Worker computes shards.
 type Worker struct {
 	Name string
-	Dir  string // folder with a folder for each question
+	Dir  string // folder that contains a folder per question
 	Has  Needs
 	Idle time.Duration // the worker ends after this time without work; 0: never
 	Log  *slog.Logger
-	// Run computes a shard of a folder's question and leaves the result there. For shard 0 it only checks whether it could.
+	// Run computes a shard of a folder's question and writes the result to the folder. For shard 0, it only checks
+	// requirements.
 	Run func(ctx context.Context, dir string, q *shard.Question, i int) error
 
 	nc     *nats.Conn
-	queue  *queue            // of the question at hand
+	queue  *queue            // of the current question
 	known  map[string]*known // questions, by consumer
-	failed int               // number of shards that failed without one between that did not
+	failed int               // number of consecutive shards that failed
 }
 
-// known holds a worker's knowledge about a question.
+// known is a worker's record of a question.
 type known struct {
 	queue  *queue
-	dir    string // its folder, if it has one
-	unable string // reason why the worker cannot do any of the question's shards
-	ready  bool   // its folder is prepared
-	done   bool   // the worker has done a shard of it
+	dir    string // the question's folder, if it exists
+	unable string // reason why the worker cannot compute the question's shards
+	ready  bool   // the folder is prepared
+	done   bool   // the worker has completed a shard of the question
 }
 
-// mostPause is the longest time for which a worker whose shards fail takes none.
+// mostPause is the maximum pause of a worker after failed shards.
 const mostPause = time.Minute
 
-// errOver ends the work on a shard whose result the hub has, from another worker.
+// errOver ends the work on a shard because the hub has its result from another worker.
 var errOver = errors.New("another worker was first")
 
-// ErrUnable is wrapped by the error of a worker that can compute no shard of a question.
+// ErrUnable is wrapped by the error of a worker that cannot compute any shard of a question.
 var ErrUnable = errors.New("this worker cannot do it")
 
 // Join computes shards until the context ends, or until the worker has had no work for Idle. It returns an error if the
@@ -69,7 +70,7 @@ func (w *Worker) Join(ctx context.Context, nc *nats.Conn) error {
 		switch {
 		case some:
 			worked = time.Now()
-			if w.failed > 0 { // others take the shards meanwhile: the cause may be this machine
+			if w.failed > 0 { // the cause may be this machine, so other workers should get the shards meanwhile
 				pause = min(time.Second<<min(w.failed-1, 10), mostPause)
 			}
 		case w.Idle > 0 && time.Since(worked) > w.Idle && !reached:
@@ -79,7 +80,7 @@ func (w *Worker) Join(ctx context.Context, nc *nats.Conn) error {
 			return nil
 		case err != nil && (nc.IsClosed() || errors.Is(nc.LastError(), nats.ErrAuthorization)):
 			return fmt.Errorf("the hub refuses this worker: %w", nc.LastError())
-		default: // no hub, or no question for this worker
+		default: // no hub exists, or no question for this worker
 			pause = 500 * time.Millisecond
 		}
 		select {
@@ -90,7 +91,7 @@ func (w *Worker) Join(ctx context.Context, nc *nats.Conn) error {
 	return nil
 }
 
-// round computes one shard of each question whose shards this worker can do.
+// round computes one shard of each question that this worker can compute.
 func (w *Worker) round(ctx context.Context) (some bool, err error) {
 	if w.queue == nil {
 		if w.queue, err = find(ctx, w.nc); err != nil {
@@ -102,8 +103,8 @@ func (w *Worker) round(ctx context.Context) (some bool, err error) {
 		k := w.of(info.Name)
 		there[info.Name] = true
 		if k.unable != "" {
-			text, _ := json.Marshal(beat{Worker: w.Name, Unable: k.unable}) // two strings
-			_ = w.nc.Publish(beats+info.Name, text)                         // again in the next round
+			text, _ := json.Marshal(beat{Worker: w.Name, Unable: k.unable}) // no error is possible for two strings
+			_ = w.nc.Publish(beats+info.Name, text)                         // repeated in the next round
 			continue
 		}
 		c, err := campaignOf(info.Config.Metadata)
@@ -115,7 +116,7 @@ func (w *Worker) round(ctx context.Context) (some bool, err error) {
 		}
 		if ready := k.ready; err == nil {
 			err = w.able(ctx, &c)
-			some = some || k.ready && !ready // preparing may take minutes, which do not count as time without work
+			some = some || k.ready && !ready // preparation may last minutes, which are not time without work
 		}
 		if errors.Is(err, ErrUnable) {
 			k.unable = err.Error()
@@ -137,7 +138,7 @@ func (w *Worker) round(ctx context.Context) (some bool, err error) {
 		return some, err
 	}
 	for name, k := range w.known {
-		if !there[name] { // it was withdrawn
+		if !there[name] { // the question was withdrawn
 			delete(w.known, name)
 			if k.dir != "" {
 				err = errors.Join(err, os.RemoveAll(k.dir))
@@ -147,7 +148,6 @@ func (w *Worker) round(ctx context.Context) (some bool, err error) {
 	return some, err
 }
 
-// of returns the worker's knowledge about a question.
 func (w *Worker) of(question string) *known {
 	if w.known[question] == nil {
 		w.known[question] = &known{}
@@ -167,10 +167,9 @@ func (w *Worker) turn(ctx context.Context, question string, k *known) (err error
 	return nil
 }
 
-// dir is the folder of a question.
 func (w *Worker) dir(q *shard.Question) string { return filepath.Join(w.Dir, short(q)) }
 
-// able prepares the folder of a question, once: a later process in this folder may be of another version.
+// able prepares the folder of a question. It does this once per process, because versions may differ.
 func (w *Worker) able(ctx context.Context, c *campaign) error {
 	if !w.Has.Meets(c.Needs) {
 		return fmt.Errorf("%w: it needs %s; this worker has %s (join --has, --cores, --memory)", ErrUnable, c.Needs, w.Has)
@@ -197,7 +196,7 @@ func (w *Worker) able(ctx context.Context, c *campaign) error {
 	return nil
 }
 
-// fetch gets an input from the hub.
+// fetch reads an input from the hub.
 func (w *Worker) fetch(ctx context.Context, dir, ref string) error {
 	path := shard.At(dir, ref)
 	if path == ref {
@@ -230,7 +229,7 @@ func (w *Worker) fetch(ctx context.Context, dir, ref string) error {
 	return nil
 }
 
-// one computes a shard of a question, if one is waiting.
+// one computes a shard of a question if a shard is waiting.
 func (w *Worker) one(ctx context.Context, info *jetstream.ConsumerInfo, c *campaign) (some bool, err error) {
 	consumer, err := w.queue.stream.Consumer(ctx, info.Name)
 	if err != nil {
@@ -244,21 +243,21 @@ func (w *Worker) one(ctx context.Context, info *jetstream.ConsumerInfo, c *campa
 		some = true
 		err = w.do(ctx, m, c, info.Config.AckWait)
 	}
-	if ended := batch.Error(); !errors.Is(ended, jetstream.ErrConsumerDeleted) { // otherwise all shards are done and the question was withdrawn
+	if ended := batch.Error(); !errors.Is(ended, jetstream.ErrConsumerDeleted) { // all shards are completed and the question was withdrawn
 		err = errors.Join(err, ended)
 	}
 	return some, err
 }
 
-// do computes the shard of a message, stores its result, and then acknowledges the message. If the worker stops reporting
-// before that, the shard is handed out to another worker.
+// do computes the shard of a message, stores its result, and then acknowledges the message. If the worker's reports
+// stop earlier, another worker receives the shard.
 func (w *Worker) do(ctx context.Context, m jetstream.Msg, c *campaign, wait time.Duration) error {
 	i, err := shardOf(m.Subject(), c.Question.Shards)
 	if err != nil {
 		return errors.Join(err, m.TermWithReason(err.Error()))
 	}
 	if _, err := w.queue.results.GetInfo(ctx, strconv.Itoa(i)); err == nil || !w.wanted(ctx, &c.Question, i) {
-		return m.DoubleAck(ctx) // another worker has stored the result: it was faster, or was wrongly taken for lost
+		return m.DoubleAck(ctx) // another worker has stored the result: it was faster, or was considered lost by mistake
 	}
 	living, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -268,7 +267,7 @@ func (w *Worker) do(ctx context.Context, m jetstream.Msg, c *campaign, wait time
 			case <-living.Done():
 				return
 			case <-time.After(wait / 3):
-				_ = m.InProgress() // if this report fails, the next one may succeed
+				_ = m.InProgress() // if this report fails, the next report may succeed
 				if !w.wanted(living, &c.Question, i) {
 					stop(errOver)
 				}
@@ -282,43 +281,43 @@ func (w *Worker) do(ctx context.Context, m jetstream.Msg, c *campaign, wait time
 		err = w.put(living, &c.Question, i)
 	}
 	if ctx.Err() != nil {
-		return errors.Join(ctx.Err(), m.Nak()) // hand the shard to another worker at once
+		return errors.Join(ctx.Err(), m.Nak()) // NATS then sends the shard to another worker immediately
 	}
 	if err != nil && (errors.Is(context.Cause(living), errOver) || !w.wanted(ctx, &c.Question, i)) {
 		w.Log.Info("shard given up", "question", short(&c.Question), "shard", i, "why", errOver)
 		return m.Term()
 	}
 	if err != nil {
-		if errors.Is(err, ErrUnable) && !k.done { // this does not count as an attempt: the shard is published anew for other workers. After a successful shard (done), the cause may be this shard.
+		if errors.Is(err, ErrUnable) && !k.done { // publish the shard again for other workers, unless this shard may be the cause (done)
 			k.unable = err.Error()
 			if _, told := w.queue.js.Publish(ctx, m.Subject(), nil); told == nil {
 				return errors.Join(err, m.TermWithReason(err.Error()))
 			}
 		}
-		text, _ := json.Marshal(report{w.Name, err.Error()}) // two strings
+		text, _ := json.Marshal(report{w.Name, err.Error()}) // no error is possible for two strings
 		_, told := w.queue.reports.Put(ctx, strconv.Itoa(i), text)
 		return errors.Join(err, told, m.NakWithDelay(time.Second))
 	}
 	k.done = true
-	if err := m.DoubleAck(ctx); err != nil { // the result is stored, so a worker that gets the shard again acknowledges it at once
+	if err := m.DoubleAck(ctx); err != nil { // the result is stored, so the next worker acknowledges the shard immediately
 		w.Log.Info("shard done, not acknowledged", "question", short(&c.Question), "shard", i, "error", err)
 	}
 	return nil
 }
 
-// wanted tells the hub that this worker has a shard, and returns false if its result is there or its question was withdrawn.
+// wanted sends the hub a beat for shard i. It returns false if a result exists or the question was withdrawn.
 func (w *Worker) wanted(ctx context.Context, q *shard.Question, i int) bool {
-	text, _ := json.Marshal(beat{Worker: w.Name, Shard: i}) // a string and a number
+	text, _ := json.Marshal(beat{Worker: w.Name, Shard: i}) // no error is possible for a string and a number
 	once, stop := context.WithTimeout(ctx, 2*time.Second)
 	defer stop()
 	if m, err := w.nc.RequestWithContext(once, beats+short(q), text); err == nil {
 		return string(m.Data) != over
 	}
-	_, err := w.queue.stream.Consumer(ctx, short(q)) // the hub is away, or has ended
+	_, err := w.queue.stream.Consumer(ctx, short(q)) // the hub does not answer, or has ended
 	return !errors.Is(err, jetstream.ErrConsumerNotFound)
 }
 
-// put stores the result of a shard. If the hub cannot be reached, it tries again.
+// put stores the result of a shard. It retries if the hub cannot be reached.
 func (w *Worker) put(ctx context.Context, q *shard.Question, i int) error {
 	name, text, err := shard.Find(w.dir(q), q, i)
 	if err != nil {

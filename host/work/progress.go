@@ -17,7 +17,7 @@ import (
 	"github.com/sluice-npu/sluice/host/shard"
 )
 
-// mostWorkers is the number of workers that a hub remembers.
+// mostWorkers is the maximum number of workers in a hub's records.
 const mostWorkers = 10_000
 
 func (h *Hub) begin(q *shard.Question, missing map[int]bool) {
@@ -27,12 +27,12 @@ func (h *Hub) begin(q *shard.Question, missing map[int]bool) {
 	h.workers, h.copied, h.started, h.began = map[string]*worker{}, map[int]string{}, map[int]time.Time{}, time.Now()
 }
 
-// beat records that a worker has a shard. Its answer is over if the shard already has a result.
+// beat records that a worker is computing a shard. It answers over if the shard already has a result.
 func (h *Hub) beat(m *nats.Msg) {
 	var b beat
 	err := json.Unmarshal(m.Data, &b)
 	if err == nil && b.Hub {
-		_ = m.Respond(nil) // the answer tells the other hub that this question has one
+		_ = m.Respond(nil) // the answer shows the other hub that this question already has a hub
 		return
 	}
 	if err != nil || len(b.Worker) > 200 || b.Shard < 1 && b.Unable == "" || b.Shard > h.q.Shards {
@@ -64,11 +64,11 @@ func (h *Hub) beat(m *nats.Msg) {
 		}
 		w.heard = now
 	}
-	_ = m.Respond([]byte(answer)) // a worker that gets no answer continues
+	_ = m.Respond([]byte(answer)) // without an answer, the worker continues
 }
 
-// copy gives out a slow shard a second time: the shard that a worker has had longest, if it has had it for longer than
-// shards take on average.
+// copy publishes the slowest shard a second time. This is the shard with the longest time at a worker, if this time
+// exceeds the average time of a shard.
 func (h *Hub) copy(ctx context.Context) error {
 	h.mu.Lock()
 	var slow *worker
@@ -93,7 +93,7 @@ func (h *Hub) copy(ctx context.Context) error {
 	return nil
 }
 
-// finish notes that the folder has the result of a shard, from a worker.
+// finish records that a shard's result from a worker is now in the folder.
 func (h *Hub) finish(i int, name string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -115,7 +115,7 @@ func (h *Hub) finish(i int, name string) {
 	}
 }
 
-// second notes a further result of a shard.
+// second records another result of a shard.
 func (h *Hub) second(i int, name string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -139,12 +139,12 @@ type Status struct {
 	Args    []string       `json:"args"`
 	Shards  int            `json:"shards"`
 	Done    int            `json:"done"`
-	Refused int            `json:"refused"` // number of results that were invalid
+	Refused int            `json:"refused"` // number of invalid results
 	Failed  []Failure      `json:"failed"`
 	Workers []WorkerStatus `json:"workers"`
 	Copies  Copies         `json:"copies"`
 	Minute  float64        `json:"shards_per_minute"` // mean since the hub began; 0: no shard is done yet
-	Left    float64        `json:"seconds_left"`      // at this rate
+	Left    float64        `json:"seconds_left"`      // estimate at this rate
 }
 
 // Failure is a shard that has no result.
@@ -157,10 +157,10 @@ type Failure struct {
 type WorkerStatus struct {
 	Name    string  `json:"name"`
 	Shard   int     `json:"shard"`   // 0: none
-	Seconds float64 `json:"seconds"` // s since the worker has had the shard
-	Heard   float64 `json:"heard_s"` // time since the worker's last message
+	Seconds float64 `json:"seconds"` // time in s since the worker received the shard
+	Heard   float64 `json:"heard_s"` // time in s since the worker's last message
 	Done    int     `json:"done"`
-	Unable  string  `json:"unable,omitempty"` // reason why the worker cannot do any shard
+	Unable  string  `json:"unable,omitempty"` // reason why the worker cannot compute any shard
 }
 
 // Status returns the hub's progress.
@@ -198,7 +198,7 @@ func (h *Hub) Page() http.Handler {
 	m := http.NewServeMux()
 	m.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		_ = page.Execute(w, h.Status()) // the client has gone
+		_ = page.Execute(w, h.Status()) // an error means that the client has disconnected
 	})
 	m.HandleFunc("GET /status.json", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

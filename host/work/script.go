@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-npu/sluice/host/shard"
 )
 
-// Script writes jobs for other systems, which compute the shards of a question in a folder that all nodes share.
+// Script writes jobs for other systems. The jobs compute the shards of a question in a folder that all nodes share.
 type Script struct {
 	Question *shard.Question
 	Dir      string // the folder's path on the nodes
@@ -19,14 +19,14 @@ type Script struct {
 	Cores    int
 	Memory   int // GiB
 	Retries  int
-	Image    string // of Kubernetes
-	Claim    string // name of the volume that has the folder
+	Image    string // container image for Kubernetes
+	Claim    string // name of the volume claim for the folder
 }
 
-// mostTasks is the number of tasks that Slurm's MaxArraySize allows by default.
+// mostTasks is the maximum number of tasks by Slurm's default MaxArraySize.
 const mostTasks = 1000
 
-// line is the command line for a shard. i is a shell expression for its number.
+// line returns the command line for a shard. The argument i is a shell expression for the shard's number.
 func (s *Script) line(i string) string {
 	words := []string{files.Quoted(s.Program)}
 	for _, w := range s.Question.Command(s.Dir) {
@@ -35,8 +35,8 @@ func (s *Script) line(i string) string {
 	return strings.Join(append(words, "--shard", fmt.Sprintf(`"%s/%d"`, i, s.Question.Shards), "--resume", files.Quoted(s.Dir)), " ")
 }
 
-// Slurm returns the script of an array job. Slurm runs a job again if its node was lost, but not if its step was killed. In
-// that case the script does.
+// Slurm returns the script of an array job. Slurm runs a job again if its node was lost, but not if its step was
+// killed. In that case, the script runs the step again.
 func (s *Script) Slurm() string {
 	n := s.Question.Shards
 	tasks := min(n, mostTasks)
@@ -71,7 +71,7 @@ func (s *Script) Kubernetes() (string, error) {
 		"spec": object{
 			"completionMode": "Indexed", "completions": s.Question.Shards, "parallelism": min(s.Question.Shards, mostTasks),
 			"backoffLimitPerIndex": s.Retries - 1, "maxFailedIndexes": s.Question.Shards,
-			"podFailurePolicy": object{"rules": []object{{ // usage errors, bad input and missing tools: another attempt would fail too
+			"podFailurePolicy": object{"rules": []object{{ // no retry after usage errors, bad input and missing tools, because it would fail too
 				"action": "FailIndex", "onExitCodes": object{"operator": "In", "values": []int{2, 3, 5}},
 			}}},
 			"template": object{"spec": object{

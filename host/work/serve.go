@@ -14,7 +14,7 @@ import (
 // Server is a NATS server in this process.
 type Server struct{ *server.Server }
 
-// Serve starts a NATS server with JetStream, which keeps its files in a folder.
+// Serve starts a NATS server with JetStream. The server stores its files in dir.
 func Serve(listen, token, dir string) (*Server, error) {
 	host, text, err := net.SplitHostPort(listen)
 	if err != nil {
@@ -29,7 +29,7 @@ func Serve(listen, token, dir string) (*Server, error) {
 	}
 	if port == 0 {
 		port = server.RANDOM_PORT
-	} else if l, err := net.Listen("tcp", listen); err != nil { // the server itself tries it again and again, without a word
+	} else if l, err := net.Listen("tcp", listen); err != nil { // the server itself would retry forever without an error message
 		return nil, err
 	} else if err := l.Close(); err != nil {
 		return nil, err

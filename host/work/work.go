@@ -1,5 +1,6 @@
-// Package work distributes shards (host/shard) to workers on many machines, over NATS JetStream. A hub publishes the shards
-// of a question and collects their results. Workers pull shards that they can compute. The README has the protocol.
+// Package work distributes shards (host/shard) to workers on many machines, over NATS JetStream. A hub publishes the
+// shards of a question and collects their results. Workers request shards that they can compute. See the README for the
+// protocol.
 package work
 
 import (
@@ -24,36 +25,36 @@ import (
 const (
 	streamName = "SHARDS"
 	subject    = "shard."   // shard.QUESTION.I
-	beats      = "working." // working.QUESTION: a worker has a shard; the hub answers over if it has the result
-	resultsIn  = "results-" // results-QUESTION, as the next two
+	beats      = "working." // working.QUESTION: a worker computes a shard; the hub answers over if the result exists
+	resultsIn  = "results-" // results-QUESTION; the next two names have the same form
 	inputsIn   = "inputs-"
 	reportsIn  = "reports-"
 	nameKey    = "name" // metadata of an object: the name of the result
 	workerKey  = "worker"
 )
 
-// over is the answer to a worker whose shard has a result.
+// over is the hub's answer if the worker's shard already has a result.
 const over = "over"
 
-// beat is a worker's message that it works on a shard, or that it cannot do any shard of a question (Unable).
+// beat is a worker's message that it is computing a shard, or that it cannot compute any shard of a question (Unable).
 type beat struct {
 	Worker string `json:"worker"`
 	Shard  int    `json:"shard,omitempty"`
 	Unable string `json:"unable,omitempty"`
-	Hub    bool   `json:"hub,omitempty"` // the sender is a hub that asks whether the question already has a hub
+	Hub    bool   `json:"hub,omitempty"` // the sender is a hub that checks whether the question already has a hub
 }
 
-// short is an abbreviated id of a question, for names of limited length.
+// short returns an abbreviated question ID, for names of limited length.
 func short(q *shard.Question) string { return q.ID()[:16] }
 
-// Needs describes what a shard needs, or what a worker's machine has.
+// Needs describes the resources that a shard needs, or the resources of a worker's machine.
 type Needs struct {
 	Tools  []string // "simulator", "yosys", "board", "gpu", or any other name that hub and worker agree on
 	Cores  int
 	Memory int // GiB
 }
 
-// Meets reports whether a worker with has can compute a shard with the needs n.
+// Meets reports whether a worker with the resources has can compute a shard that needs n.
 func (has Needs) Meets(n Needs) bool {
 	for _, t := range n.Tools {
 		if !slices.Contains(has.Tools, t) {
@@ -63,12 +64,12 @@ func (has Needs) Meets(n Needs) bool {
 	return has.Cores >= n.Cores && has.Memory >= n.Memory
 }
 
-// String lists the tools, cores and memory.
+// String returns a list of the tools, cores and memory.
 func (has Needs) String() string {
 	return fmt.Sprintf("%s, %d cores, %d GiB", cmp.Or(strings.Join(has.Tools, ", "), "no tools"), has.Cores, has.Memory)
 }
 
-// campaign is a question with its needs, as stored in the metadata of its consumer.
+// campaign is a question with its needs, stored in the metadata of the question's consumer.
 type campaign struct {
 	Question shard.Question
 	Needs    Needs
@@ -86,13 +87,13 @@ func campaignOf(m map[string]string) (c campaign, err error) {
 	return c, nil
 }
 
-// report is the message of a worker about why it could not compute a shard.
+// report is a worker's message with the reason why it could not compute a shard.
 type report struct {
 	Worker string `json:"worker"`
 	Why    string `json:"why"`
 }
 
-// queue has the parts of JetStream that hub and worker use: the stream of all questions, and the stores of one
+// queue contains the JetStream objects that hub and worker use: the stream of all questions, and the stores of one
 // question.
 type queue struct {
 	js      jetstream.JetStream
@@ -102,7 +103,6 @@ type queue struct {
 	reports jetstream.KeyValue
 }
 
-// create makes the queue of a question.
 func create(ctx context.Context, nc *nats.Conn, question string) (*queue, error) {
 	js, err := jetstream.New(nc)
 	if err != nil {
@@ -148,8 +148,7 @@ func opened(errs []error) error {
 	return nil
 }
 
-// withdraw removes a question and everything that is stored for it. Workers are not asked any more once its consumer is
-// gone.
+// withdraw removes a question and all its stored data. Without the question's consumer, workers receive no more shards.
 func (q *queue) withdraw(ctx context.Context, question string) error {
 	return errors.Join(
 		q.stream.DeleteConsumer(ctx, question),
@@ -160,7 +159,7 @@ func (q *queue) withdraw(ctx context.Context, question string) error {
 	)
 }
 
-// Connect connects to a hub, and connects again whenever the connection is lost.
+// Connect connects to a hub, and reconnects if the connection is lost.
 func Connect(url, name string, o ...nats.Option) (*nats.Conn, error) {
 	return nats.Connect(url, append([]nats.Option{nats.Name(name), nats.MaxReconnects(-1), nats.ReconnectWait(time.Second), nats.RetryOnFailedConnect(true)}, o...)...)
 }
@@ -174,7 +173,7 @@ func shardOf(subj string, shards int) (int, error) {
 	return i, nil
 }
 
-// get reads an object, of at most a given size.
+// get reads an object of at most the size most.
 func get(ctx context.Context, from jetstream.ObjectStore, name string, most uint64) ([]byte, *jetstream.ObjectInfo, error) {
 	info, err := from.GetInfo(ctx, name)
 	if err != nil {
@@ -190,7 +189,7 @@ func get(ctx context.Context, from jetstream.ObjectStore, name string, most uint
 		return nil, info, err
 	}
 	defer object.Close()
-	text, err := io.ReadAll(io.LimitReader(object, int64(most)+1)) // the writer states Size, which may be wrong
+	text, err := io.ReadAll(io.LimitReader(object, int64(most)+1)) // Size is the writer's value and may be wrong
 	if err == nil && uint64(len(text)) != info.Size {
 		err = fmt.Errorf("%s: %w: %d bytes or more, expected %d", name, shard.ErrResult, len(text), info.Size)
 	}
@@ -200,7 +199,7 @@ func get(ctx context.Context, from jetstream.ObjectStore, name string, most uint
 // shortest is the time limit for reading an empty object.
 var shortest = 10 * time.Second
 
-// patience is the time limit for reading an object of a size.
+// patience returns the time limit for reading an object of the given size.
 func patience(size uint64) time.Duration {
 	return shortest + time.Duration(size)*time.Microsecond // 1 MB/s
 }

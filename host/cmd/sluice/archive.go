@@ -16,7 +16,7 @@ import (
 // archived is the suffix of the name of an archive.
 const archived = ".tgz"
 
-const maxArchived = 1 << 28 // limit for a file in an archive, in bytes
+const maxArchived = 1 << 28 // maximum size of a file in an archive, in bytes
 
 // pack writes the files of a folder, without subfolders, as an archive.
 func pack(w io.Writer, dir string) error {

@@ -1,4 +1,4 @@
-// sluice bandwidth: the throughput of clients' links, from captured packets.
+// sluice bandwidth measures the throughput of clients' links from captured packets.
 
 package main
 
@@ -47,12 +47,12 @@ Example:
 
 type transferDoc struct {
 	Client   string  `json:"client"`
-	AtNs     int64   `json:"at_ns"` // end of the transfer, counted from the beginning of the first one
+	AtNs     int64   `json:"at_ns"` // end of the transfer, in ns after the beginning of the first transfer
 	TookNs   int64   `json:"took_ns"`
 	Packets  int     `json:"packets"`
 	Bytes    int64   `json:"bytes"`
-	Rate     float64 `json:"bits_per_s"` // 0: there were too few packets
-	Short    bool    `json:"short"`      // only two packets were left out instead of ten, so the rate is too high if bursts are longer
+	Rate     float64 `json:"bits_per_s"` // 0: too few packets
+	Short    bool    `json:"short"`      // only two packets were excluded instead of ten, so the rate is too high if bursts are longer
 	Estimate float64 `json:"estimate_bits_per_s"`
 }
 
@@ -60,7 +60,7 @@ type bandwidthDoc struct {
 	cli.Header
 	Transfers []transferDoc `json:"transfers"`
 	Packets   packetsDoc    `json:"packets"`
-	Error     string        `json:"error,omitempty"` // why the capture ended early
+	Error     string        `json:"error,omitempty"` // reason for an early end of the capture
 }
 
 type packetsDoc struct {
@@ -126,7 +126,7 @@ func (d *bandwidthDoc) print(to io.Writer) error {
 	return w.Flush()
 }
 
-// trace writes a client's estimates by the second.
+// trace writes a client's estimate for each second.
 func (c *bandwidthCmd) trace(all []edge.Estimate) error {
 	client, rates, err := edge.BySecond(all, c.Client)
 	if err != nil {
@@ -143,7 +143,6 @@ func (c *bandwidthCmd) trace(all []edge.Estimate) error {
 	})
 }
 
-// take captures packets.
 func (c *bandwidthCmd) take(e *cli.Env, cfg capture.Config, each func(capture.Transfer)) (capture.Seen, error) {
 	if c.Live != "" {
 		s, err := capture.Open(c.Live, cfg)

@@ -1,4 +1,4 @@
-// sluice bench: policies in many settings, compared with published values.
+// sluice bench compares policies in many settings with published values.
 
 package main
 
@@ -46,7 +46,7 @@ type benchSuiteCmd struct {
 	JSON     bool     `name:"json" shard:"here" help:"Print JSON."`
 	cli.Shards
 
-	claims func(*fluid.Suite) error // judges the runs, and may compute more; nil: no claims are judged
+	claims func(*fluid.Suite) error // judges the claims, and may compute more runs; nil: no claims are judged
 }
 
 func (*benchSuiteCmd) Help() string {
@@ -151,7 +151,7 @@ func (c *benchSuiteCmd) chosen() (cfg fluid.SuiteConfig, err error) {
 // runsFile is the file of the runs in the folder of --out.
 const runsFile = "runs.jsonl"
 
-// store opens the file with the runs of earlier calls. It removes the results of an earlier call, until this call has ended.
+// store opens the file with the runs of earlier calls. It removes old results; this call writes new results at its end.
 func (c *benchSuiteCmd) store() (*fluid.Store, error) {
 	program, err := cli.ProgramHash()
 	if err != nil {
@@ -169,7 +169,7 @@ func (c *benchSuiteCmd) store() (*fluid.Store, error) {
 	return fluid.OpenStore(filepath.Join(c.Out, runsFile), program)
 }
 
-// suite computes the runs that the store lacks.
+// suite computes the runs that are missing in the store.
 func (c *benchSuiteCmd) suite(e *cli.Env, cfg fluid.SuiteConfig) (*fluid.Suite, error) {
 	path := filepath.Join(c.Out, runsFile)
 	if cfg.Store != nil && cfg.Store.Loaded() > 0 {

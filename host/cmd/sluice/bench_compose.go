@@ -1,4 +1,4 @@
-// sluice bench compose: the systems of two publications combined, compared with each alone.
+// sluice bench compose combines the systems of two publications, and compares the combination with each system alone.
 
 package main
 

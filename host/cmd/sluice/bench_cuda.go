@@ -1,6 +1,6 @@
 //go:build !static
 
-// sluice bench gpu: measures an NVIDIA GPU; with the fake driver it shows what would be measured.
+// sluice bench gpu measures an NVIDIA GPU. With the fake driver, it shows the planned measurements.
 
 package main
 
@@ -92,28 +92,29 @@ type cudaBenchDoc struct {
 	Networks []string    `json:"networks"`
 	N        int         `json:"n"`
 	Rows     []bench.Row `json:"rows"`
-	// Differ lists the networks whose results differ from golden's.
+	// Differ lists the networks with results that differ from the golden executor's.
 	Differ []string `json:"differ,omitempty"`
-	// TookNs is the time that all parts took, by the clock of the budget.
+	// TookNs is the total time of all parts in ns, on the clock of the budget.
 	TookNs int64 `json:"took_ns,omitempty"`
 	// Missing lists the parts that have no runs.
 	Missing []string `json:"parts_missing,omitempty"`
-	// Cut lists the parts that were interrupted. Some of their values are missing, and others come from fewer runs.
+	// Cut lists the parts that were interrupted. Some values of these parts are missing, and some values are based on
+	// fewer runs.
 	Cut []string `json:"parts_cut,omitempty"`
-	// Torn: the end of the file of runs is missing.
+	// Torn means that the end of the runs' file is missing.
 	Torn bool `json:"file_cut_off,omitempty"`
 	// Restores counts the outcomes of launches that were stopped.
 	Restores []bench.Restores `json:"restores,omitempty"`
-	// Controls are launches with a deliberate error, which must give wrong results.
+	// Controls are launches with a deliberate error, which must have wrong results.
 	Controls []bench.Restores `json:"controls,omitempty"`
-	Shrink   int              `json:"shrink"`            // factor by which DISB's networks are made smaller
-	DISB     int64            `json:"disb_ns,omitempty"` // length of DISB's runs
+	Shrink   int              `json:"shrink"`            // factor by which DISB's networks are reduced
+	DISB     int64            `json:"disb_ns,omitempty"` // length of each DISB run in ns
 	// Moved lists the parts during which the GPU's clock changed by more than 5 %.
 	Moved []string `json:"moved,omitempty"`
-	// Ended lists the parts that were completed. The values of other parts come from the runs that were made.
+	// Ended lists the parts that were completed. The values of incomplete parts are based on fewer runs.
 	Ended []string `json:"parts_ended"`
-	// Foretold is the simulated GPU's prediction for this GPU (package disb says when it was made). Published holds
-	// REEF's values for an MI50, by part and key. Published is empty if networks are made smaller.
+	// Foretold is the simulated GPU's prediction for this GPU. The date of the prediction is in package disb. Published
+	// contains REEF's values for an MI50, by part and key. It is empty if networks are reduced.
 	Foretold  *disb.Told         `json:"foretold,omitempty"`
 	Published map[string]float64 `json:"published,omitempty"`
 }
@@ -159,8 +160,8 @@ func (c *benchCUDACmd) check() error {
 	return nil
 }
 
-// room creates the folder and writes a test file. So the user learns at once, and not after an hour, that nothing can be
-// saved. It rejects a folder that already has runs, and does not change them.
+// room creates the folder and writes a test file. If writing is impossible, the user sees the error at once and not
+// after an hour. A folder that already contains runs is rejected and not changed.
 func (c *benchCUDACmd) room() error {
 	dir := c.dir()
 	for _, there := range []string{filepath.Join(dir, bench.RawFile), filepath.Join(dir, bench.JournalFile), c.Out} {
@@ -186,7 +187,7 @@ func (c *benchCUDACmd) room() error {
 	return nil
 }
 
-// dir is the folder of the runs; for an archive it is the folder beside it.
+// dir returns the folder of the runs. For an archive, it returns the archive's path without the suffix.
 func (c *benchCUDACmd) dir() string { return cmp.Or(strings.TrimSuffix(c.Out, archived), ".") }
 
 // pack writes the archive, if --out names one.
@@ -288,10 +289,10 @@ func (c *benchCUDACmd) Run(e *cli.Env) error {
 
 // measure measures all parts in this process.
 func (c *benchCUDACmd) measure(e *cli.Env) error {
-	if err := c.room(); err != nil { // first, since without the folder nothing can be saved
+	if err := c.room(); err != nil { // first, because nothing can be saved without the folder
 		return cli.Coded(cli.Usage, err)
 	}
-	base, device, err := c.gpu(e) // before anything is compiled
+	base, device, err := c.gpu(e) // before compilation
 	if err != nil {
 		return err
 	}
@@ -334,12 +335,12 @@ func (c *benchCUDACmd) measure(e *cli.Env) error {
 	more := &cudaParts{c: c, ctx: e.Ctx, began: began, clock: clock, raw: raw, keep: keep, later: later, err: err}
 	more.run(device, nets, ptx, base, log)
 	if file.f != nil {
-		_ = file.f.Close() // the result of closing does not matter: the whole file is written again at the end
+		_ = file.f.Close() // the error is ignored, because keep writes the whole file again at the end
 	}
 	return c.report(e, raw, base, more.err)
 }
 
-// later lists the parts that follow those of bench.Run, in their order.
+// later returns the parts that run after the parts of bench.Run, in order.
 func (c *benchCUDACmd) later() (parts []string) {
 	if c.SEEB > 0 {
 		parts = append(parts, bench.SEEB)
@@ -374,7 +375,7 @@ func (c *benchCUDACmd) ptx() ([]byte, error) {
 	return text, nil
 }
 
-// cudaParts runs further parts within the budget and saves their series as they come.
+// cudaParts runs further parts within the budget. It saves each part's series during the run.
 type cudaParts struct {
 	c     *benchCUDACmd
 	ctx   context.Context
@@ -383,7 +384,7 @@ type cudaParts struct {
 	raw   *bench.Raw
 	keep  func(*bench.Raw)
 	later []string // the next part and all parts after it
-	err   error    // of all parts
+	err   error    // error of all parts
 }
 
 // run runs SEEB's systems and REEF's benchmark, if selected.
@@ -408,8 +409,8 @@ func (p *cudaParts) run(device cuda.Config, nets []*bundle.Bundle, ptx []byte, b
 	}
 }
 
-// next runs the next part. As in bench.Run, the part is stopped at its share of the time that is left, so that the parts
-// after it have theirs.
+// next runs the next part. As in bench.Run, the part is stopped when its share of the remaining time has passed, so
+// that time remains for the later parts.
 func (p *cudaParts) next(run func(ctx context.Context, keep func([]bench.Series)) ([]bench.Series, error)) {
 	ctx, part := p.ctx, p.later[0]
 	if p.c.Budget > 0 {
@@ -445,7 +446,7 @@ func (p *cudaParts) next(run func(ctx context.Context, keep func([]bench.Series)
 	p.err = errors.Join(p.err, fmt.Errorf("%s: %w", part, failed))
 }
 
-// report prints and saves what was measured. err is the error of the earlier parts.
+// report prints and saves the results. The argument err is the error of the measurement.
 func (c *benchCUDACmd) report(e *cli.Env, raw *bench.Raw, base *params.File, err error) error {
 	doc, untold := figures(raw)
 	lost := errors.Join(untold, c.keep(e, raw, doc, base)) // reported last, so that it does not hide other errors
@@ -483,10 +484,10 @@ func (a *appender) Write(text []byte) (n int, err error) {
 	return a.f.Write(text)
 }
 
-// kept reads the runs of a folder or an archive. The runs of a killed command are in its journal (JournalFile) and, if it was
-// killed at its very end, perhaps in RawFile as well. It returns the runs that it could read, together with an error about the rest.
+// kept reads the runs of a folder or an archive. The runs of a killed command are in its journal (JournalFile). RawFile
+// may exist too, if the command was killed near its end. kept returns the readable runs and an error for other files.
 func kept(dir string) (all []*bench.Raw, err error) {
-	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) { // the archive is made at the end; before that the folder has the runs
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) { // the archive is written at the end; before that, the runs are in the folder
 		dir = strings.TrimSuffix(dir, archived)
 	}
 	add := func(name string, text []byte, read func(string, io.Reader) (*bench.Raw, error)) error {
@@ -499,7 +500,7 @@ func kept(dir string) (all []*bench.Raw, err error) {
 	if strings.HasSuffix(dir, archived) {
 		text, err := unpacked(dir, bench.RawFile)
 		cut := errors.Is(err, io.ErrUnexpectedEOF)
-		if err == nil || cut && len(text) > 0 { // of a truncated archive, too, the complete lines are used
+		if err == nil || cut && len(text) > 0 { // in a truncated archive, the complete lines are used
 			err = add(bench.RawFile, text, bench.Read)
 		}
 		if cut && err != nil {
@@ -524,7 +525,7 @@ func kept(dir string) (all []*bench.Raw, err error) {
 	return all, err
 }
 
-// unwritten is the error for a path without runs. It says what was expected, and which folders in it have runs.
+// unwritten returns the error for a path without runs. It lists the expected files, and subfolders with runs.
 func unwritten(dir string) error {
 	if _, err := os.Stat(dir); err != nil {
 		return err
@@ -592,7 +593,7 @@ func (c *benchCUDACmd) read(e *cli.Env) error {
 	return wrong
 }
 
-// gpu finds the GPU. It also returns the parameters to use for values that are not measured.
+// gpu finds the GPU. It also returns the parameters that are used for values without a measurement.
 func (c *benchCUDACmd) gpu(e *cli.Env) (*params.File, cuda.Config, error) {
 	var f *params.File
 	var err error
@@ -633,13 +634,13 @@ func (c *benchCUDACmd) nets(e *cli.Env) (nets []*bundle.Bundle, err error) {
 		all = append(all, what{Config: cmp.Or(c.Config, benchConfig), Network: name, Build: c.Build})
 	}
 	for i := range all {
-		if err := e.Ctx.Err(); err != nil { // compiling takes long and does not stop when the context ends
+		if err := e.Ctx.Err(); err != nil { // compilation is slow and does not stop when the context ends
 			return nil, err
 		}
 		if all[i].file == "" {
 			e.Log.Info("compiling " + all[i].Network)
 		}
-		p, err := all[i].open(e, nil) // open, and not prepare, since prepare warns of ranges from noise, and no value depends on them
+		p, err := all[i].open(e, nil) // not prepare, because prepare warns of ranges from noise, on which no value here depends
 		if err != nil {
 			return nil, err
 		}
@@ -673,7 +674,7 @@ func figures(raw *bench.Raw) (doc *cudaBenchDoc, err error) {
 	return doc, err
 }
 
-// keep writes the runs and the results. An error in one file does not prevent the others.
+// keep writes the runs and the results. After an error in one file, keep still writes the other files.
 func (c *benchCUDACmd) keep(e *cli.Env, raw *bench.Raw, doc *cudaBenchDoc, base *params.File) error {
 	err := cli.WriteFile(filepath.Join(c.dir(), bench.RawFile), raw.Write)
 	if err == nil { // each run is there now
@@ -690,7 +691,7 @@ func (c *benchCUDACmd) keep(e *cli.Env, raw *bench.Raw, doc *cudaBenchDoc, base 
 	return errors.Join(err, e.Output(doc, c.dir(), false), c.pack())
 }
 
-// published returns REEF's values by part and key. There are none if networks are made smaller.
+// published returns REEF's values by part and key. It returns nil if networks are reduced.
 func published(shrink int) map[string]float64 {
 	if shrink != 1 {
 		return nil
@@ -702,7 +703,7 @@ func published(shrink int) map[string]float64 {
 	return out
 }
 
-// differ returns an error if the results of some networks differ from golden's.
+// differ returns an error if the results of some networks differ from the golden executor's.
 func differ(networks []string) error {
 	if networks == nil {
 		return nil
@@ -715,7 +716,7 @@ func wrongRestores(all []bench.Restores) error {
 	return against(all, "launches that were stopped show wrong results", func(r *bench.Restores) bool { return r.Spoilt > 0 })
 }
 
-// missed returns an error if in some part no launch was stopped.
+// missed returns an error if no launch was stopped in some part.
 func missed(all []bench.Restores) error {
 	return against(all, "no launch was stopped", func(r *bench.Restores) bool { return r.Hit == 0 })
 }
@@ -747,7 +748,6 @@ func figure(format string, v *float64) string {
 	return fmt.Sprintf(format, *v)
 }
 
-// between formats an interval.
 func between(i *bench.Interval) string {
 	if i == nil {
 		return ""
@@ -755,7 +755,6 @@ func between(i *bench.Interval) string {
 	return fmt.Sprintf("%.4g to %.4g", i[0], i[1])
 }
 
-// print writes the results as text.
 func (doc *cudaBenchDoc) print(w io.Writer) error {
 	fmt.Fprintf(w, "%s, driver for %s (%s); n %d, seed %d\n", doc.Facts.GPU, doc.Facts.Driver, doc.Label, doc.N, doc.Seed)
 	if doc.Facts.Signals == cuda.SignalsCopied {
@@ -780,7 +779,7 @@ func (doc *cudaBenchDoc) print(w io.Writer) error {
 	}
 	for _, r := range doc.Rows {
 		median := ""
-		if r.N > 0 { // without runs there is no median
+		if r.N > 0 { // a median requires runs
 			median = fmt.Sprintf("%.4g", r.Median)
 		}
 		t.Add(r.Part, r.Key, r.Unit, fmt.Sprint(r.N), median, between(r.MedianIn), figure("%.4g", r.P95), figure("%.4g", r.P99), between(r.P99In), figure("%.2f", r.Spread), beside(foretold, &r), beside(doc.Published, &r), r.Note)
@@ -808,7 +807,7 @@ func (doc *cudaBenchDoc) print(w io.Writer) error {
 	}
 	for i := range doc.Controls {
 		note := ""
-		if c := &doc.Controls[i]; c.Unseen() && c.Hit > 0 { // otherwise a separate line reports it
+		if c := &doc.Controls[i]; c.Unseen() && c.Hit > 0 { // other cases are reported on a separate line
 			note = ": it was not seen, so that restores show nothing"
 			if slices.Contains(doc.Cut, bench.Kills) {
 				note = ": it was broken off before it was seen"

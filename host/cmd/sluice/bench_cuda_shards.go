@@ -1,6 +1,6 @@
 //go:build !static
 
-// Shards of sluice bench gpu: a part is a unit, and its result is the file of its runs.
+// Shards of sluice bench gpu. Each part is a unit. The unit's result is the file of the part's runs.
 
 package main
 
@@ -16,8 +16,8 @@ import (
 	"github.com/sluice-npu/sluice/host/shard"
 )
 
-// sharded measures the parts of this process. With merge it reads the runs of all parts, and writes each part to a
-// folder of its own in --out.
+// sharded measures the parts of this process. With merge, it reads the runs of all parts, and writes each part to its
+// own folder in --out.
 func (c *benchCUDACmd) sharded(e *cli.Env, shards *shard.Run) error {
 	parts := c.Parts
 	if parts == nil {
@@ -46,7 +46,7 @@ func (c *benchCUDACmd) sharded(e *cli.Env, shards *shard.Run) error {
 	return c.read(e)
 }
 
-// part measures one part and returns the file of its runs. Wrong results are in it, and merge reports them.
+// part measures one part and returns the file of its runs. The file includes wrong results; merge reports them.
 func (c *benchCUDACmd) part(e *cli.Env, shards *shard.Run, part string) ([]byte, error) {
 	dir, err := os.MkdirTemp("", "sluice-gpu-")
 	if err != nil {

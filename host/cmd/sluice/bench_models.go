@@ -33,11 +33,11 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// modelStore makes models and keeps them; safe for concurrent use.
+// modelStore computes and stores models. It is safe for concurrent use.
 type modelStore struct {
 	e     *cli.Env
 	build string // folder of compiled shapes
-	data  string // folder of the images
+	data  string // folder of images
 
 	mu     sync.Mutex
 	shapes map[string]*netShape
@@ -48,20 +48,20 @@ func newModelStore(e *cli.Env, build, data string) *modelStore {
 	return &modelStore{e: e, build: build, data: data, shapes: map[string]*netShape{}, models: map[fluid.ModelKey]*fluid.Model{}}
 }
 
-// netShape has those properties of a compiled network from which a table is made. They do not depend on weights, DRAM or
-// mapping.
+// netShape contains the properties of a compiled network that are needed for a latency table. They do not depend on
+// weights, DRAM or mapping.
 type netShape struct {
 	Key    string
 	Layers []abi.Desc
-	Nodes  []string // by layer: the node that it is part of
+	Nodes  []string // by layer: the node to which the layer belongs
 	Exits  []bundle.Exit
 
 	images, calibration []fluid.Image // only for a trained network
 }
 
-// Numbers of real images for a trained network.
+// Number of real images and exit threshold for a trained network.
 const (
-	realImages = 2000 // as many others are used to learn thresholds
+	realImages = 2000 // the same number of other images is used to find thresholds
 	realTheta  = 0.8
 )
 
@@ -141,8 +141,8 @@ func (s *modelStore) Model(ctx context.Context, k fluid.ModelKey) (*fluid.Model,
 	if err != nil {
 		return nil, err
 	}
-	if k.Bandwidth > 0 { // otherwise the configuration's bandwidth
-		d.DRAM.BytesPerCycle = k.Bandwidth * 1e3 / d.ClockMHz // GB/s divided by MHz is kilobytes per cycle
+	if k.Bandwidth > 0 { // 0: the configuration's bandwidth
+		d.DRAM.BytesPerCycle = k.Bandwidth * 1e3 / d.ClockMHz // GB/s divided by MHz results in kilobytes per cycle
 	}
 	m, err := tabulate(d, sh, k)
 	if err != nil {
@@ -206,7 +206,7 @@ func (s *modelStore) shape(network string, backbone bool, d configs.Design) (*ne
 	return sh, nil
 }
 
-// compileShape compiles with one random image, since the geometry does not depend on data.
+// compileShape compiles with one random image, because the geometry does not depend on data.
 func compileShape(g *graph.Graph, d configs.Design) (*bundle.Bundle, error) {
 	rng := rand.New(rand.NewPCG(weightSeed, 2))
 	image := make([]float32, g.Tensors[g.Input].Elems())
@@ -222,7 +222,7 @@ func compileShape(g *graph.Graph, d configs.Design) (*bundle.Bundle, error) {
 
 // strategies are the mappings of a batch (fluid.Mapping...), as options for the FBCB's entries.
 var strategies = map[string]mapping.Options{
-	fluid.MappingFluid:   {Spill: true}, // the published hardware keeps no tensor on chip
+	fluid.MappingFluid:   {Spill: true}, // the published hardware stores no tensor on chip
 	fluid.MappingR:       mapping.Basic(),
 	fluid.MappingROwn:    mapping.Basic(),
 	fluid.MappingFC:      mapping.Basic(),
@@ -237,7 +237,7 @@ func fullyConnected(g cost.Geom) bool {
 	return g.GEMM() && g.InH == 1 && g.InW == 1 && g.OutH == 1 && g.OutW == 1
 }
 
-// layerTime is the number of cycles of one layer, for a batch size and a mapping.
+// layerTime returns the number of cycles of one layer, for a batch size and a mapping.
 func layerTime(d configs.Design, g cost.Geom, batch int, strategy string, o mapping.Options) (int64, error) {
 	choose := func(b int, o mapping.Options) (int64, error) {
 		if b > abi.BMax {
@@ -260,8 +260,8 @@ func layerTime(d configs.Design, g cost.Geom, batch int, strategy string, o mapp
 	return choose(batch, o)
 }
 
-// beyond is the number of cycles by the law, for a batch above B_max. The tiles that are legal at B_max remain legal; there
-// are only more of them.
+// beyond returns the number of cycles by the law, for a batch above B_max. Tiles that are legal at B_max remain legal;
+// only their number increases.
 func beyond(d configs.Design, g cost.Geom, batch int, o mapping.Options) (int64, error) {
 	best := int64(0)
 	mapping.Enumerate(d, g, abi.BMax, o, func(e abi.FBCB) {
@@ -277,10 +277,10 @@ func beyond(d configs.Design, g cost.Geom, batch int, o mapping.Options) (int64,
 }
 
 // part is a sequence of layers that run in one start.
-type part struct{ first, last, exit int } // exit -1: no exit at its end
+type part struct{ first, last, exit int } // exit is -1 if no exit follows the part
 
-// parts divides a network into starts, after every exit or after every layer. Layers of one node (windows of channels) stay
-// together. If there are too many boundaries for a table, neighbours are merged.
+// parts divides a network into starts, after every exit or after every layer. Layers of one node (windows of channels)
+// belong to the same start. If a table cannot store all starts, neighbours are merged.
 func (sh *netShape) parts(layerwise bool) []part {
 	var out []part
 	size := 1
@@ -313,7 +313,7 @@ func (sh *netShape) parts(layerwise bool) []part {
 	}
 }
 
-// tabulate makes the latency table, with one start per part, as the driver runs it.
+// tabulate computes the latency table. As in the driver, each part is one start.
 func tabulate(d configs.Design, sh *netShape, k fluid.ModelKey) (*fluid.Model, error) {
 	o, ok := strategies[k.Mapping]
 	if !ok {
@@ -365,7 +365,7 @@ func tabulate(d configs.Design, sh *netShape, k fluid.ModelKey) (*fluid.Model, e
 	return m, err
 }
 
-// partCycles returns the cycles of each part for a batch size, and those of the part's pools.
+// partCycles returns the cycles of each part for a batch size, and the cycles of each part's pools.
 func partCycles(d configs.Design, sh *netShape, parts []part, batch int, strategy string, o mapping.Options) (all, pools []int64, err error) {
 	all, pools = make([]int64, len(parts)), make([]int64, len(parts))
 	for i, p := range parts {

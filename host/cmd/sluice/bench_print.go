@@ -16,7 +16,7 @@ import (
 	"github.com/sluice-npu/sluice/host/report"
 )
 
-// column is how tables show a metric: times in ms, or in s if long; shares in percent.
+// column defines how a table shows a metric: times in ms, or in s if long; shares in percent.
 type column struct {
 	metric, head string
 	show         func(value float64, half *float64) string
@@ -59,11 +59,10 @@ var columns = []column{
 	{"calls", "calls/request", showNumber},
 }
 
-// judged is an additional column if there is room: the share of seeds whose run is valid by MLPerf's rules for the
-// server scenario, with the SLO as the target.
+// judged is an additional column if the table has space. It shows the share of seeds with a valid run by MLPerf's rules
+// for the server scenario. The SLO is the target.
 var judged = column{"loadgen_valid", "LoadGen valid", showShare}
 
-// cell formats a row's value for a column.
 func cell(r *frame.Row, c *column) string {
 	if r == nil {
 		return ""
@@ -71,7 +70,7 @@ func cell(r *frame.Row, c *column) string {
 	return c.show(r.Ours, r.CI95)
 }
 
-// rowIndex maps bench, setting, policy and metric to a row.
+// rowIndex contains rows by bench, setting, policy and metric.
 type rowIndex map[[4]string]*frame.Row
 
 func indexRows(rows []frame.Row) rowIndex {
@@ -131,8 +130,8 @@ func runTables(at rowIndex, b *fluid.Bench, columns []column) []report.PageTable
 	return out
 }
 
-// lawTables returns tables of the rows that belong to no setting of the bench b, or of all rows if b is nil. Each
-// metric has a table, with settings as rows and policies as columns.
+// lawTables returns tables of the rows that belong to no setting of the bench b, or of all rows if b is nil. Each table
+// shows one metric, with settings as rows and policies as columns.
 func lawTables(rows []frame.Row, b *fluid.Bench) []report.PageTable {
 	settings := map[string]bool{}
 	if b != nil {
@@ -227,7 +226,7 @@ func (c *benchSuiteCmd) page(doc *suiteDoc, suite *fluid.Suite, benches []fluid.
 	return cli.WriteFile(filepath.Join(c.Out, "report.html"), page.Write)
 }
 
-// sections returns the tables and pictures of each bench; the pictures are also files.
+// sections returns the tables and pictures of each bench. It also writes the pictures to files.
 func (c *benchSuiteCmd) sections(suite *fluid.Suite, benches []fluid.Bench) (out []report.Section, err error) {
 	at := indexRows(suite.Rows)
 	for i := range benches {

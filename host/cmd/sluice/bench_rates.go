@@ -1,4 +1,4 @@
-// sluice bench rates: goodput over the arrival rate on a device.
+// sluice bench rates measures a device's goodput as a function of the arrival rate.
 
 package main
 
@@ -99,7 +99,7 @@ func (c *benchRatesCmd) Run(e *cli.Env) error {
 		c.Workers = 1
 	}
 	set, done := e.Progress("bench rates", len(rates)*len(seeds)*len(c.Policy))
-	label := "estimated" // the bundle's table comes from the law of cycles or the machine
+	label := "estimated" // computed by the law of cycles or by package machine
 	var first sync.Once
 	open := func(ctx context.Context) (device.Blocking, error) {
 		dev, err := c.openDevice(ctx, c.Device, p, memo)
@@ -167,8 +167,8 @@ func (c *benchRatesCmd) print(w io.Writer, on *prepared, doc *benchDoc) error {
 	return nil
 }
 
-// gain formats a difference in percent of its base. Above 200 % it gives no percentage: with a base close to zero the number
-// would mean nothing.
+// gain formats a difference in percent of its base. Above 200 % it returns no percentage, because the percentage has no
+// meaning if the base is close to zero.
 func gain(difference, base float64) string {
 	if difference > 2*base {
 		return "> 3 x"

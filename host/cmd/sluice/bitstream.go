@@ -1,4 +1,4 @@
-// sluice bitstream: shows a .bit file, checks it against the board and the manifest, and loads it into the PL.
+// sluice bitstream shows a .bit file, compares the file with the board and the manifest, and loads it into the PL.
 
 package main
 
@@ -73,7 +73,7 @@ func (*bitVerifyCmd) Help() string {
   sluice bitstream verify npu.bit --board zc706 --bundle fashion.sluice`
 }
 
-// verify returns the checks, the manifest if it can be read, and the file.
+// verify returns the checks, the manifest if readable, and the file.
 func (c *bitVerifyCmd) verify() ([]check, *bitstreams.Manifest, *bitstreams.Bit, error) {
 	board, err := boards.Load(c.Board)
 	if err != nil {

@@ -1,4 +1,4 @@
-// sluice camera: clients that send frames to sluice run --zoo --listen.
+// sluice camera simulates clients that send frames to sluice run --zoo --listen.
 
 package main
 
@@ -112,7 +112,6 @@ func (c *cameraCmd) Run(e *cli.Env) error {
 	return t.Write(e.Stdout)
 }
 
-// send sends the frames of a client.
 func (c *cameraCmd) send(ctx context.Context, zoo jellyfish.Zoo, k int, client *edge.Camera) (*ingest.Sent, error) {
 	network, address := networkOf(c.To)
 	var conn net.Conn

@@ -1,4 +1,4 @@
-// sluice classify: classifies images with a bundle.
+// sluice classify classifies images with a bundle.
 
 package main
 
@@ -50,7 +50,7 @@ type classified struct {
 	Label *int        `json:"label"`
 	Exit  string      `json:"exit"`
 	Conf  float64     `json:"confidence"`
-	By    string      `json:"confidence_by"` // quantity that the confidence is computed from
+	By    string      `json:"confidence_by"` // quantity from which the confidence is computed
 	Ns    int64       `json:"ns"`            // time on the device if the image runs alone, in ns
 	Top   []classProb `json:"top"`
 	// Values are the outputs of an exit that is not a classifier, up to valuesMost.
@@ -93,7 +93,7 @@ func (c *classifyCmd) set(p *prepared) (*images.Set, error) {
 	return s, p.info.Pixels(s, c.Images[0])
 }
 
-// image classifies one image of a set, and reports whether the result differs from golden's.
+// image classifies one image of a set, and reports whether the result differs from the golden executor's.
 func (c *classifyCmd) image(e *cli.Env, dev device.Blocking, reference *golden.Program, p *prepared, set *images.Set, i int) (*classified, bool, error) {
 	x, err := set.Image(i)
 	if err != nil {
@@ -146,7 +146,7 @@ func (c *classifyCmd) Run(e *cli.Env) error {
 		Calibrated: !p.info.Missing, Calibration: p.info.Text(), Golden: c.Device != "soft",
 	}
 	if c.Device == "soft" || c.Device == "hls" {
-		doc.Label = "estimated" // their times come from the bundle's table
+		doc.Label = "estimated" // the times come from the bundle's table
 	}
 	if err := c.images(e, &doc, dev, p, set); err != nil {
 		return err
@@ -163,7 +163,6 @@ func (c *classifyCmd) Run(e *cli.Env) error {
 	return nil
 }
 
-// images classifies every image of the set.
 func (c *classifyCmd) images(e *cli.Env, doc *classifyDoc, dev device.Blocking, p *prepared, set *images.Set) error {
 	reference, err := golden.New(p.bundle)
 	if err != nil {
@@ -208,7 +207,7 @@ func (c *classifyCmd) one(
 			return nil, false, errors.New("the device reports no exit")
 		}
 		out.Ns += rep.Ns
-		if c.Device == "hls" { // the kernel's C-simulation has no clock
+		if c.Device == "hls" { // C-simulation has no clock
 			for _, l := range b.Latency {
 				if l.Network == b.Network.Name && l.First == s && l.Last == s && l.Batch == 1 {
 					out.Ns += l.P50
@@ -237,7 +236,7 @@ func (c *classifyCmd) one(
 	return nil, false, errors.New("no exit takes it")
 }
 
-// measure names the confidence measure of an exit.
+// measure returns the name of an exit's confidence measure.
 func measure(e *bundle.Exit) string {
 	switch {
 	case e.Confidence != "":
@@ -248,8 +247,8 @@ func measure(e *bundle.Exit) string {
 	return graph.Softmax
 }
 
-// top returns the n most probable classes. The probabilities come from softmax; from the sigmoid if there is a single logit;
-// or from the sigmoid of each logit if labels do not exclude each other. For an exit that is not a classifier there are none.
+// top returns the n most probable classes. The probabilities are the softmax; the sigmoid for a single logit; or the
+// sigmoid of each logit if an image can have several labels. top returns nil if the exit is no classifier.
 func top(e *bundle.Exit, raw []int16, n int) []classProb {
 	by := measure(e)
 	if by == graph.NoClass {

@@ -1,6 +1,6 @@
 //go:build !static
 
-// Real GPUs. Not in builds with the tag static, because opening libcuda requires the C library.
+// Real GPUs. This file is excluded from builds with the tag static, because opening libcuda requires the C library.
 
 package main
 
@@ -16,10 +16,10 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda/kernels"
 )
 
-// cudaLibrary is the driver's file; "": driver.Library.
+// cudaLibrary returns the path of the driver's library; "": driver.Library.
 func cudaLibrary() string { return os.Getenv("SLUICE_CUDA") }
 
-// gpuConfig returns how to open an NVIDIA GPU (cuda) or an AMD GPU (hip).
+// gpuConfig returns the configuration to open an NVIDIA GPU (cuda) or an AMD GPU (hip).
 func gpuConfig(name string, gpu int) (cuda.Config, error) {
 	if name != driver.HIP.Name {
 		masks, err := streamMasks(gpu)
@@ -35,8 +35,8 @@ func gpuConfig(name string, gpu int) (cuda.Config, error) {
 	return cfg, err
 }
 
-// streamMasks enables partitions by stream masks if SLUICE_MASKS is set. The value "known" is for drivers whose offsets
-// this program has; any other value is a file with offsets.
+// streamMasks enables partitions by stream masks if SLUICE_MASKS is set. The value "known" selects the offsets in this
+// program; any other value is the path of a file with offsets.
 func streamMasks(gpu int) (*cuda.Masks, error) {
 	from := os.Getenv("SLUICE_MASKS")
 	if from == "" {
@@ -72,7 +72,7 @@ func openGPU(name string, gpu int) (device.Blocking, error) {
 	return cuda.NewSync(cfg)
 }
 
-// foundGPU describes the GPU and reports whether it can serve.
+// foundGPU returns a description of the GPU. It returns an error if the GPU cannot serve.
 func foundGPU(name string, gpu int) (string, error) {
 	all, err := listGPUs(name)
 	if err != nil {
@@ -84,8 +84,8 @@ func foundGPU(name string, gpu int) (string, error) {
 	return all[gpu], nil
 }
 
-// listGPUs lists the GPUs that an API finds. If the user has named the driver's file and it does not work, that is an
-// error.
+// listGPUs lists the GPUs that an API finds. It returns an error if the user has specified the driver's file and the
+// file does not work.
 func listGPUs(name string) ([]string, error) {
 	api, from := driver.CUDA, "SLUICE_CUDA"
 	if name == driver.HIP.Name {

@@ -14,7 +14,7 @@ var errStatic = errors.New("this sluice was built with -tags static: it has no G
 
 func openGPU(string, int) (device.Blocking, error) { return nil, errStatic }
 
-// benchCUDACmd replaces the command in static builds: it returns an error.
+// benchCUDACmd replaces the command in static builds. It returns an error.
 type benchCUDACmd struct {
 	Args []string `arg:"" optional:"" passthrough:"" help:"None of them."`
 }

@@ -1,4 +1,4 @@
-// sluice doctor: checks whether tools and data are installed.
+// sluice doctor checks whether tools and data are installed.
 
 package main
 
@@ -37,9 +37,9 @@ Example:
 type check struct {
 	Name string `json:"name"`
 	OK   bool   `json:"ok"`
-	For  string `json:"for"`  // the commands or tests that need it
-	Hint string `json:"hint"` // what was found, or what to do
-	// Optional: not required.
+	For  string `json:"for"`  // commands or tests with this requirement
+	Hint string `json:"hint"` // the finding, or instructions for the user
+	// Optional means that a failure of this check is accepted.
 	Optional bool `json:"optional,omitempty"`
 }
 
@@ -60,7 +60,6 @@ var tools = []struct{ name, pkg, version, purpose string }{
 	{"chromium", "chromium", "--version", "the test of dse report's page"},
 }
 
-// checks checks everything.
 func (c *doctorCmd) checks(ctx context.Context) (checks []check) {
 	for _, t := range tools {
 		checks = append(checks, tool(ctx, t.name, t.pkg, t.version, t.purpose))
@@ -105,7 +104,7 @@ func (c *doctorCmd) Run(e *cli.Env) error {
 	missing := 0
 	for i := range checks {
 		k := &checks[i]
-		if c.Device != "" { // a machine that only serves needs no tools
+		if c.Device != "" { // a machine that only serves bundles needs no tools
 			k.Optional = k.For != "--device "+c.Device
 		}
 		if !k.OK && !k.Optional {
@@ -139,7 +138,7 @@ func (d checksDoc) print(w io.Writer) error {
 	return nil
 }
 
-// simulator looks for the configuration's simulator and asks it whether it matches this program.
+// simulator finds the configuration's simulator and checks that the simulator matches this program.
 func (c *doctorCmd) simulator(ctx context.Context) (found string, err error) {
 	d, err := configs.Load(c.Config)
 	if err != nil {
@@ -158,7 +157,7 @@ func (c *doctorCmd) simulator(ctx context.Context) (found string, err error) {
 	return path, bus.Close()
 }
 
-// tool asks a program for its version.
+// tool runs a program to check its version.
 func tool(ctx context.Context, name, pkg, version, purpose string, more ...string) check {
 	path, err := exec.LookPath(name)
 	if err != nil {

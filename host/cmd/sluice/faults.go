@@ -1,4 +1,4 @@
-// sluice faults: after any fault the NPU must report it and serve the next start.
+// sluice faults checks that the NPU reports each injected fault and executes the next start correctly.
 
 package main
 
@@ -98,7 +98,7 @@ func (c *faultsCmd) Run(e *cli.Env) error {
 	return nil
 }
 
-// block has the results of a block of faults.
+// block contains the results of a block of faults.
 type block struct {
 	Done, Networks, Starts, HardResets int
 	Violations                         []string
@@ -106,7 +106,7 @@ type block struct {
 	Hits                               verify.Hits
 }
 
-// runCampaign runs a campaign on designs. Each block has a simulator of its own.
+// runCampaign runs a campaign on designs. Each block uses its own simulator.
 func runCampaign(e *cli.Env, shards *shard.Run, f *verify.Campaign, designs []configs.Design, at int, build, list string) error {
 	blocks, err := f.Blocks()
 	if err != nil {
@@ -158,7 +158,7 @@ func made(shards *shard.Run, kind, list string) {
 	shards.Made("simulator of "+kind, func() string {
 		path, err := npu.FindCosim(kind, splitList(list)...)
 		if err != nil {
-			return err.Error() // the caller that opens the simulator reports this error
+			return err.Error() // the function that opens the simulator reports this error
 		}
 		return cli.Simulator(path)
 	})

@@ -1,4 +1,4 @@
-// Flags that are more than a number. They are checked when the command line is parsed, before any work.
+// Flags with a format other than a number. They are checked when the command line is parsed, before any work.
 
 package main
 
@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-npu/sluice/host/load"
 )
 
-// rateFlag is an arrival rate: a multiple of serial's capacity, or requests per second.
+// rateFlag is an arrival rate: a multiple of the capacity under the policy serial, or requests per second.
 type rateFlag struct {
 	text     string
 	value    float64
@@ -36,7 +36,7 @@ func (r *rateFlag) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// at returns requests per second.
+// at returns the rate in requests per second.
 func (r rateFlag) at(capacity float64) float64 {
 	if r.absolute {
 		return r.value
@@ -44,7 +44,7 @@ func (r rateFlag) at(capacity float64) float64 {
 	return r.value * capacity
 }
 
-// sloFlag is a latency objective: a multiple of the time of one request alone through the whole network, or a time.
+// sloFlag is a latency objective: a time, or a multiple of the time of one request alone in the whole network.
 type sloFlag struct {
 	text  string
 	times float64
@@ -67,7 +67,7 @@ func (s *sloFlag) UnmarshalText(b []byte) error {
 	return fmt.Errorf("%q: expected a multiple of one request alone (5x) or a time (20ms)", b)
 }
 
-// at returns ns.
+// at returns the latency objective in ns.
 func (s sloFlag) at(alone int64) int64 {
 	if s.ns > 0 {
 		return s.ns
@@ -94,8 +94,8 @@ func (t *thetaFlag) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// fits rejects thresholds unless their number is one, the number of exits, or one less: the last exit needs no
-// threshold.
+// fits checks the number of thresholds: one, the number of exits, or the number of exits minus one. The last exit needs
+// no threshold.
 func (t thetaFlag) fits(exits int) error {
 	if n := len(t.theta); n != 1 && n != exits && n != exits-1 {
 		return cli.Errorf(cli.Usage, "--theta %s: %d thresholds for %d exits, expected 1 or %d; the last exit needs none", t.text, n, exits, exits)
@@ -103,10 +103,10 @@ func (t thetaFlag) fits(exits int) error {
 	return nil
 }
 
-// errDuplicate reports a seed that occurs twice in a list: the same run counted twice would falsify the interval.
+// errDuplicate is the error for a seed that occurs twice in a list. A duplicate run would falsify the interval.
 var errDuplicate = errors.New("duplicate seed")
 
-// checkSeeds rejects a list of seeds that gives no interval.
+// checkSeeds rejects a list of seeds that is not sufficient for a confidence interval.
 func checkSeeds(seeds []uint64) error {
 	seen := map[uint64]bool{}
 	for _, s := range seeds {

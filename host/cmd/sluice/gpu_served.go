@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-npu/sluice/host/soft"
 )
 
-// simulatedGPU opens bundles on a simulated GPU, with its own table.
+// simulatedGPU returns functions to open bundles on a simulated GPU and to compute its latency tables.
 func simulatedGPU(name string) (serve.Opener, serve.Latency, error) {
 	f, err := params.Of(name)
 	if err != nil {

@@ -1,4 +1,4 @@
-// sluice inspect: shows the content of a bundle.
+// sluice inspect shows the content of a bundle.
 
 package main
 

@@ -1,4 +1,4 @@
-// sluice kit: creates the bundle and test data for a board's image.
+// sluice kit creates the bundle and test data for a board's image.
 
 package main
 

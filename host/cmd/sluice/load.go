@@ -1,4 +1,4 @@
-// sluice load: requests for any server of the Open Inference Protocol.
+// sluice load sends requests to any server of the Open Inference Protocol.
 
 package main
 
@@ -56,7 +56,7 @@ type loadDoc struct {
 	cli.Header
 	URL     string `json:"url"`
 	Model   string `json:"model"`
-	Server  string `json:"server_label,omitempty"` // label of the server's times, which may be simulated
+	Server  string `json:"server_label,omitempty"` // label of the server's times, for example for simulated times
 	Process string `json:"process"`                // the arrival process, or closed:N for a closed loop of N clients
 	SLO     int64  `json:"slo_ns"`
 	*drive.Summary
@@ -140,7 +140,7 @@ func (c *loadCmd) load() (l *drive.Load, how string, err error) {
 	return l, how, err
 }
 
-// Default values of flags that are rejected when other flags are given.
+// Default values of flags that are rejected in combination with other flags.
 const (
 	defaultRate = 100
 	defaultN    = 1000
@@ -179,7 +179,7 @@ func (c *loadCmd) samples(m *drive.Model) (data [][]byte, labels []int, err erro
 	return data, set.Labels, nil
 }
 
-// maxData limits the inputs of --data, which are sent in turn.
+// maxData is the maximum number of inputs from --data. The inputs are sent in turn.
 const maxData = 256
 
 // dial connects to the server, with the token and certificates that it requires.

@@ -3,7 +3,7 @@
 // stdout and logs on stderr.
 //
 // Exit codes: 0 ok, 1 a check failed, 2 usage, 3 bad input, 4 device, 5 missing tool, 6 a fault of the program itself
-// (a policy that asks for the impossible), 130 interrupted.
+// (for example, a policy that requests an impossible action), 130 interrupted.
 package main
 
 import (
@@ -53,7 +53,7 @@ type commands struct {
 	Version kong.VersionFlag `help:"Print the version."`
 }
 
-// mergeCmd is cli.MergeCmd with the flag that the commands have here.
+// mergeCmd is cli.MergeCmd with the flag --json.
 type mergeCmd struct {
 	cli.MergeCmd
 	JSON bool `name:"json" help:"Print JSON."`
@@ -64,7 +64,6 @@ func (c *mergeCmd) Run(e *cli.Env) error {
 	return c.MergeCmd.Run(e)
 }
 
-// versionCmd prints the version of this program.
 type versionCmd struct{ cli.VersionCmd }
 
 func (c *versionCmd) Run(e *cli.Env) error { return cli.About("sluice").Print(e.Stdout, c.JSON) }
@@ -103,7 +102,7 @@ func policyNames() kong.Vars {
 	}
 }
 
-// interruptible returns a context that ends at the first SIGINT or SIGTERM; the second one ends the program.
+// interruptible returns a context that ends at the first SIGINT or SIGTERM; the second signal ends the program.
 func interruptible() (context.Context, context.CancelFunc) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)

@@ -1,4 +1,4 @@
-// Prepares what a command serves: network, images, bundle, device.
+// Preparation of the network, images, bundle and device for a command.
 
 package main
 
@@ -36,7 +36,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// what has the flags that select the network and the design.
+// what contains the flags that select the network and the design.
 type what struct {
 	Config  string `from:"network" default:"run" help:"Configuration of the hardware: a name of hw/configs, or a YAML file."`
 	Network string `from:"network" default:"fashion" help:"Network: a name of the zoo, or an ONNX file."`
@@ -47,10 +47,10 @@ type what struct {
 	recipe.Flags
 
 	file   string // bundle to serve instead of a network
-	waves  string // FST file to write, on cosim
+	waves  string // FST file that cosim writes
 	board  *uioFlags
 	gpu    int   // index of the GPU
-	memory int64 // memory of a simulated board beyond what the first bundle needs
+	memory int64 // memory of a simulated board in bytes, in addition to the first bundle's need
 }
 
 const (
@@ -59,7 +59,7 @@ const (
 	imageBytes  = 1 << 30
 )
 
-// fromText returns, by source of a bundle, the text that usage errors show.
+// fromText returns the texts for usage errors, by source of a bundle.
 func fromText() map[string]string {
 	return map[string]string{
 		"network": "compiling a network", "bundle": "a BUNDLE, which is compiled already (dse compile takes what says how)",
@@ -67,21 +67,20 @@ func fromText() map[string]string {
 	}
 }
 
-// prepared is a network that has been compiled, or read from a bundle.
+// prepared is a network that was compiled or was read from a bundle.
 type prepared struct {
 	design configs.Design
-	graph  *graph.Graph // nil if the user named a bundle, which has no float network
+	graph  *graph.Graph // nil if the user named a bundle, because a bundle contains no float network
 	bundle *bundle.Bundle
-	info   recipe.Info // what the bundle records about its origin
+	info   recipe.Info // the bundle's record of its origin
 	path   string      // path of the bundle's file
 	cached bool
 }
 
-// exits is the number of exits.
 func (p *prepared) exits() int { return len(p.bundle.Network.Exits) }
 
-// prepare reads the bundle of the command line. Without one it imports, quantises and compiles a network, or uses a saved bundle
-// with the same content. Flags that depend on the number of exits are checked before compiling.
+// prepare reads the bundle on the command line. If no bundle is named, it imports, quantises and compiles a network, or
+// reads a saved bundle with the same content. It checks flags that depend on the number of exits before compilation.
 func (w *what) prepare(e *cli.Env, fits ...func(exits int) error) (*prepared, error) {
 	p, err := w.open(e, fits)
 	if err != nil {
@@ -96,7 +95,6 @@ func (w *what) prepare(e *cli.Env, fits ...func(exits int) error) (*prepared, er
 	return p, nil
 }
 
-// checkExits checks the flags that depend on the number of exits.
 func checkExits(fits []func(int) error, exits int) error {
 	for _, fit := range fits {
 		if err := fit(exits); err != nil {
@@ -170,7 +168,7 @@ func (w *what) open(e *cli.Env, fits []func(int) error) (*prepared, error) {
 	return p, nil
 }
 
-// inputCode distinguishes a data set that is not installed from invalid input.
+// inputCode returns the exit code of an error: a data set is not installed, or the input is invalid.
 func inputCode(err error) int {
 	if errors.Is(err, zoo.ErrDataMissing) {
 		return cli.Tool
@@ -178,8 +176,8 @@ func inputCode(err error) int {
 	return cli.Input
 }
 
-// contentKey identifies everything that a bundle depends on: the graph with its weights, the design, the ABI, the
-// bundle's record of its origin, and this program.
+// contentKey returns a hash of all inputs of a bundle: the graph with its weights, the design, the ABI, the bundle's
+// record of its origin, and this program.
 func contentKey(g *graph.Graph, d configs.Design, meta map[string]string) (string, error) {
 	h := sha256.New()
 	if err := gob.NewEncoder(h).Encode(g); err != nil {
@@ -198,8 +196,8 @@ func contentKey(g *graph.Graph, d configs.Design, meta map[string]string) (strin
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// fashion is the folder of Fashion-MNIST if --data names one, even if it does not exist. It is "" if --data names the user's
-// images.
+// fashion returns --data if it is a folder of Fashion-MNIST or does not exist. It returns "" if --data contains the
+// user's images.
 func (w *what) fashion() string {
 	if _, err := os.Stat(w.Data); err != nil {
 		return w.Data
@@ -210,8 +208,8 @@ func (w *what) fashion() string {
 	return ""
 }
 
-// images returns up to n images to serve, from --data, or from Fashion-MNIST if the network was calibrated with it.
-// Otherwise it returns noise with labels of -1, if the user asked for noise or if anything is true.
+// images returns up to n images from --data, or from Fashion-MNIST if the network was calibrated with Fashion-MNIST.
+// Otherwise it returns noise with labels of -1 if the user requested noise or if the argument anything is true.
 func (w *what) images(e *cli.Env, p *prepared, n int, anything bool) (*zoo.Images, error) {
 	net := &p.bundle.Network
 	in := images.Shape{H: net.InH, W: net.InW, C: net.InC}
@@ -313,7 +311,7 @@ func floatExits(ctx context.Context, g *graph.Graph, im *zoo.Images) ([][]device
 	return out, all.Wait()
 }
 
-// checkDevice rejects names that are not devices for bundles.
+// checkDevice returns an error if name is not a device for bundles.
 func checkDevice(name string) error {
 	devices := []string{"cosim", "cuda", "hip", "hls", "soft", "uio"}
 	if !slices.Contains(devices, name) {
@@ -356,8 +354,8 @@ func (w *what) openDevice(ctx context.Context, name string, p *prepared, memo *s
 	return dev, nil
 }
 
-// openCosim starts the Verilated RTL of the configuration with the memory in its file, or the HLS kernel (hls), which
-// has no timing.
+// openCosim starts the configuration's Verilated RTL, or its HLS kernel (hls), which has no timing. The configuration's
+// file sets the memory.
 func (w *what) openCosim(ctx context.Context, name string, p *prepared) (*npu.Driver, error) {
 	kind := cosimOf(name, p.design)
 	if w.waves != "" {
@@ -380,7 +378,7 @@ func (w *what) openCosim(ctx context.Context, name string, p *prepared) (*npu.Dr
 	return openDriver(bus, name, p.design, slots)
 }
 
-// cosimOf is the name of the simulator's folder in build/cosim for a device.
+// cosimOf returns the name of a device's simulator folder in build/cosim.
 func cosimOf(device string, d configs.Design) string {
 	if device == "hls" {
 		return d.Name + "-hls"
@@ -388,8 +386,8 @@ func cosimOf(device string, d configs.Design) string {
 	return d.Name
 }
 
-// openBus starts the simulator in build/cosim/kind with the memory in the design's file. list is the value of
-// --config: names and files, separated by commas.
+// openBus starts the simulator in build/cosim/kind with the memory in the design's file. The argument list is the value
+// of --config: names and files, separated by commas.
 func openBus(ctx context.Context, d configs.Design, kind, list string, o npu.CosimOpts) (*npu.Cosim, error) {
 	named := splitList(list)
 	path, err := npu.FindCosim(kind, named...)

@@ -1,4 +1,4 @@
-// sluice profile: a latency table, measured.
+// sluice profile measures a latency table.
 
 package main
 
@@ -45,10 +45,10 @@ Example:
 type profileDoc struct {
 	cli.Header
 	Bundle  string                `json:"bundle"`
-	Runs    int                   `json:"runs"` // launches per cell
+	Runs    int                   `json:"runs"` // number of launches per cell
 	Entries []bundle.LatencyEntry `json:"entries"`
 	Units   []unitsEntry          `json:"units,omitempty"`         // by partition
-	Law     *lawDoc               `json:"against_table,omitempty"` // missing on a GPU, since the bundle's table is for an NPU
+	Law     *lawDoc               `json:"against_table,omitempty"` // missing on a GPU, because the bundle's table is for an NPU
 }
 
 type lawDoc struct {
@@ -58,7 +58,7 @@ type lawDoc struct {
 
 const profileSchema = "sluice-profile/1"
 
-// unitsEntry is a cell of the latency table, measured on the first units of a device.
+// unitsEntry is a cell of the latency table that was measured on the first units of a device.
 type unitsEntry struct {
 	Units int `json:"units"`
 	bundle.LatencyEntry
@@ -97,26 +97,26 @@ func (c *profileCmd) Run(e *cli.Env) error {
 	return e.Print(r.doc, c.Out, c.JSON, r.print)
 }
 
-// measurement is a table that is filled by launches.
+// measurement is a latency table during its measurement.
 type measurement struct {
 	*profileCmd
 	e        *cli.Env
 	dev      device.Blocking
 	info     device.Info
 	network  string
-	in       [][]int16 // images
+	in       [][]int16 // input images
 	segments int
-	most     int // largest batch
-	cold     int // number of first launches of each cell, which do not count
+	most     int // largest batch size
+	cold     int // number of first launches per cell that are not counted
 	parts    []device.Units
 	admitted device.RequestID
 	launched int
-	set      func(launched int) // progress
+	set      func(launched int) // reports the progress
 	doc      profileDoc
 }
 
 func (c *profileCmd) measurement(e *cli.Env, p *prepared, dev device.Blocking) (*measurement, error) {
-	im, err := c.images(e, p, 256, true) // any images will do, as cycles do not depend on the data
+	im, err := c.images(e, p, 256, true) // any images are suitable, because cycles do not depend on the data
 	if err != nil {
 		return nil, err
 	}
@@ -169,8 +169,8 @@ func (r *measurement) all() error {
 	return nil
 }
 
-// row measures the spans that begin at a segment. It alternates between the spans, so that a drift of the device's clock
-// affects all of them equally.
+// row measures the spans that begin at a segment. It alternates between the spans, so that a drift of the device's
+// clock affects all spans equally.
 func (r *measurement) row(part device.Units, batch, first int) error {
 	times := make([][]int64, r.segments) // by last segment
 	for run := range r.cold + r.Runs {
@@ -199,7 +199,7 @@ func (r *measurement) row(part device.Units, batch, first int) error {
 	return nil
 }
 
-// launch admits a batch of the next images, runs it up to segment first, and times the launch.
+// launch admits a batch of the next images, runs it up to segment first, and then measures the launch itself.
 func (r *measurement) launch(part device.Units, batch, first, last int) (int64, error) {
 	l := &device.Launch{ID: device.LaunchID(r.launched + 1), Network: r.network, First: first, Last: last, Units: part}
 	defer func() {
@@ -233,7 +233,6 @@ func (r *measurement) launch(part device.Units, batch, first, last int) (int64, 
 	return rep.Ns, nil
 }
 
-// compare compares the table with the bundle's.
 func (d *profileDoc) compare(table []bundle.LatencyEntry) {
 	law := map[[3]int]int64{}
 	for _, l := range table {
@@ -290,7 +289,7 @@ func (r *measurement) print(w io.Writer) error {
 			report.Percent(r.doc.Law.Mean), report.Percent(r.doc.Law.Worst), r.Out)
 		return nil
 	}
-	reads := ": sluice run --profile reads it" // no comparison, as the bundle's table is an NPU's
+	reads := ": sluice run --profile reads it" // no comparison, because the bundle's table is for an NPU
 	if r.most < min(r.info.MaxBatch, abi.BMax) {
 		reads = "; sluice run --profile wants all batches, without --max-batch"
 	}

@@ -1,4 +1,4 @@
-// sluice run --profile: a table measured by sluice profile, in place of the bundle's.
+// sluice run --profile replaces the bundle's table with a table from sluice profile.
 
 package main
 
@@ -13,12 +13,12 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// maxProfile limits the size of a file: bundle.MaxLatency entries and their quantiles.
+// maxProfile is the maximum size of a profile in bytes. It is sufficient for bundle.MaxLatency entries with quantiles.
 const maxProfile = 64 << 20
 
-// readProfile returns the bundle with the table of a profile, and the profile's label. The profile must be for the
-// same bundle and the serving device; soft accepts any device. Batch sizes that a bundle's table cannot have are left
-// out.
+// readProfile returns the bundle with the table of a profile, and the profile's label. The profile must be for the same
+// bundle and the serving device. The device soft accepts profiles of any device. Batch sizes above the limit of a
+// bundle's table are omitted.
 func readProfile(file string, b *bundle.Bundle, hash, device string) (*bundle.Bundle, string, error) {
 	fail := func(format string, a ...any) (*bundle.Bundle, string, error) {
 		return nil, "", cli.Errorf(cli.Input, "--profile %s: "+format, append([]any{file}, a...)...)
@@ -75,8 +75,8 @@ func readProfile(file string, b *bundle.Bundle, hash, device string) (*bundle.Bu
 	for batch := 1; batch <= t.MaxBatch(); batch++ {
 		for first := range t.Segments() {
 			for last := first + 1; last < t.Segments(); last++ {
-				// A span includes its parts. Small differences are noise, but a span cannot take less than half the
-				// time of a part.
+				// A span includes its parts. Small differences are noise, but a span's time cannot be less than half
+				// the time of a part.
 				for _, part := range [][2]int{{first, last - 1}, {first + 1, last}} {
 					if whole, of := t.At(first, last, batch), t.At(part[0], part[1], batch); whole < of/2 {
 						return fail("segments %d..%d at batch %d take %d ns, and %d..%d alone %d ns: it cannot be", first, last, batch, whole, part[0], part[1], of)

@@ -1,4 +1,4 @@
-// sluice reproduce: the claims of a publication, each with this project's value, the verdict and its cause.
+// sluice reproduce prints the claims of a publication, each with this project's value, a verdict and its cause.
 
 package main
 
@@ -68,7 +68,6 @@ Example:
   sluice reproduce seeb --vary --time 8s --seeds 1`
 }
 
-// reproducedDoc is the result for one publication.
 type reproducedDoc struct {
 	cli.Header
 	Paper   string            `json:"paper"`
@@ -78,12 +77,12 @@ type reproducedDoc struct {
 	N       int               `json:"n,omitempty"`
 	GPUs    map[string]string `json:"gpus,omitempty"` // parameter files that replace the built-in ones
 	Trace   *traceDoc         `json:"trace"`          // null: random arrivals
-	Begin   string            `json:"begin"`          // strait: checkpoint with which every predictor begins; "": none
+	Begin   string            `json:"begin"`          // strait: initial checkpoint of every predictor; "": none
 	Rows    []frame.Statement `json:"rows"`
 	Numbers []frame.Row       `json:"numbers"`
 
 	Fits    map[string]*seeb.Fit `json:"latency_models,omitempty"` // seeb: latency model by network, in ns
-	Open    seeb.Open            `json:"open,omitempty"`           // seeb: values that the publication does not give
+	Open    seeb.Open            `json:"open,omitempty"`           // seeb: values that the publication does not contain
 	Assumed *edge.Assumed        `json:"assumed,omitempty"`        // jellyfish
 	Ratios  []edge.Ratio         `json:"ratios,omitempty"`
 
@@ -96,19 +95,19 @@ type traceDoc struct {
 	Format  string   `json:"format"`
 	File    string   `json:"file"`
 	SHA256  string   `json:"sha256"`
-	Decides []string `json:"decides,omitempty"` // strait: claims about this trace; all others are about random loads
+	Decides []string `json:"decides,omitempty"` // strait: claims about this trace; all other claims are about random loads
 }
 
-// paper says how a publication is reproduced.
+// paper defines how a publication is reproduced.
 type paper struct {
 	name  string
 	time  time.Duration // default length of a run
-	trace string        // the format of the trace that it reads
+	trace string        // supported trace format
 	gpus  []string
 	run   func(*reproduceCmd, *cli.Env, frame.Config, *given, *reproducedDoc) (*frame.Result, error)
 }
 
-// given has the content of the files on the command line.
+// given contains the data of the files on the command line.
 type given struct {
 	trace *load.Trace
 	files map[string]*params.File
@@ -166,7 +165,7 @@ func (c *reproduceCmd) Run(e *cli.Env) error {
 	return nil
 }
 
-// one reproduces one publication.
+// one reproduces a single publication.
 func (c *reproduceCmd) one(e *cli.Env, p *paper) (*reproducedDoc, error) {
 	length := cmp.Or(c.Time, p.time)
 	label := map[bool]string{true: "estimated", false: "simulated"}[p.name == "fluid"]
@@ -214,7 +213,7 @@ func (c *reproduceCmd) one(e *cli.Env, p *paper) (*reproducedDoc, error) {
 	return doc, err
 }
 
-// page writes report.html: the claims, and every number beside them.
+// page writes report.html with the claims and all numbers.
 func (c *reproduceCmd) page(doc *reproducedDoc, folder string) error {
 	t := report.PageTable{Caption: frame.Count(doc.Rows), Strong: map[int]bool{}, Table: report.Table{
 		Head: []string{"claim", "source", "what is said", "published", "ours", "verdict", "", "cause", "evidence"},
@@ -236,7 +235,7 @@ func (c *reproduceCmd) page(doc *reproducedDoc, folder string) error {
 	return cli.WriteFile(filepath.Join(folder, "report.html"), page.Write)
 }
 
-// given reads the files of the command line. It is a usage error to give a file that this publication does not use.
+// given reads the files of the command line. A file that this publication does not use is a usage error.
 func (c *reproduceCmd) given(p *paper, doc *reproducedDoc) (*given, error) {
 	g := &given{files: map[string]*params.File{}}
 	for _, x := range []struct {
@@ -289,7 +288,6 @@ func (c *reproduceCmd) given(p *paper, doc *reproducedDoc) (*given, error) {
 	return g, err
 }
 
-// learnt reads a checkpoint of a predictor.
 func learnt(path string) (*predict.Model, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -311,7 +309,7 @@ func (c *reproduceCmd) fluid(e *cli.Env, cfg frame.Config, _ *given, doc *reprod
 		r.Statements, err = s.Statements(e.Ctx, cfg)
 		return err
 	}
-	if cfg.Only == "" { // otherwise only the claims' runs were made
+	if cfg.Only == "" { // with --only, just the runs for the claims exist
 		bench.Names = fluid.Reproduced()
 	}
 	suite, benches, err := bench.run(e, nil)

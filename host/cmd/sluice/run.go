@@ -1,4 +1,4 @@
-// sluice run: serves requests for one network, a workload of kernels, or a zoo of networks.
+// sluice run serves requests for one network, a workload of kernels, or a zoo of networks.
 
 package main
 
@@ -56,7 +56,7 @@ Example:
   sluice run --zoo profiles.csv --clients cameras.csv --listen :9000 --time 10m`
 }
 
-// maxRequests limits what a run stores: for each request a record, a result and a place in the schedule, about 2 kB.
+// maxRequests is the maximum number of requests in a run. It limits the memory: a run stores about 2 kB per request.
 const maxRequests = 500_000
 
 func (c *runCmd) Run(e *cli.Env) error {
@@ -73,7 +73,7 @@ func (c *runCmd) Run(e *cli.Env) error {
 	return c.serve(e)
 }
 
-// check returns what is served, and rejects flags that would be ignored.
+// check returns the kind of the run, and rejects flags that would be ignored.
 func (c *runCmd) check(e *cli.Env) (serves string, err error) {
 	serves, device := "bundle", c.Device
 	if strings.HasPrefix(c.Device, gpuSim) {

@@ -1,4 +1,4 @@
-// sluice run: one bundle, on the NPU, on a software model of it, or on a GPU.
+// sluice run with one bundle, on the NPU, on a software model of the NPU, or on a GPU.
 
 package main
 
@@ -30,31 +30,31 @@ type resultDoc struct {
 	Ending engine.Ending    `json:"ending"`
 }
 
-// referenceDoc compares a run with soft's by the table.
+// referenceDoc compares a run with a run on the soft device, which uses the times in the table.
 type referenceDoc struct {
-	Results int `json:"results_differ"` // number of requests whose exit, class or logits differ from the golden executor's
-	Actions int `json:"actions_differ"` // number of actions that differ from those of the soft device, which takes the table's times
+	Results int `json:"results_differ"` // number of requests with an exit, class or logits that differ from the golden executor's
+	Actions int `json:"actions_differ"` // number of actions that differ from the run on the soft device
 	Of      int `json:"actions"`
 }
 
 type policyDoc struct {
 	engine.Summary
-	Accuracy      *float64      `json:"accuracy"`       // share of right classes among the requests with a result; null without labels
-	AccuracyFloat *float64      `json:"accuracy_float"` // the same for the float network, with the same images and thresholds
+	Accuracy      *float64      `json:"accuracy"`       // share of correct classes among the requests with a result; null without labels
+	AccuracyFloat *float64      `json:"accuracy_float"` // accuracy of the float network, with the same images and thresholds
 	Rate          float64       `json:"rate"`           // requests per second
-	RateMultiple  *float64      `json:"rate_multiple"`  // rate as a multiple of serial's capacity; null if the device has no known table
+	RateMultiple  *float64      `json:"rate_multiple"`  // rate divided by the capacity under the policy serial; null if the device's table is unknown
 	MACUtil       *float64      `json:"mac_util"`       // MACs done / (T_P * T_C * busy cycles)
-	Cycles        *uint64       `json:"cycles"`         // from the summary; null, like MACUtil and Bytes, on a device without counters
-	Bytes         *uint64       `json:"bytes"`          // the summary's
+	Cycles        *uint64       `json:"cycles"`         // cycles of the summary; null, like MACUtil and Bytes, if the device has no counters
+	Bytes         *uint64       `json:"bytes"`          // bytes of the summary
 	Reference     *referenceDoc `json:"reference,omitempty"`
 	Results       []resultDoc   `json:"results"`
 }
 
-// tableDoc holds values that follow from the device's latency table.
+// tableDoc contains values that are computed from the device's latency table.
 type tableDoc struct {
-	Alone     *int64   `json:"alone_ns"`   // time of one request alone through the whole network
-	Service   *float64 `json:"service_ns"` // serial's mean service time; requests leave at their exits
-	BatchGain *float64 `json:"batch_gain"` // throughput at B = B_max divided by that at B = 1, for the whole network
+	Alone     *int64   `json:"alone_ns"`   // time of one request alone in the whole network
+	Service   *float64 `json:"service_ns"` // mean service time under the policy serial, with early exits
+	BatchGain *float64 `json:"batch_gain"` // throughput at B = B_max divided by throughput at B = 1, for the whole network
 }
 
 type runDoc struct {
@@ -63,20 +63,20 @@ type runDoc struct {
 	Config    string            `json:"config"`
 	Network   string            `json:"network"`
 	Bundle    string            `json:"bundle_hash"`
-	Profile   string            `json:"profile,omitempty"` // file of the table; empty: the bundle's table
-	Served    string            `json:"images"`            // which images were served
+	Profile   string            `json:"profile,omitempty"` // file that contains the table; empty: the bundle's table
+	Served    string            `json:"images"`            // description of the served images
 	Range     string            `json:"calibration"`       // source of the bundle's ranges
 	Ranged    bool              `json:"calibrated"`
 	Clock     string            `json:"clock"`
 	Theta     experiments.Theta `json:"theta"`
 	SLO       int64             `json:"slo_ns"`
-	tableDoc                    // null on a GPU without a profile: the bundle's table is the NPU's
+	tableDoc                    // null on a GPU without a profile, because the bundle's table is for the NPU
 	Cached    bool              `json:"bundle_cached"`
 	policyDoc                   // values of the last policy
 	Runs      []policyDoc       `json:"runs"`
 }
 
-// serve runs a bundle on the NPU, on a software model of it, or on a GPU, once with each policy.
+// serve runs a bundle on the selected device, once with each policy.
 func (c *runCmd) serve(e *cli.Env) error {
 	if err := c.checkValues(); err != nil {
 		return err
@@ -119,7 +119,7 @@ func (c *runCmd) checkValues() error {
 	return nil
 }
 
-// bundleRun has the state of a run of one bundle under several policies.
+// bundleRun contains the state of a run of one bundle under several policies.
 type bundleRun struct {
 	*runCmd
 	e        *cli.Env
@@ -127,16 +127,15 @@ type bundleRun struct {
 	p        *prepared
 	setup    *experiments.Setup
 	im       *zoo.Images
-	float    [][]device.ExitResult // results of the float network; nil for a named bundle, which has none
+	float    [][]device.ExitResult // results of the float network; nil if the user named a bundle
 	profiled string                // label of the profile; empty: none
-	service  float64               // serial's mean service time in ns
+	service  float64               // mean service time under the policy serial, in ns
 	point    experiments.Point
 	dev      device.Blocking
 	results  []*engine.Result
 	doc      runDoc
 }
 
-// arrivals reads the times in --arrivals.
 func (r *bundleRun) arrivals() error {
 	r.point = experiments.Point{Theta: r.Theta.theta, Seed: r.Seed, N: r.N, ByTable: r.Admit}
 	if r.Arrivals == "" {
@@ -154,7 +153,7 @@ func (r *bundleRun) arrivals() error {
 	return nil
 }
 
-// prepared compiles or reads the bundle, and replaces its table by the profile's.
+// prepared compiles or reads the bundle, and replaces its table with the profile's table.
 func (r *bundleRun) prepared() error {
 	w := &r.what
 	w.waves, w.file, w.board, w.gpu = r.Waves, r.Bundle, &r.uioFlags, r.GPU
@@ -192,7 +191,7 @@ func (r *bundleRun) prepared() error {
 	return nil
 }
 
-// images computes the exits of all images, and from these the service time and the rate.
+// images computes the exits of all images. From the exits, it computes the service time and the rate.
 func (r *bundleRun) images() (err error) {
 	if r.setup, r.im, err = r.p.setup(r.e, &r.what, r.memo, r.N); err != nil {
 		return err
@@ -239,12 +238,11 @@ func (r *bundleRun) open() (err error) {
 		r.point.Now, r.doc.Clock = r.now, "real"
 	}
 	if r.point.Clock == engine.Table {
-		r.doc.Label = "estimated" // the bundle's table comes from the law of cycles or the machine
+		r.doc.Label = "estimated" // computed by the law of cycles or by package machine
 	}
 	return nil
 }
 
-// policy serves all requests with a policy.
 func (r *bundleRun) policy(name string) error {
 	r.point.Policy = name
 	set, done := r.e.Progress(name, r.N)
@@ -275,7 +273,6 @@ func (r *bundleRun) policy(name string) error {
 	return nil
 }
 
-// write writes the files, and prints.
 func (r *bundleRun) write() error {
 	r.doc.policyDoc = r.doc.Runs[len(r.doc.Runs)-1]
 	files := "summary.json, schedule.json: opens in Perfetto"
@@ -302,7 +299,7 @@ func (r *bundleRun) write() error {
 	return nil
 }
 
-// failed is the error of a run in which requests ended with errors, or with results that differ from golden's.
+// failed returns an error if requests ended with errors, or with results that differ from the golden executor's.
 func (r *bundleRun) failed() error {
 	for i, d := range r.doc.Runs {
 		if d.Errors > 0 {
@@ -316,11 +313,11 @@ func (r *bundleRun) failed() error {
 	return nil
 }
 
-// waveBytes is the size that each cycle adds to a wave file, per MAC of the array: 12.4 M cycles of the 256 MACs of
-// run gave 20 GB.
+// waveBytes is the size of a wave file in bytes per cycle and MAC. It was measured with the configuration run: 12.4 M
+// cycles of 256 MACs resulted in 20 GB.
 const waveBytes = 6.3
 
-// checkWaves rejects a wave file that could fill the disk unnoticed.
+// checkWaves returns an error if the wave file could fill the disk.
 func (c *runCmd) checkWaves(p *prepared, service float64) error {
 	if c.Waves == "" {
 		return nil
@@ -334,7 +331,7 @@ func (c *runCmd) checkWaves(p *prepared, service float64) error {
 	return nil
 }
 
-// runCode is the exit code of a failed run.
+// runCode returns the exit code for a failed run.
 func runCode(err error) int {
 	is := func(of ...error) bool {
 		return slices.ContainsFunc(of, func(e error) bool { return errors.Is(err, e) })
@@ -348,7 +345,7 @@ func runCode(err error) int {
 	return cli.Device
 }
 
-// describe computes what the engine does not know: accuracy, and the number of requests that left at each exit.
+// describe adds the accuracy and the number of requests at each exit, which the engine does not compute.
 func describe(s *experiments.Setup, im *zoo.Images, float [][]device.ExitResult, theta experiments.Theta, res *engine.Result) policyDoc {
 	d := policyDoc{Summary: res.Summary()}
 	var n, right, rightFloat int
@@ -376,7 +373,7 @@ func describe(s *experiments.Setup, im *zoo.Images, float [][]device.ExitResult,
 	return d
 }
 
-// served describes in a few words which images were served.
+// served returns a short description of the served images.
 func (c *runCmd) served(p *prepared, im *zoo.Images) string {
 	labels := "with classes"
 	if im.Labels[0] < 0 {
@@ -391,7 +388,7 @@ func (c *runCmd) served(p *prepared, im *zoo.Images) string {
 	return fmt.Sprintf("serving %d images of %s, %s", len(im.Pixels), filepath.Base(c.Data), labels)
 }
 
-// reference repeats the run on soft with the table and compares.
+// reference repeats the run on the soft device with the table, and compares both runs.
 func (r *bundleRun) reference(res *engine.Result) (*referenceDoc, error) {
 	dev, err := r.openDevice(r.e.Ctx, "soft", r.p, r.memo)
 	if err != nil {

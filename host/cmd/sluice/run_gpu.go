@@ -1,4 +1,4 @@
-// sluice run --device gpu-sim:NAME|FILE.yaml: the user's kernels and workload on a simulated GPU.
+// sluice run --device gpu-sim:NAME|FILE.yaml runs the user's kernels and workload on a simulated GPU.
 
 package main
 
@@ -27,7 +27,7 @@ const gpuSim = "gpu-sim:"
 // gpuDevices lists the devices that are real GPUs.
 var gpuDevices = []string{"cuda", "hip"}
 
-// onGPU reports whether a device is a GPU: then the bundle's table does not apply to it.
+// onGPU reports whether a device is a GPU. The bundle's table does not apply to GPUs.
 func onGPU(name string) bool { return slices.Contains(gpuDevices, name) }
 
 // tableUnknown reports whether the device's times are unknown, because the bundle's table is for another device.
@@ -41,19 +41,19 @@ type gpuClientDoc struct {
 	Requests   int              `json:"requests"`
 	Ended      int              `json:"ended"` // number of requests that ended before the end of the workload
 	Latency    engine.Latencies `json:"latency"`
-	Throughput float64          `json:"throughput"` // throughput relative to that of the network alone
+	Throughput float64          `json:"throughput"` // throughput divided by the throughput of the network alone
 }
 
 type gpuPolicyDoc struct {
 	engine.Summary
-	RealTime      *float64       `json:"real_time_latency"` // mean latency relative to the network's time alone; null: no real-time request ended
+	RealTime      *float64       `json:"real_time_latency"` // mean latency divided by the network's time alone; null: no real-time request ended
 	RealTimeP99   *float64       `json:"real_time_latency_p99"`
-	Throughput    float64        `json:"throughput"` // sum over clients, each relative to its network alone
+	Throughput    float64        `json:"throughput"` // sum over clients of the throughput divided by that of the client's network alone
 	GPUPreempted  int            `json:"gpu_preemptions"`
 	PreemptionNs  float64        `json:"gpu_preemption_ns"` // mean time until best-effort work has left the GPU
 	PreemptionP99 float64        `json:"gpu_preemption_p99_ns"`
-	Padded        float64        `json:"padded"` // share of kernels that ran beside a real-time one
-	Again         float64        `json:"again"`  // share of kernels that were run again after a kill
+	Padded        float64        `json:"padded"` // share of kernels that ran beside a real-time kernel
+	Again         float64        `json:"again"`  // share of kernels that ran again after a kill
 	Clients       []gpuClientDoc `json:"clients"`
 }
 
@@ -67,7 +67,6 @@ type gpuRunDoc struct {
 	Runs         []gpuPolicyDoc `json:"runs"`
 }
 
-// gpu serves a workload on a simulated GPU.
 func (c *runCmd) gpu(e *cli.Env) error {
 	switch {
 	case c.Workload == "":
@@ -113,7 +112,7 @@ func (c *runCmd) gpu(e *cli.Env) error {
 	return c.launchers(e, f, kernels, trace)
 }
 
-// kernelList reads the file of --kernels; nil without the flag.
+// kernelList reads the file of --kernels. It returns nil without the flag.
 func (c *runCmd) kernelList() ([]*kernel.Program, error) {
 	if c.Kernels == "" {
 		return nil, nil
@@ -127,7 +126,7 @@ func (c *runCmd) kernelList() ([]*kernel.Program, error) {
 	return kernels, cli.Coded(cli.Input, err)
 }
 
-// cut ends the workload at the time of --time, and rejects more requests than a run can store.
+// cut ends the workload after the time of --time, and returns an error if too many requests remain.
 func (c *runCmd) cut(trace *load.Trace) error {
 	if c.Time > 0 {
 		trace.Duration = min(trace.Duration, c.Time.Nanoseconds())
@@ -146,7 +145,7 @@ func (c *runCmd) kernelsFrom(style string) string {
 	return "catalogue, " + style
 }
 
-// workloadCode is the exit code of a failed workload.
+// workloadCode returns the exit code for a failed workload.
 func workloadCode(err error) int {
 	if errors.Is(err, reef.ErrWorkload) || errors.Is(err, engine.ErrConfig) || errors.Is(err, kernel.ErrProgram) {
 		return cli.Input

@@ -1,4 +1,4 @@
-// sluice run --device gpu-sim:NAME --policy strait,...: the user's workload under Strait and its baselines.
+// sluice run --device gpu-sim:NAME --policy strait,... runs the user's workload under Strait and its baselines.
 
 package main
 
@@ -21,17 +21,16 @@ import (
 	"github.com/sluice-npu/sluice/host/report"
 )
 
-// straitFlags are the flags of sluice run for Strait.
 type straitFlags struct {
 	GPUs  int    `serves:"gpu-sim" policy:"strait" name:"gpus" default:"1" help:"gpu-sim with Strait or its baselines: GPUs."`
 	Begin string `serves:"gpu-sim" policy:"strait" placeholder:"FILE" help:"gpu-sim with Strait: predictor.json of an earlier run to begin with (default: a new model)."`
 }
 
-// mostGPUs is the limit for --gpus.
+// mostGPUs is the maximum of --gpus.
 const mostGPUs = 16
 
-// policyKind distinguishes Strait and its baselines, which serve batches ("strait"), from policies that launch
-// kernels ("kernels").
+// policyKind returns "strait" for Strait and its baselines, which serve batches. It returns "kernels" for policies that
+// launch kernels.
 func policyKind(policies []string) (string, error) {
 	n := 0
 	for _, p := range policies {
@@ -82,7 +81,7 @@ type straitClientDoc struct {
 	Network  string `json:"network"`
 	Priority string `json:"priority"` // high | low
 	Deadline int64  `json:"deadline_ns"`
-	Alone    int64  `json:"alone_ns"` // time of a request that has the GPU and its link for itself
+	Alone    int64  `json:"alone_ns"` // time of a request that uses the GPU and its link alone
 	straitClassDoc
 }
 
@@ -94,7 +93,7 @@ type straitPolicyDoc struct {
 	Clients []straitClientDoc `json:"clients"`
 }
 
-// straitErrorsDoc are relative errors of predicted slowdowns.
+// straitErrorsDoc contains relative errors of predicted slowdowns.
 type straitErrorsDoc struct {
 	Batches int     `json:"batches"`
 	P50     float64 `json:"p50"`

@@ -1,4 +1,4 @@
-// sluice run --zoo: clients with a link each, served by workers that run the networks of a zoo.
+// sluice run --zoo serves clients, each with its own link. Workers run the networks of a zoo.
 
 package main
 
@@ -24,7 +24,6 @@ import (
 	"github.com/sluice-npu/sluice/host/report"
 )
 
-// zooFlags are the flags of sluice run for a zoo.
 type zooFlags struct {
 	Zoo     string   `placeholder:"FILE" help:"Serve clients over links by a zoo of networks: a file (CSV, see host/jellyfish), or synthetic."`
 	Clients string   `serves:"zoo" default:"4" placeholder:"FILE|N" help:"--zoo: the clients, a file (CSV, see host/jellyfish), or a number of equal ones with --rate, --slo and --link."`
@@ -47,11 +46,11 @@ type zooClientDoc struct {
 	Link     string   `json:"link"`
 	Frames   int      `json:"frames"`
 	OnTime   int      `json:"on_time"`
-	Miss     *float64 `json:"miss_rate"` // null: the client sent nothing
-	Accuracy *float64 `json:"accuracy"`  // accuracy over the frames on time; null: there were none
-	P50      *int64   `json:"p50_ns"`    // creation to result
+	Miss     *float64 `json:"miss_rate"` // null: the client sent no frame
+	Accuracy *float64 `json:"accuracy"`  // accuracy of the frames on time; null: no frame was on time
+	P50      *int64   `json:"p50_ns"`    // time from creation to result
 	P99      *int64   `json:"p99_ns"`
-	Bits     *float64 `json:"link_bits_per_s"` // harmonic mean of the rates of its transfers, as reported to the server
+	Bits     *float64 `json:"link_bits_per_s"` // harmonic mean of the rates of the client's transfers, as reported to the server
 }
 
 type zooPolicyDoc struct {
@@ -59,29 +58,29 @@ type zooPolicyDoc struct {
 	Frames   int            `json:"frames"`
 	Miss     *float64       `json:"miss_rate"`
 	Accuracy *float64       `json:"accuracy"`
-	Aligned  *float64       `json:"aligned"` // share of the frames on time whose size was the input size of the network that answered
-	P50      *int64         `json:"p50_ns"`  // from the frame's creation to its result; latency counts from the arrival
+	Aligned  *float64       `json:"aligned"` // share of the frames on time that had the input size of the network that answered
+	P50      *int64         `json:"p50_ns"`  // time from the frame's creation to its result; latency is measured from the frame's arrival
 	P99      *int64         `json:"p99_ns"`
-	Changes  int            `json:"changes"`  // how often workers changed their network
-	Hits     int            `json:"hits"`     // changes in which the new network was loaded already
-	HitRate  *float64       `json:"hit_rate"` // null: nothing changed
+	Changes  int            `json:"changes"`  // number of times that a worker changed its network
+	Hits     int            `json:"hits"`     // number of changes to a network that was already loaded
+	HitRate  *float64       `json:"hit_rate"` // null: no changes
 	Clients  []zooClientDoc `json:"clients"`
 }
 
 type zooRunDoc struct {
 	cli.Header
 	Zoo          string         `json:"zoo"`
-	Networks     []string       `json:"networks"` // the networks that remain of the zoo, smallest first
+	Networks     []string       `json:"networks"` // the zoo's remaining networks, smallest first
 	Workers      int            `json:"workers"`
 	Listen       string         `json:"listen"`            // empty: the run is in virtual time, over simulated links
-	Capture      string         `json:"capture,omitempty"` // interface whose packets are captured to measure the links; empty: the links are measured by the bytes of the frames
+	Capture      string         `json:"capture,omitempty"` // interface of the capture that measures the links; empty: measured by the frames' bytes
 	Time         int64          `json:"time_ns"`
 	Assumed      edge.Assumed   `json:"assumed"`
 	zooPolicyDoc                // values of the last policy
 	Runs         []zooPolicyDoc `json:"runs"`
 }
 
-// some returns a pointer to a number, or nil if nothing was counted.
+// some returns a pointer to v, or nil if no value exists.
 func some[T int64 | float64](there bool, v T) *T {
 	if !there {
 		return nil
@@ -89,7 +88,7 @@ func some[T int64 | float64](there bool, v T) *T {
 	return &v
 }
 
-// orDash formats a number for a table; - if there is none.
+// orDash formats a number for a table. It returns "-" for a missing number.
 func orDash[T any](v *T, text func(T) string) string {
 	if v == nil {
 		return "-"
@@ -97,7 +96,6 @@ func orDash[T any](v *T, text func(T) string) string {
 	return text(*v)
 }
 
-// zoo serves clients with a zoo.
 func (c *runCmd) zoo(e *cli.Env) error {
 	zoo, err := jellyfish.Named(c.Zoo)
 	if err != nil {
@@ -146,7 +144,7 @@ func (c *runCmd) zoo(e *cli.Env) error {
 	return e.Print(doc, c.Out, c.JSON, doc.print)
 }
 
-// zooSystems returns the systems of --policy, by default Jellyfish's.
+// zooSystems returns the systems in --policy, by default the systems of Jellyfish.
 func (c *runCmd) zooSystems(e *cli.Env, zoo jellyfish.Zoo) ([]edge.System, error) {
 	policies := c.Policy
 	switch {
@@ -222,7 +220,7 @@ func (c *runCmd) capture(e *cli.Env, l net.Listener, rates *edge.Rates) (end fun
 	return func() { stop(); reader.Wait() }, nil
 }
 
-// zooClients returns the clients given by --clients.
+// zooClients returns the clients of --clients.
 func (c *runCmd) zooClients(e *cli.Env, length time.Duration) ([]edge.Camera, error) {
 	clients, err := c.registered(e, length.Nanoseconds())
 	frames := 0.0
@@ -235,11 +233,11 @@ func (c *runCmd) zooClients(e *cli.Env, length time.Duration) ([]edge.Camera, er
 	return clients, err
 }
 
-// registered reads the clients from a file, or makes a number of equal ones.
+// registered reads the clients from a file, or creates a number of equal clients.
 func (c *runCmd) registered(e *cli.Env, ns int64) ([]edge.Camera, error) {
 	own := edge.NewOwn(c.Seed)
 	n, err := strconv.Atoi(c.Clients)
-	if err != nil { // a file
+	if err != nil { // --clients is a file
 		for _, f := range []string{"rate", "slo", "link"} {
 			if e.Has(f) {
 				return nil, cli.Errorf(cli.Usage, "--%s beside --clients %s: the file says each client's", f, c.Clients)
@@ -281,7 +279,7 @@ func (c *runCmd) registered(e *cli.Env, ns int64) ([]edge.Camera, error) {
 	return cams, nil
 }
 
-// link returns a client's link by name.
+// link returns the name of a client's link.
 func link(c *edge.Camera, live bool) string {
 	if live {
 		return "as it is"

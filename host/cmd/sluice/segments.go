@@ -1,4 +1,4 @@
-// Runs whole segments of large networks on the hardware and compares them bit for bit.
+// This check runs whole segments of large networks on the hardware and compares the results bit by bit.
 
 package main
 
@@ -21,8 +21,8 @@ import (
 	"github.com/sluice-npu/sluice/sim/verify"
 )
 
-// large imports the first segments of a network, or all if no number is given. The exits of the zoo's networks are
-// called exit1, exit2 ... in order of depth.
+// large imports the first segments of a network, or all segments if no number is set. The exits of the zoo's networks
+// are named exit1, exit2 ... in order of depth.
 func (c *verifyCmd) large(post bool) (*graph.Graph, error) {
 	from := c.Import
 	from.InputSide = cmp.Or(onnx.Square(c.Input), from.InputSide)
@@ -57,8 +57,8 @@ func (c *verifyCmd) large(post bool) (*graph.Graph, error) {
 	return out, nil
 }
 
-// segments runs one image through the first segments of a network, one start per segment, and compares all bytes of
-// its slot after each start.
+// segments runs one image through the first segments of a network, one start per segment, and compares all bytes of the
+// image's slot after each start.
 func (c *verifyCmd) segments(e *cli.Env, designs []configs.Design, doc *verifyDoc) error {
 	if len(designs) != 1 {
 		return cli.Coded(cli.Usage, errors.New("--segments takes one configuration"))
@@ -90,7 +90,7 @@ func (c *verifyCmd) segments(e *cli.Env, designs []configs.Design, doc *verifyDo
 	}
 	defer dev.Close()
 	in := inputs(b, &zoo.Images{Pixels: [][]float32{image}})[0]
-	if c.Seed%2 == 0 { // also use extreme values that no image contains
+	if c.Seed%2 == 0 { // use extreme values too, which no image contains
 		in = randnet.Input(rng, b)
 	}
 	set, done := e.Progress("segments", len(b.Network.Exits))

@@ -1,4 +1,4 @@
-// sluice serve: serves bundles through the Open Inference Protocol.
+// sluice serve serves bundles through the Open Inference Protocol.
 
 package main
 
@@ -69,7 +69,7 @@ func (c *serveCmd) Run(e *cli.Env) error {
 	if err != nil {
 		return err
 	}
-	running := context.WithoutCancel(e.Ctx) // the server ends when it has drained, not with the context
+	running := context.WithoutCancel(e.Ctx) // the server stops after Drain, not at the end of e.Ctx
 	s, err := serve.New(running, o)
 	if err != nil {
 		return cli.Coded(cli.Usage, err)
@@ -104,7 +104,7 @@ func (c *serveCmd) check() error {
 	return nil
 }
 
-// options returns the server's options from the flags, and TLS if there is a certificate.
+// options returns the server's options from the flags, and the TLS configuration if a certificate is set.
 func (c *serveCmd) options(e *cli.Env) (serve.Options, *tls.Config, error) {
 	o := serve.Options{
 		Version: cli.Version(), Log: e.Log, Open: c.open, About: about, TritonMetrics: c.Triton,
@@ -144,7 +144,7 @@ func (c *serveCmd) options(e *cli.Env) (serve.Options, *tls.Config, error) {
 	return o, secure, nil
 }
 
-// about returns the names of a bundle's classes, and how pixels are converted to its input.
+// about returns the names of a bundle's classes, and the conversion from pixels to the input.
 func about(b *bundle.Bundle) (serve.About, error) {
 	i, err := recipe.Of(b)
 	if err != nil || i.From == "" {
@@ -179,7 +179,7 @@ func (c *serveCmd) add(s *serve.Server, log *slog.Logger) error {
 	return named
 }
 
-// listen opens the ports of REST, gRPC and the status page; after an error it returns those that are open.
+// listen opens the ports of REST, gRPC and the status page. After an error, it returns the ports that are already open.
 func (c *serveCmd) listen(ctx context.Context) (ports []net.Listener, err error) {
 	for _, at := range []struct{ flag, address string }{{"http", c.HTTP}, {"grpc", c.GRPC}, {"metrics", c.Metrics}} {
 		if at.address == "" {
@@ -197,7 +197,7 @@ func (c *serveCmd) listen(ctx context.Context) (ports []net.Listener, err error)
 // open opens a device with its first model.
 func (c *serveCmd) open(ctx context.Context, b *bundle.Bundle) (*serve.Opened, error) {
 	w := what{Config: b.Design.Name, board: &c.uioFlags, memory: 1 << 30}
-	d, err := w.openDevice(ctx, c.Device, &prepared{design: b.Design, bundle: b}, nil) // without a memo, which would grow with every input
+	d, err := w.openDevice(ctx, c.Device, &prepared{design: b.Design, bundle: b}, nil) // no memo, because it would grow with every input
 	if err != nil {
 		return nil, err
 	}
@@ -206,7 +206,7 @@ func (c *serveCmd) open(ctx context.Context, b *bundle.Bundle) (*serve.Opened, e
 	if c.Device == "soft" {
 		o.Watchdog.Least = stalls
 	}
-	if c.Profile == nil && c.Device != "soft" && (c.Device != "uio" || c.Label != "measured") { // a simulation takes seconds for the table's ms, and a GPU has no table
+	if c.Profile == nil && c.Device != "soft" && (c.Device != "uio" || c.Label != "measured") { // simulations are slower than their tables, and GPUs have no table
 		o.Timely, o.Watchdog.Fixed = false, 600e9
 	}
 	return o, nil
@@ -229,18 +229,18 @@ func (c *serveCmd) profiled(_ context.Context, b *bundle.Bundle) ([]bundle.Laten
 	return nil, errors.Join(failed...)
 }
 
-// Time limits of devices, in ns. A large model takes long to load, and an overloaded machine is not a hanging device.
+// Time limits of devices, in ns. Large models load slowly, and devices are slow on an overloaded machine.
 const loads, stalls = 600e9, 2e9
 
 // faces are the server's three ports.
 type faces struct {
 	grpc   *grpc.Server
 	http   [2]*http.Server
-	failed chan error // gets the error of a port that stopped unexpectedly
+	failed chan error // receives the error of a port that stopped unexpectedly
 }
 
-// answer serves the ports: REST, gRPC and the status page. A full port logs a warning from time to time, and closes
-// idle HTTP connections.
+// answer serves the ports: REST, gRPC and the status page. If a port reaches its limit of connections, it closes idle
+// HTTP connections. It logs this at most every 10 s.
 func (c *serveCmd) answer(s *serve.Server, secure *tls.Config, ports []net.Listener, log *slog.Logger) *faces {
 	told := rate.Sometimes{Interval: 10 * time.Second}
 	limited := func(l net.Listener, face *http.Server) net.Listener {
@@ -276,7 +276,7 @@ func (c *serveCmd) answer(s *serve.Server, secure *tls.Config, ports []net.Liste
 	return f
 }
 
-// stop closes the ports, including open connections and streams.
+// stop closes the ports, all connections and all streams.
 func (f *faces) stop() {
 	const patience = time.Second
 	stopped := make(chan struct{})
@@ -286,7 +286,7 @@ func (f *faces) stop() {
 	}()
 	select {
 	case <-stopped:
-	case <-time.After(patience): // clients may keep streams open
+	case <-time.After(patience): // some clients leave streams open
 		f.grpc.Stop()
 	}
 	for _, face := range f.http {
@@ -298,13 +298,13 @@ func (f *faces) stop() {
 	}
 }
 
-// serve answers until the command must end, then drains.
+// serve answers requests until the command must end. Then it drains the server.
 func (c *serveCmd) serve(e *cli.Env, s *serve.Server, secure *tls.Config, ports []net.Listener) error {
 	f := c.answer(s, secure, ports, e.Log)
 	watching, done := context.WithCancel(e.Ctx)
 	defer done()
 	go s.Watch(watching, time.Second)
-	loaded := make(chan error, 1) // the server is already alive while models load
+	loaded := make(chan error, 1) // the server already answers while models are loaded
 	go func() { loaded <- s.LoadAll() }()
 	var err error
 	for serving := true; serving; {
@@ -320,7 +320,7 @@ func (c *serveCmd) serve(e *cli.Env, s *serve.Server, secure *tls.Config, ports 
 				err = cli.Coded(cli.Input, err)
 				break
 			}
-			err = nil // the error is in the log and in the index of models
+			err = nil // the error is in the log and in the models' index
 			fmt.Fprintf(e.Stdout, "ready: %s on %s; http %s, grpc %s, status %s\n",
 				strings.Join(names, ", "), c.Device, ports[0].Addr(), ports[1].Addr(), ports[2].Addr())
 		case <-e.Ctx.Done():

@@ -1,4 +1,4 @@
-// sluice tune-theta: finds exit thresholds.
+// sluice tune-theta finds exit thresholds.
 
 package main
 
@@ -52,7 +52,7 @@ type thetaDoc struct {
 	} `json:"held_out"`
 }
 
-// halves draws n of the images for tuning and n others for testing.
+// halves selects n random images for tuning and n other images for testing.
 func halves(images, n int, seed uint64) (tuned, held []int) {
 	order := rand.New(rand.NewPCG(seed, 4)).Perm(images)
 	return order[:n], order[n : 2*n]

@@ -1,4 +1,4 @@
-// Flags for the NPU of the board that this program runs on.
+// Flags for the NPU of the board that runs this program.
 
 package main
 
@@ -6,17 +6,17 @@ import (
 	"github.com/sluice-npu/sluice/host/engine"
 )
 
-// uioFlags describe the NPU of --device uio. Label and clock have no default: a board's counts must not be attributed
-// to something else.
+// uioFlags describe the NPU of --device uio. Label and clock have no default values, because a board's counts must not
+// be attributed to something else.
 type uioFlags struct {
 	UIO      string             `serves:"bundle" device:"uio" name:"uio" default:"sluice-npu" help:"On uio: name of the UIO device; its memory is NAME-memory."`
 	Label    string             `serves:"bundle" device:"uio" enum:",simulated,measured" default:"" help:"On uio, required: label of the figures, measured (a board) or simulated (QEMU)."`
 	ClockMHz float64            `serves:"bundle" device:"uio" name:"clock-mhz" help:"On uio, required: the NPU's clock."`
-	now      func() engine.Time // the NPU's clock, set when it is open
+	now      func() engine.Time // reads the NPU's clock; set when the NPU is open
 }
 
-// boardCmd is sluice board, which a board's image also runs. It passes its arguments to package board, which defines the
-// commands, options and exit codes.
+// boardCmd is sluice board. It passes its arguments to package board, which defines the commands, options and exit
+// codes. A board's image uses the same package.
 type boardCmd struct {
 	Args []string `arg:"" optional:"" help:"Command of sluice board, and its arguments."`
 }

@@ -1,4 +1,4 @@
-// The NPU of the board that this program runs on, through UIO, which exists only on Linux.
+// The NPU of the board that runs this program, through UIO. UIO exists only on Linux.
 
 package main
 
@@ -30,7 +30,7 @@ func (f *uioFlags) target() board.Target {
 	return board.Target{UIO: f.UIO, Label: f.Label, ClockMHz: f.ClockMHz}
 }
 
-// find finds the NPU with any design.
+// find finds the NPU. It accepts any design.
 func (f *uioFlags) find(ctx context.Context, slots int) (*npu.Driver, error) {
 	t := f.target()
 	d, _, err := t.Find(ctx, 0, npu.Opts{Slots: slots})
@@ -50,7 +50,7 @@ func (c *boardCmd) Run(e *cli.Env) error {
 	return nil
 }
 
-// configure loads a bitstream into the PL and checks that the loaded design is the one in the manifest.
+// configure loads a bitstream into the PL and checks that the loaded design is the manifest's design.
 func configure(e *cli.Env, target boards.Board, m *bitstreams.Manifest, b *bitstreams.Bit, force bool) error {
 	manager := bitstreams.Manager{}
 	state, err := manager.State()
@@ -71,8 +71,8 @@ func configure(e *cli.Env, target boards.Board, m *bitstreams.Manifest, b *bitst
 	return nil
 }
 
-// answers compares the loaded design with board and manifest. Before it reads from the PL, it checks the PL's clock and reset
-// (surroundings) and the address. If no design answers, a read hangs the processor.
+// answers compares the loaded design with board and manifest. First it checks the PL's clock and reset (surroundings)
+// and the address, because a read from the PL hangs the processor if no design answers.
 func answers(ctx context.Context, b boards.Board, o uio.Opts, m *bitstreams.Manifest, surroundings func(boards.Board) ([]string, error)) ([]string, error) {
 	around, err := surroundings(b)
 	if err != nil {
@@ -100,12 +100,12 @@ func answers(ctx context.Context, b boards.Board, o uio.Opts, m *bitstreams.Mani
 	return around, nil
 }
 
-// replace calls load while it holds the NPU in the PL, so that no other program uses the NPU. With look, it also checks that
-// no start is running. awake returns an error if the PL would not answer that check.
+// replace calls load while it has exclusive access to the NPU in the PL. If look is true, it first checks that no start
+// is running. awake returns an error if the PL cannot answer this check.
 func replace(o uio.Opts, look bool, awake, load func() error) (err error) {
 	claim, err := uio.Hold(o)
 	switch {
-	case errors.Is(err, uio.ErrNoDevice): // there is no driver, so there is no other user
+	case errors.Is(err, uio.ErrNoDevice): // without a driver, no other program can use the NPU
 		return load()
 	case err != nil:
 		return fmt.Errorf("the NPU that is loaded: %w", err)

@@ -1,5 +1,5 @@
-// sluice verify: compares the hardware with the golden executor, the golden executor with onnxruntime, and the
-// devices cosim and soft with each other.
+// sluice verify compares the hardware with the golden executor, the golden executor with onnxruntime, and the device
+// cosim with the device soft.
 
 package main
 
@@ -95,7 +95,7 @@ type verifyDoc struct {
 	Images        int      `json:"images"`
 	Mismatches    int      `json:"mismatches"`
 	ExitAgreement *float64 `json:"exit_agreement"` // null: not checked
-	AccuracyDelta *float64 `json:"accuracy_delta"` // golden's accuracy minus onnxruntime's, as a share
+	AccuracyDelta *float64 `json:"accuracy_delta"` // accuracy of the golden executor minus accuracy of onnxruntime, as a share
 	OracleImages  int      `json:"oracle_images"`
 	Coverage      struct {
 		Images struct {
@@ -119,7 +119,6 @@ type verifyDoc struct {
 // designs loads the configurations under test.
 func (c *verifyCmd) designs() ([]configs.Design, error) { return loadDesigns(c.Config) }
 
-// splitList splits a list at its commas.
 func splitList(list string) []string {
 	parts := strings.Split(list, ",")
 	for i, p := range parts {
@@ -146,11 +145,11 @@ func loadDesigns(list string) ([]configs.Design, error) {
 	return all, nil
 }
 
-// checked has the names of the designs whose builds with assertions are run too.
+// checked contains the names of the designs that also run in a build with assertions.
 type checked map[string]bool
 
-// checkedOf reads a list of designs under test, separated by commas. Each may be given by its name or as in --config;
-// the designs are in the order of --config.
+// checkedOf reads a list of designs under test, separated by commas. A design is specified by its name or as in
+// --config. The argument designs has the order of --config.
 func checkedOf(list, config string, designs []configs.Design) (checked, error) {
 	out := checked{}
 	if list == "" {
@@ -170,7 +169,7 @@ func checkedOf(list, config string, designs []configs.Design) (checked, error) {
 	return out, nil
 }
 
-// build names the simulator of a design.
+// build returns the name of a design's simulator.
 func (c checked) build(d configs.Design) string {
 	if c[d.Name] {
 		return d.Name + "-check"
@@ -178,7 +177,7 @@ func (c checked) build(d configs.Design) string {
 	return d.Name
 }
 
-// served is the configuration for the checks that serve a network. If there are several, it is `run`.
+// served returns the configuration for the checks that serve a network: the only one, or the one named run.
 func served(designs []configs.Design) (string, bool) {
 	if len(designs) == 1 {
 		return designs[0].Name, true
@@ -247,7 +246,7 @@ func (c *verifyCmd) Run(e *cli.Env) error {
 	return nil
 }
 
-// something rejects options that select no check.
+// something returns an error if the options select no check.
 func (c *verifyCmd) something(designs []configs.Design) error {
 	if c.Segments != 0 {
 		if c.Device == "uio" {
@@ -279,13 +278,13 @@ func (c *verifyCmd) something(designs []configs.Design) error {
 	return nil
 }
 
-// wholePart holds the findings of a check that runs as one unit.
+// wholePart contains the findings of a check that runs as one unit.
 type wholePart struct {
-	Found verifyDoc // without bins
+	Found verifyDoc // findings without coverage bins
 	Hits  verify.Hits
 }
 
-// whole runs a check as one unit. build is the name of its simulator.
+// whole runs a check as one unit. The argument build is the name of the check's simulator.
 func (c *verifyCmd) whole(shards *shard.Run, name, build string, doc *verifyDoc, check func(*verifyDoc) error) error {
 	for got, err := range shard.Units(shards, name, 1, func(int) (*wholePart, error) {
 		if c.Device != "soft" {
@@ -361,7 +360,7 @@ func (c *verifyCmd) checks(e *cli.Env, shards *shard.Run, designs []configs.Desi
 	return nil
 }
 
-// stub compares both builds of a design.
+// stub compares the builds of a design with and without MACs.
 func (c *verifyCmd) stub(e *cli.Env, d configs.Design, doc *verifyDoc) error {
 	full, err := openRig(e.Ctx, nil, d, d.Name, c.Config)
 	if err != nil {
@@ -391,7 +390,7 @@ func (c *verifyCmd) serve(e *cli.Env, doc *verifyDoc) error {
 	if err != nil {
 		return err
 	}
-	if c.Oracle > 0 { // this is checked before the images are computed
+	if c.Oracle > 0 { // check this before the images are computed
 		im, err := c.what.images(e, p, 1, false)
 		if err != nil {
 			return err
@@ -421,7 +420,7 @@ func (c *verifyCmd) serve(e *cli.Env, doc *verifyDoc) error {
 	return nil
 }
 
-// problem records a mismatch that a check found; any other error is a device error and ends the command.
+// problem records a mismatch that a check found. Any other error is returned as a device error, which ends the command.
 func (d *verifyDoc) problem(name string, err error) error {
 	if err == nil {
 		return nil
@@ -434,7 +433,7 @@ func (d *verifyDoc) problem(name string, err error) error {
 	return nil
 }
 
-// shadow opens the device together with a golden executor that keeps the content of all slots.
+// shadow opens the device, and a golden executor that stores the content of all slots.
 func (c *verifyCmd) shadow(ctx context.Context, p *prepared) (*verify.Shadow, error) {
 	s := &verify.Shadow{Reference: soft.New(p.design, soft.Options{})}
 	if c.Device == "soft" {
@@ -472,8 +471,8 @@ func (c *verifyCmd) images(e *cli.Env, p *prepared, s *experiments.Setup, doc *v
 	return nil
 }
 
-// bench opens a configuration with memory for random networks. over closes it, and adds the counts that a build with
-// assertions reports at its end.
+// bench opens a configuration with memory for random networks. The function over closes the device, and adds the counts
+// that a build with assertions prints at its end.
 func (c *verifyCmd) bench(e *cli.Env, d configs.Design, check checked) (b *verify.Bench, over func(*verify.Coverage) error, err error) {
 	b = &verify.Bench{Design: d, Dev: &verify.Shadow{Reference: soft.New(d, soft.Options{})}}
 	if c.Device == "soft" {
@@ -497,7 +496,7 @@ func (c *verifyCmd) bench(e *cli.Env, d configs.Design, check checked) (b *verif
 	}
 	var o npu.CosimOpts
 	if c.Device == "hls" {
-		o.DRAMBytes = 256 << 20 // random networks on the largest arrays have more weights than the default memory holds
+		o.DRAMBytes = 256 << 20 // on the largest arrays, the weights of random networks exceed the default memory
 	}
 	bus, err := openBus(e.Ctx, d, c.build(d, check), c.Config, o)
 	if err != nil {
@@ -517,7 +516,7 @@ func (c *verifyCmd) bench(e *cli.Env, d configs.Design, check checked) (b *verif
 	}, nil
 }
 
-// build is the name of the simulator that runs the random layers of a design.
+// build returns the name of the simulator for the random layers of a design.
 func (c *verifyCmd) build(d configs.Design, check checked) string {
 	if c.Device == "cosim" {
 		return check.build(d)
@@ -525,7 +524,6 @@ func (c *verifyCmd) build(d configs.Design, check checked) string {
 	return cosimOf(c.Device, d)
 }
 
-// table is an empty coverage table.
 func (c *verifyCmd) table(designs []configs.Design, check checked) *verify.Coverage {
 	cov := verify.NewCoverage(designs)
 	if c.Device == "hls" || c.Device == "uio" {
@@ -539,7 +537,7 @@ func (c *verifyCmd) table(designs []configs.Design, check checked) *verify.Cover
 	return cov
 }
 
-// layersPart has the results of a block of random layers.
+// layersPart contains the results of a block of random layers.
 type layersPart struct {
 	N       int
 	Layers  *verify.Layers
@@ -548,7 +546,7 @@ type layersPart struct {
 	Problem string // a mismatch
 }
 
-// layers runs blocks of random layers, each on a device of its own.
+// layers runs blocks of random layers, each on its own device.
 func (c *verifyCmd) layers(e *cli.Env, shards *shard.Run, designs []configs.Design, check checked, doc *verifyDoc) error {
 	all := verify.LayersConfig{N: c.N, Designs: len(designs), Seed: c.Seed}
 	set, done := e.Progress("layers", c.N)
@@ -596,7 +594,6 @@ func (c *verifyCmd) layers(e *cli.Env, shards *shard.Run, designs []configs.Desi
 	return nil
 }
 
-// add adds a block of layers.
 func (d *verifyDoc) add(part *layersPart) {
 	d.Coverage.Layers.Add(part.Layers)
 	d.Coverage.Bins.Add(part.Hits)
@@ -608,8 +605,8 @@ func (d *verifyDoc) add(part *layersPart) {
 	}
 }
 
-// covered lists what was not covered. With --require-coverage it first runs layers that cover it, and reports what is
-// still missing as a problem.
+// covered lists the missing coverage. With --require-coverage, it first runs layers for the missing bins, and reports
+// bins that are still missing as a problem.
 func (c *verifyCmd) covered(e *cli.Env, designs []configs.Design, check checked, doc *verifyDoc) error {
 	if c.RequireCoverage {
 		if err := c.missing(e, designs, check, doc); err != nil {
@@ -623,8 +620,8 @@ func (c *verifyCmd) covered(e *cli.Env, designs []configs.Design, check checked,
 	return nil
 }
 
-// missing runs layers of the kinds that no random layer had, on all designs. With shards only merge does this, since it must
-// know what all shards lack.
+// missing runs layers for the bins that no random layer covered, on all designs. With shards, only merge does this,
+// because merge has the coverage of all shards.
 func (c *verifyCmd) missing(e *cli.Env, designs []configs.Design, check checked, doc *verifyDoc) error {
 	if c.N == 0 || c.Segments != 0 || len(doc.Problems) > 0 || !doc.Coverage.Bins.LayersMissing() {
 		return nil
@@ -684,7 +681,7 @@ func (c *verifyCmd) orders(e *cli.Env, p *prepared, s *experiments.Setup, memo *
 	return nil
 }
 
-// python returns the Python that has onnxruntime.
+// python returns the path of Python with onnxruntime.
 func (c *verifyCmd) python() string {
 	return cmp.Or(c.Python, filepath.Join(c.Build, "venv", "bin", "python"))
 }

@@ -1,4 +1,4 @@
-// sluice work: shards of a command on many machines.
+// sluice work computes the shards of a command on many machines.
 
 package main
 
@@ -35,14 +35,14 @@ type workCmd struct {
 	Script workScriptCmd `cmd:"" help:"Write an array job of Slurm or an indexed Job of Kubernetes that does a command's shards."`
 }
 
-// asked is the command whose shards are computed.
+// asked is the command that is divided into shards.
 type asked struct {
 	Resume  string   `required:"" placeholder:"DIR" help:"Folder of the results: what is there is not done again."`
 	Shards  int      `required:"" placeholder:"N" help:"Number of shards."`
 	Command []string `arg:"" passthrough:"" placeholder:"dse|sluice COMMAND" help:"The command, with the flags that ask: dse sweep, validate or synth, sluice verify, sluice faults or sluice bench."`
 }
 
-// settle writes the question of the command to the folder and returns it. It returns nil if the command's help was asked for.
+// settle writes the command's question to the folder and returns it. It returns nil if the command contains --help.
 func (a *asked) settle(e *cli.Env) (*shard.Question, error) {
 	c := a.Command
 	if len(c) > 0 && c[0] == "--" {
@@ -71,7 +71,7 @@ func (a *asked) settle(e *cli.Env) (*shard.Question, error) {
 	return shard.Asked(a.Resume)
 }
 
-// connection has the flags by which NATS authenticates a client.
+// connection contains the flags for authentication with the NATS server.
 type connection struct {
 	Token string `env:"SLUICE_WORK_TOKEN" help:"What hub and workers know; needed where the hub listens beyond this machine. In the environment other users do not see it."`
 	Creds string `placeholder:"FILE" help:"NATS credentials."`
@@ -79,7 +79,7 @@ type connection struct {
 }
 
 func (c *connection) options(log *slog.Logger) []nats.Option {
-	said := "" // NATS calls its handlers one after the other
+	said := "" // no lock is needed, because NATS calls one handler after another
 	again := func(*nats.Conn) {
 		if said != "" {
 			log.Info("connected")
@@ -87,7 +87,7 @@ func (c *connection) options(log *slog.Logger) []nats.Option {
 		said = ""
 	}
 	o := []nats.Option{nats.ConnectHandler(again), nats.ReconnectHandler(again), nats.ReconnectErrHandler(func(_ *nats.Conn, err error) {
-		if text := err.Error(); text != said { // it is tried once a second
+		if text := err.Error(); text != said { // NATS retries once a second
 			log.Warn("no connection to the NATS server; tried again", "error", err)
 			said = text
 		}
@@ -182,7 +182,7 @@ func (c *workHubCmd) Run(e *cli.Env) error {
 	return err
 }
 
-// serve begins to serve the page, until close is called.
+// serve serves the page until the returned function close is called.
 func (c *workHubCmd) serve(e *cli.Env, h *work.Hub) (close func() error, err error) {
 	if c.Page == "none" {
 		return func() error { return nil }, nil
@@ -196,7 +196,7 @@ func (c *workHubCmd) serve(e *cli.Env, h *work.Hub) (close func() error, err err
 		return nil, cli.Coded(cli.Usage, err)
 	}
 	s := &http.Server{Handler: h.Page(), ReadHeaderTimeout: 10 * time.Second}
-	go func() { _ = s.Serve(l) }() // until it is closed
+	go func() { _ = s.Serve(l) }() // returns when s is closed
 	fmt.Fprintf(e.Stderr, "progress: http://%s/\n", l.Addr())
 	return s.Close, nil
 }
@@ -252,7 +252,7 @@ func (c *workJoinCmd) Run(e *cli.Env) error {
 	return cli.Coded(cli.Device, w.Join(e.Ctx, nc))
 }
 
-// found returns an error if this machine lacks the tool. It checks only the tools that it knows.
+// found returns an error if the tool is missing on this machine. It checks only known tools.
 func found(tool string) (err error) {
 	switch tool {
 	case "yosys":
@@ -265,7 +265,7 @@ func found(tool string) (err error) {
 	return err
 }
 
-// runShard computes a shard in a process of its own.
+// runShard computes a shard in a separate process.
 func runShard(ctx context.Context, dir string, q *shard.Question, i int) error {
 	err := runProgram(ctx, io.Discard, q.Program, append(q.Command(dir), "--shard", fmt.Sprintf("%d/%d", i, q.Shards), "--resume", dir))
 	if cli.CodeOf(err) == cli.Tool && err != nil {
@@ -274,8 +274,8 @@ func runShard(ctx context.Context, dir string, q *shard.Question, i int) error {
 	return err
 }
 
-// runProgram runs this program, or dse, which is beside this program or in PATH. The error ends with the program's last
-// output.
+// runProgram runs this program or dse. dse must be in this program's folder or in PATH. The error ends with the
+// program's last output.
 func runProgram(ctx context.Context, stdout io.Writer, name string, args []string) error {
 	path, err := os.Executable()
 	switch {

@@ -2,7 +2,7 @@
 
 package uio
 
-// Boards never have the processor of this build. It exists for the package's tests, whose memory is coherent.
+// No board has the processor of this build. The build exists for the package's tests, in which memory is coherent.
 func storeBarrier() {}
 
 func loadBarrier() {}

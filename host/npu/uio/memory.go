@@ -21,7 +21,7 @@ var nativeEndian = binary.NativeEndian
 type memory struct {
 	path string
 	addr uint64
-	// the device tree reserves it at a known address
+	// the device tree reserves the memory at a known address
 	reserved bool
 	bytes    []byte
 	file     *os.File
@@ -29,12 +29,12 @@ type memory struct {
 	drain    func(*syncArgs) error // for write-combined memory if there is an outer cache: the same ioctl
 }
 
-// outer: there is a cache outside the cores, the PL310 of a Zynq-7000. Stores to write-combined memory may wait in its
-// store buffer. A DSB of this process does not drain that buffer; the kernel's barrier does.
+// outer means that a cache exists outside the cores: the PL310 of a Zynq-7000. Stores to write-combined memory may wait
+// in the PL310's store buffer. A DSB of this process does not drain this buffer, but the kernel's barrier does.
 var outer = runtime.GOARCH == "arm"
 
-// openMemory maps the memory called o.Memory. It looks for it in this project's kernel module
-// (boards/kernel/sluice_dma.c) and then, if there is no outer cache, in u-dma-buf.
+// openMemory maps the memory with the name o.Memory. First it searches this project's kernel module
+// (boards/kernel/sluice_dma.c). Then, without an outer cache, it searches u-dma-buf.
 func openMemory(o Opts) (*memory, error) {
 	ours := filepath.Join(o.Sys, "class", "misc", o.Memory)
 	if _, err := os.Stat(ours); err == nil {
@@ -56,7 +56,7 @@ func openMemory(o Opts) (*memory, error) {
 	}
 	theirs := filepath.Join(o.Sys, "class", "u-dma-buf", o.Memory)
 	if _, err := os.Stat(theirs); err == nil {
-		// 2: memory opened with O_SYNC is mapped write-combined. Only root may set it, if it is not set already.
+		// 2: memory opened with O_SYNC is mapped write-combined. Only root may change this value.
 		attribute := filepath.Join(theirs, "sync_mode")
 		if mode, err := line(attribute); err != nil || mode != "2" {
 			if err := os.WriteFile(attribute, []byte("2"), 0); err != nil {

@@ -1,33 +1,34 @@
-// Package uio is the bus of an NPU on a board: registers and interrupt by Linux' UIO, memory by a small kernel module
-// (boards/kernel) or u-dma-buf. Pure Go; no C, no /dev/mem.
+// Package uio is the bus of an NPU on a board. It accesses registers and interrupt through Linux' UIO, and memory
+// through a small kernel module (boards/kernel) or u-dma-buf. It is pure Go, without C and without /dev/mem.
 //
 // # Memory and order
 //
-// On neither board are the HP ports coherent with the ARM cores' caches, and nothing here depends on it:
+// On both boards, the HP ports are not coherent with the ARM cores' caches. This package needs no coherence:
 //
-//   - Registers are Device memory: accesses are 32 bits, aligned, in program order, and never merged. sync/atomic makes
-//     them, so neither compiler nor CPU reorders them.
-//   - Shared memory is mapped Normal and non-cacheable (write-combined). Wide and unaligned accesses, and so copy, are
-//     legal there. On Device memory they would end in SIGBUS on arm64. A later register write may overtake writes that
-//     wait in the CPU's write buffer. So Sync(ToDevice) is a barrier that waits until all stores are complete. On arm64
-//     that is DSB ST, full system. On 32-bit ARM the module does it, since the PL310 of a Zynq-7000 has a store buffer
-//     that only the kernel can drain. Sync(FromDevice) keeps later loads after the register read that showed the end
-//     (DMB, full system).
-//   - If the module maps the memory cached, Sync asks the kernel to clean (ToDevice) or invalidate (FromDevice) the range
-//     by address, to the point of coherency, with the same barriers. Open cleans all of it, since a dirty line of an
-//     earlier process could be evicted over the NPU's data.
+//   - Registers are Device memory. Accesses are 32 bits wide, aligned, in program order, and never merged. They use
+//     sync/atomic, so neither compiler nor CPU reorders them.
+//   - Shared memory is mapped Normal and non-cacheable (write-combined). Wide and unaligned accesses, including the
+//     function copy, are legal there. On Device memory they would cause SIGBUS on arm64. A later register write may
+//     overtake writes in the CPU's write buffer. So Sync(ToDevice) is a barrier that waits until all stores are
+//     complete. On arm64 the barrier is DSB ST, full system. On 32-bit ARM the module executes the barrier, because
+//     only the kernel can drain the store buffer in the PL310 of a Zynq-7000. Sync(FromDevice) prevents later loads
+//     from overtaking the register read that showed the end of the start (DMB, full system).
+//   - If the module maps the memory cached, Sync requests the kernel to clean (ToDevice) or invalidate (FromDevice) the
+//     range by address, to the point of coherency, with the same barriers. Open cleans the whole memory, because a
+//     dirty line of an earlier process could be evicted over the NPU's data.
 //
 // # Interrupts
 //
-// The line is level-triggered, and UIO turns it into edges: its handler counts one and masks the line, and a write
-// unmasks it. WaitIRQ does not trust the count. After each interrupt it checks whether the NPU has raised a cause; if
-// not (stale or spurious), it unmasks and waits on. So a stale count is not taken for a hang. If the line never rises,
-// WaitIRQ returns npu.ErrNoIRQ, which says so if the NPU has ended all the same.
+// The line is level-triggered. UIO converts it to edges: UIO's handler counts an interrupt and masks the line, and a
+// write unmasks the line. WaitIRQ does not rely on the count. After each interrupt it checks whether the NPU has raised
+// a cause. Without a cause (stale or spurious), it unmasks the line and continues to wait, so a stale count is not
+// reported as a hang. If the line never rises, WaitIRQ returns npu.ErrNoIRQ. If the NPU has ended, the error's text
+// reports this.
 //
 // # Errors of the register bus
 //
-// An AXI error on a store arrives as an imprecise abort and kills the process at another instruction. So accesses that
-// the register map refuses never reach the bus. They return the *npu.BusError that corresponds to the hardware's
+// An AXI error on a store causes an imprecise abort, which kills the process at another instruction. So accesses that
+// the register map refuses are not sent to the bus. They return the *npu.BusError that corresponds to the hardware's
 // answer.
 package uio
 
@@ -53,7 +54,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// Errors of Open; each says what to do.
+// Errors of Open. Open adds instructions to each error.
 var (
 	ErrNoDevice   = errors.New("no such device")
 	ErrPermission = errors.New("not permitted")
@@ -62,7 +63,7 @@ var (
 	ErrBusy       = npu.ErrBusy
 )
 
-// Opts selects the NPU. Zero fields take their default.
+// Opts selects the NPU. Zero fields select the default.
 type Opts struct {
 	Name   string // name of the UIO device: the node name in the device tree (default "npu")
 	Memory string // name of the memory's device (default Name + "-memory")
@@ -79,22 +80,22 @@ type Bus struct {
 	events atomic.Uint64
 	stale  atomic.Uint64
 
-	mu      sync.Mutex // registers
-	running bool       // a start may be running, because its end has not been seen
+	mu      sync.Mutex // for registers
+	running bool       // a start may be running, because its end has not been observed
 	found   bool       // Open found a running start of an earlier process
 	closed  bool
 }
 
 const regBytes = 0x1000
 
-// registers are Device memory: only aligned accesses of 32 bits. Tests have their own.
+// registers are Device memory, which allows only aligned accesses of 32 bits. Tests use another implementation.
 type registers interface {
 	load(off uint32) uint32
 	store(off, v uint32)
 	close() error
 }
 
-// mapped registers.
+// mapped contains memory-mapped registers.
 type mapped []byte
 
 func (m mapped) load(off uint32) uint32 {
@@ -107,8 +108,8 @@ func (m mapped) store(off, v uint32) {
 
 func (m mapped) close() error { return unix.Munmap(m) }
 
-// Open finds an NPU and makes it idle: it aborts a start of an earlier process, which could write to memory that
-// others use now.
+// Open finds an NPU and makes it idle: it aborts a start of an earlier process, because this start could write to
+// memory that is now in use elsewhere.
 func Open(ctx context.Context, o Opts) (*Bus, error) {
 	b, err := open(ctx, o)
 	if err != nil {
@@ -181,8 +182,8 @@ func (b *Bus) begin(ctx context.Context) error {
 	return b.Sync(0, int64(len(b.mem.bytes)), npu.ToDevice)
 }
 
-// own locks the device for this process until the file is closed: two processes on one NPU would reset and overwrite
-// each other.
+// own locks the device for this process until the file is closed, because two processes on one NPU would reset each
+// other's starts and overwrite each other's data.
 func own(f *os.File) error {
 	conn, err := f.SyscallConn()
 	if err != nil {
@@ -201,14 +202,13 @@ func own(f *os.File) error {
 	return nil
 }
 
-// Claim is an NPU that this process has locked without using its registers. It is for a caller that is about to replace the
-// PL's contents.
+// Claim is an NPU that this process has locked without using its registers, in order to replace the PL's contents.
 type Claim struct {
 	file  *os.File
 	bytes int64
 }
 
-// Hold locks an NPU until Close. If another process uses it, the error is ErrBusy.
+// Hold locks an NPU until Close. It returns ErrBusy if another process uses the NPU.
 func Hold(o Opts) (*Claim, error) {
 	d, err := Find(o)
 	if err != nil {
@@ -227,7 +227,7 @@ func Hold(o Opts) (*Claim, error) {
 // Close unlocks the NPU.
 func (c *Claim) Close() error { return c.file.Close() }
 
-// Busy reports whether a start is running, without touching anything else. The PL must be configured.
+// Busy reports whether a start is running. It reads no other state. The PL must be configured.
 func (c *Claim) Busy() (bool, error) {
 	if c.bytes < regBytes {
 		return false, fmt.Errorf("%w: the registers of %s are %d bytes, expected %d", ErrSize, c.file.Name(), c.bytes, regBytes)
@@ -255,15 +255,15 @@ func opening(err error, hint string) error {
 	return err
 }
 
-// Device is a UIO device, as described in sysfs.
+// Device is the description of a UIO device in sysfs.
 type Device struct {
 	Path  string // /dev/uio0
 	Name  string
-	Addr  uint64 // of the registers
+	Addr  uint64 // address of the registers
 	Bytes int64
 }
 
-// Find finds a device by name. No device and several devices are errors.
+// Find finds a device by name. It returns an error if no device or several devices have this name.
 func Find(o Opts) (Device, error) {
 	o = o.defaults()
 	class := filepath.Join(o.Sys, "class", "uio")
@@ -308,7 +308,6 @@ func Find(o Opts) (Device, error) {
 	return found[0], nil
 }
 
-// line reads a file of one line.
 func line(path string) (string, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -317,7 +316,7 @@ func line(path string) (string, error) {
 	return strings.TrimSpace(string(text)), nil
 }
 
-// number reads a decimal or 0x number.
+// number reads a file with a decimal number or a hexadecimal number (0x).
 func number(path string) (uint64, error) {
 	text, err := line(path)
 	if err != nil {
@@ -358,8 +357,8 @@ func (b *Bus) WriteReg(off, v uint32) error {
 	if b.closed {
 		return npu.ErrClosed
 	}
-	// Some accesses are refused only while a start is running. If the end of the start has not been seen, STATUS says
-	// whether it is still running.
+	// Some accesses are refused only while a start is running. If the end of the start has not been observed, STATUS
+	// shows whether the start is still running.
 	busy := b.running && abi.Refused(off, true, v, true) && b.read(abi.RegStatus)&abi.RegStatusBusyMask != 0
 	if abi.Refused(off, true, v, busy) {
 		return &npu.BusError{Write: true, Off: off, Val: v, Resp: npu.RespSLVERR}
@@ -374,7 +373,7 @@ func (b *Bus) WriteReg(off, v uint32) error {
 // DRAM implements npu.Bus.
 func (b *Bus) DRAM() (window []byte, base uint64) { return b.mem.bytes, b.mem.addr }
 
-// Mapping names how the memory is mapped.
+// Mapping returns the name of the memory's mapping.
 func (b *Bus) Mapping() string {
 	if b.mem.clean != nil {
 		return "cached"
@@ -393,16 +392,16 @@ func (b *Bus) Sync(off, n int64, dir npu.Direction) error {
 	return nil
 }
 
-// Interrupts returns how many interrupts the kernel has counted, and how many of them came without a raised cause.
+// Interrupts returns the kernel's number of interrupts, and the number of interrupts without a raised cause.
 func (b *Bus) Interrupts() (all, stale uint64) { return b.events.Load(), b.stale.Load() }
 
-// Reserved reports whether the device tree reserves the memory at a known address. Memory of u-dma-buf may be anywhere.
+// Reserved reports whether the device tree reserves the memory. The address of u-dma-buf's memory is arbitrary.
 func (b *Bus) Reserved() bool { return b.mem.reserved }
 
 // Abandoned reports whether Open found a running start of an earlier process.
 func (b *Bus) Abandoned() bool { return b.found }
 
-// Time is the NPU's free-running count of cycles.
+// Time returns the NPU's free-running count of cycles.
 func (b *Bus) Time() (uint64, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -418,11 +417,11 @@ func (b *Bus) time() uint64 {
 }
 
 const (
-	look     = 100 * time.Millisecond // interval of reads of the NPU's clock while no interrupt comes
+	look     = 100 * time.Millisecond // interval at which the NPU's clock is read during the wait for an interrupt
 	standing = 2 * time.Second        // time after which a clock that has not changed counts as stopped
 )
 
-// WaitIRQ implements npu.Bus. The limit is in ticks of TIME. If the clock has stopped, it returns an error of its own.
+// WaitIRQ implements npu.Bus. The limit is in ticks of TIME. If the clock has stopped, the error is npu.ErrHang.
 func (b *Bus) WaitIRQ(ctx context.Context, limit uint64) (uint64, error) {
 	began, err := b.Time()
 	if err != nil {
@@ -471,12 +470,12 @@ func (b *Bus) state() (now uint64, raised bool, err error) {
 	return b.time(), b.regs.load(abi.RegIRQStatus)&b.regs.load(abi.RegIRQEnable) != 0, nil
 }
 
-// event unmasks the line and waits for an interrupt. came is false if none came within the limit.
+// event unmasks the line and waits for an interrupt. came is false if no interrupt occurred within the limit.
 func (b *Bus) event(ctx context.Context, limit time.Duration) (came bool, err error) {
 	one := [4]byte{}
 	nativeEndian.PutUint32(one[:], 1)
 	if _, err := b.irq.Write(one[:]); err != nil {
-		if errors.Is(err, unix.EIO) { // uio_write returns EIO for one reason only
+		if errors.Is(err, unix.EIO) { // uio_write returns EIO only if the device has no interrupt
 			return false, fmt.Errorf("%w: %s has no interrupt: its node in the device tree needs interrupts (and interrupt-parent): %w", npu.ErrNoIRQ, b.irq.Name(), err)
 		}
 		return false, fmt.Errorf("unmask: %w", closedErr(err))
@@ -507,7 +506,7 @@ func closedErr(err error) error {
 // rest makes the NPU idle: it aborts a running start.
 func (b *Bus) rest(ctx context.Context) error {
 	if id := b.regs.load(abi.RegID); id != abi.ID {
-		b.running = false // the running start is not one of this process
+		b.running = false // the running start is not from this process
 		return fmt.Errorf("%w: ID is %#08x, expected %#08x: is the bitstream loaded, and the PL clock on?", npu.ErrHardware, id, uint32(abi.ID))
 	}
 	if b.read(abi.RegStatus)&abi.RegStatusBusyMask == 0 {
@@ -528,7 +527,7 @@ func (b *Bus) rest(ctx context.Context) error {
 	return nil
 }
 
-// Close implements npu.Bus. It aborts a running start first, since the memory will be freed.
+// Close implements npu.Bus. It first aborts a running start, because the memory will be freed.
 func (b *Bus) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

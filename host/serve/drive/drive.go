@@ -1,6 +1,6 @@
-// Package drive sends requests to a server of the Open Inference Protocol and counts how they end. An open load sends at
-// times that do not depend on the server; a closed load waits for answers. Latencies count from the time at which a request
-// was due, so a slow server cannot hide its delays.
+// Package drive sends requests to a server of the Open Inference Protocol and counts the outcomes. In an open load, the
+// times of requests do not depend on the server. In a closed load, each client waits for an answer before its next
+// request. A latency is measured from the time at which the request was due, so a slow server cannot hide its delays.
 package drive
 
 import (
@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// ErrModel says that this client cannot send requests to a model.
+// ErrModel is the error for a model to which this client cannot send requests.
 var ErrModel = errors.New("model cannot be asked")
 
 // Tensor is an input or output in a model's metadata.
@@ -31,11 +31,11 @@ type Model struct {
 	Inputs  []Tensor `json:"inputs"`
 	Outputs []Tensor `json:"outputs"`
 
-	// Params are the parameters of its configuration; empty if the server has none.
+	// Params are the parameters of the model's configuration; empty if the server reports none.
 	Params map[string]string `json:"-"`
 }
 
-// Question is one request. Data holds the inputs' elements.
+// Question is one request. Data contains the elements of each input.
 type Question struct {
 	Model *Model
 	ID    uint64
@@ -43,12 +43,12 @@ type Question struct {
 	Batch int           // number of samples
 	SLO   time.Duration // 0: none
 	Theta string        // exit_threshold; "": the model's default
-	// Priority is 1 for the highest; 0: the model's default.
+	// Priority is the priority level: 1 is the highest, 0 means the model's default.
 	Priority int
-	Stream   bool // over a gRPC stream, with an answer at each exit
+	Stream   bool // send the request over a gRPC stream, and receive an answer at each exit
 }
 
-// Ending is how a request ended, as the client sees it.
+// Ending is the outcome of a request, as observed by the client.
 type Ending int
 
 const (
@@ -57,10 +57,10 @@ const (
 	Refused
 	Cancelled
 	Errored
-	Unsent // its time was over before this machine could send it
+	Unsent // this machine could not send it within its SLO
 )
 
-// Reply is the result of a request. Exits and Classes have a number per sample, if the server reports them.
+// Reply is the result of a request. Exits and Classes have one element per sample; nil if not reported.
 type Reply struct {
 	Ending         Ending
 	Exits, Classes []int
@@ -68,7 +68,7 @@ type Reply struct {
 	First          time.Time // for streams: time of the first answer
 }
 
-// wrong replaces the reply by a server error.
+// wrong replaces the reply with a server error.
 func (r *Reply) wrong(format string, a ...any) {
 	*r = Reply{Ending: Errored, Why: fmt.Sprintf(format, a...)}
 }
@@ -88,7 +88,7 @@ func (r *Reply) check(q *Question) {
 	}
 }
 
-// exits is the number of exits of the model, at most maxExits.
+// exits returns the number of the model's exits, at most maxExits.
 func (m *Model) exits() int {
 	if n, err := strconv.Atoi(m.Params["exits"]); err == nil && n > 0 && n < maxExits {
 		return n
@@ -96,7 +96,7 @@ func (m *Model) exits() int {
 	return maxExits
 }
 
-// Server is the server under load, behind one of its protocols.
+// Server is a connection to the server under load, over one of its protocols.
 type Server interface {
 	Describe(ctx context.Context, model string) (*Model, error)
 	Infer(ctx context.Context, q *Question) Reply
@@ -106,19 +106,19 @@ type Server interface {
 // Load describes the requests to send.
 type Load struct {
 	Model string
-	// Times are the due times of requests from the start, independent of the server. Without them, Clients send N
-	// requests in total, each when its previous one has been answered.
+	// Times are the due times of requests, in ns after the start. If Times is nil, the clients send N requests in
+	// total. Each client sends its next request after the answer to its previous request.
 	Times   []int64
 	Clients int
 	N       int
 	SLO     time.Duration
 	Theta   string
-	// Priority is 1 for the highest; 0: the model's default.
+	// Priority is the priority level: 1 is the highest, 0 means the model's default.
 	Priority int
-	Stream   bool // every request on a gRPC stream of its own
+	Stream   bool // each request uses its own gRPC stream
 	Batch    int  // samples per request; 0: 1
-	// Samples returns samples for the model's single input, in its datatype, with their classes if known. Requests
-	// use them in turn. nil: random samples.
+	// Samples returns samples for the model's single input, in the input's datatype, with the samples' classes if
+	// known. Requests use the samples in turn. nil: random samples.
 	Samples func(*Model) (data [][]byte, labels []int, err error)
 	Seed    uint64
 	Ended   func(n int) // called with the number of ended requests; may be nil
@@ -127,8 +127,8 @@ type Load struct {
 // Result is the result of one request.
 type Result struct {
 	ID      uint64 `json:"id"`
-	Exits   []int  `json:"exits"`   // by sample, if the server reports it
-	Classes []int  `json:"classes"` // the same
+	Exits   []int  `json:"exits"`   // by sample: exit, if the server reports it
+	Classes []int  `json:"classes"` // by sample: class, if the server reports it
 	Due     int64  `json:"due_ns"`
 	Latency int64  `json:"latency_ns"`         // time from the due time to the answer
 	First   int64  `json:"first_ns,omitempty"` // time from the due time to the first answer of a stream
@@ -136,16 +136,17 @@ type Result struct {
 	Why     string `json:"why,omitempty"`
 }
 
-// Latencies has statistics of answered requests, counted from their due times; -1 if there are none.
+// Latencies contains statistics of latencies, measured from the requests' due times; -1 if no request was answered.
 type Latencies struct {
 	Avg int64 `json:"avg_ns"`
 	P50 int64 `json:"p50_ns"`
 	P99 int64 `json:"p99_ns"`
 }
 
-// Summary has the counts of a load. Its keys are those of sluice run; what only the server knows is null.
+// Summary contains the counts of a load. Its JSON keys are those of sluice run. A value is null if only the server can
+// measure it.
 type Summary struct {
-	Paced      string     `json:"-"` // clock on which the server's figures are based, if it reports one
+	Paced      string     `json:"-"` // label of the server's times, such as "measured"; "": not reported
 	Requests   int        `json:"requests"`
 	OnTime     int        `json:"on_time"`
 	Late       int        `json:"late"`
@@ -153,12 +154,12 @@ type Summary struct {
 	Refused    int        `json:"refused"`
 	Cancelled  int        `json:"cancelled"`
 	Errors     int        `json:"errors"`
-	Unsent     int        `json:"unsent"`     // their time was over before this machine could send them
-	Violations int        `json:"violations"` // all endings but on_time and cancelled
+	Unsent     int        `json:"unsent"`     // number of requests that this machine could not send within their SLO
+	Violations int        `json:"violations"` // number of requests that ended neither as on_time nor as cancelled
 	Exits      []int      `json:"exits"`      // number of answers by exit, if the server reports the exit
 	Latency    Latencies  `json:"latency"`
 	First      *Latencies `json:"first,omitempty"` // for streams: time to the first answer
-	Goodput    float64    `json:"goodput"`         // on_time requests per second, until the last request ended
+	Goodput    float64    `json:"goodput"`         // on_time requests per second, measured until the last request ended
 	Rate       float64    `json:"rate"`            // requests per second
 	SentLate   int        `json:"sent_late"`       // requests that were sent more than 1 ms after they were due
 	Accuracy   *float64   `json:"accuracy"`
@@ -172,10 +173,10 @@ type Summary struct {
 	Results    []Result   `json:"results"`
 }
 
-// late is the delay from which a request counts as sent late. In that case this machine is the bottleneck.
+// late is the delay above which a request counts as sent late. Then this machine is the bottleneck.
 const late = time.Millisecond
 
-// Run sends the requests and waits for all answers. When ctx ends, the requests that remain end as cancelled.
+// Run sends the requests and waits for all answers. When ctx ends, the remaining requests end as cancelled.
 func Run(ctx context.Context, s Server, l *Load) (*Summary, error) {
 	m, err := s.Describe(ctx, l.Model)
 	if err != nil {
@@ -245,7 +246,7 @@ type run struct {
 	late, ended int
 }
 
-// one sends request i, which is due at the given time after the start.
+// one sends request i. The argument due is the request's due time after the start.
 func (u *run) one(i int, due time.Duration) {
 	sentLate := time.Since(u.start)-due > late
 	q := &Question{Model: u.model, ID: uint64(i + 1), Data: u.inputs[i%len(u.inputs)], Batch: max(1, u.Batch), Theta: u.Theta, Priority: u.Priority, Stream: u.Stream}
@@ -272,13 +273,13 @@ func (u *run) one(i int, due time.Duration) {
 	}
 }
 
-// patience is how long to wait for an answer, in addition to the SLO.
+// patience is the maximum time to wait for an answer, in addition to the SLO.
 const patience = time.Minute
 
-// maxExits limits the exits that are counted.
+// maxExits is the maximum number of exits that are counted.
 const maxExits = 1024
 
-// inputs are the requests' inputs, used in turn, and the classes of their samples if known.
+// inputs returns the inputs that the requests use in turn, and the classes of the inputs' samples if known.
 func (l *Load) inputs(m *Model) (inputs [][][]byte, labels [][]int, err error) {
 	if l.Samples == nil {
 		inputs, err = draw(m, max(1, l.Batch), l.Seed)
@@ -306,7 +307,7 @@ func (l *Load) inputs(m *Model) (inputs [][][]byte, labels [][]int, err error) {
 	return inputs, labels, nil
 }
 
-// judge compares the classes in the answers with those of the samples.
+// judge computes the accuracy: it compares the classes in the answers with the classes of the samples.
 func (s *Summary) judge(labels [][]int) {
 	if len(labels) == 0 {
 		return
@@ -328,7 +329,7 @@ func (s *Summary) judge(labels [][]int) {
 	}
 }
 
-// ending names how a request ended, with the names of sluice run.
+// ending returns the name of a request's outcome. sluice run uses the same names.
 func (l *Load) ending(e Ending, took time.Duration) string {
 	switch {
 	case e == Answered && l.SLO > 0 && took > l.SLO:
@@ -399,13 +400,13 @@ func latencies(took []int64) Latencies {
 	return Latencies{int64(math.Round(total / float64(len(took)))), at(0.5), at(0.99)}
 }
 
-// drawn is the number of different random inputs, drawnBytes the memory that they may use.
+// drawn is the maximum number of different random inputs. It is reduced when they exceed drawnBytes in total.
 const (
 	drawn      = 16
 	drawnBytes = 256 << 20
 )
 
-// draw makes random inputs: values in 0..1 for floating-point datatypes, otherwise small integers.
+// draw returns random inputs: values in 0..1 for floating-point datatypes, otherwise small integers.
 func draw(m *Model, batch int, seed uint64) ([][][]byte, error) {
 	rng := rand.New(rand.NewPCG(seed, 0x6c6f6164))
 	if len(m.Inputs) == 0 {
@@ -438,7 +439,7 @@ func draw(m *Model, batch int, seed uint64) ([][][]byte, error) {
 	return out, nil
 }
 
-// fixed is a shape in which the batch size replaces an open first dimension.
+// fixed returns a shape in which the batch size replaces a first dimension of variable size.
 func fixed(shape []int64, batch int) []int64 {
 	out := slices.Clone(shape)
 	for i, d := range out {

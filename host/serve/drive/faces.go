@@ -31,11 +31,11 @@ import (
 	"github.com/sluice-npu/sluice/host/serve/oip"
 )
 
-// connections limits REST connections. sluice serve accepts 1024 at a time, so it does not have to close any.
+// connections is the maximum number of REST connections. It is below the 1024 connections that sluice serve accepts.
 const connections = 1000
 
-// Dial selects the interface by the address: http:, https:, grpc: or grpcs:. A token that is not empty is sent as a
-// bearer token. secure is the TLS configuration for https: and grpcs:; nil: the system's certificates.
+// Dial returns a client for an address that begins with http:, https:, grpc: or grpcs:. The bearer token may be empty.
+// secure is the TLS configuration for https: and grpcs:; nil: trust the system's certificates.
 func Dial(address, token string, secure *tls.Config) (Server, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" {
@@ -65,7 +65,6 @@ func Dial(address, token string, secure *tls.Config) (Server, error) {
 	return nil, fmt.Errorf("server address %q: scheme %q: expected http, https, grpc or grpcs", address, u.Scheme)
 }
 
-// bearer adds a token to every call.
 type bearer struct {
 	token  string
 	secure bool
@@ -102,7 +101,7 @@ func elements(rng *rand.Rand, datatype string, n int) ([]byte, error) {
 	return out, nil
 }
 
-// wants are the outputs for exit and class, if the model has them. The server need not send others.
+// wants returns the names of the model's outputs for exit and class. Requests need no other outputs.
 func (q *Question) wants() (out []string) {
 	for _, t := range q.Model.Outputs {
 		if of := (tensorDoc{Name: t.Name, Datatype: t.Datatype}); of.takes() {
@@ -112,7 +111,6 @@ func (q *Question) wants() (out []string) {
 	return out
 }
 
-// params are the request's parameters.
 func (q *Question) params() map[string]any {
 	p := map[string]any{}
 	if q.SLO > 0 {
@@ -127,7 +125,7 @@ func (q *Question) params() map[string]any {
 	return p
 }
 
-// values are the elements of an integer output.
+// values returns the elements of an integer output.
 func values(data []byte) []int {
 	out := []int{}
 	for ; len(data) >= 4; data = data[4:] {
@@ -146,7 +144,7 @@ func (r *rest) Close() error {
 	return nil
 }
 
-// maxAnswer limits the size of an answer.
+// maxAnswer is the maximum size of an answer in bytes.
 const maxAnswer = 64 << 20
 
 func (r *rest) do(ctx context.Context, method, path string, head http.Header, body []byte) (int, http.Header, []byte, error) {
@@ -184,7 +182,7 @@ func (r *rest) Describe(ctx context.Context, model string) (*Model, error) {
 			Value string `json:"string_value"`
 		} `json:"parameters"`
 	}
-	m.Params = map[string]string{} // this is an extension of Triton, which not every server has
+	m.Params = map[string]string{} // from Triton's configuration extension, which not every server supports
 	if code, _, text, err := r.do(ctx, http.MethodGet, "/v2/models/"+url.PathEscape(model)+"/config", nil, nil); err == nil && code == http.StatusOK && json.Unmarshal(text, &config) == nil {
 		for k, v := range config.Parameters {
 			m.Params[k] = v.Value
@@ -281,12 +279,12 @@ func readREST(header http.Header, text []byte) Reply {
 	return out
 }
 
-// takes reports whether a reply uses this tensor.
+// takes reports whether Reply uses this tensor.
 func (t *tensorDoc) takes() bool {
 	return t.Datatype == "INT32" && (t.Name == "exit" || t.Name == "class")
 }
 
-// take reads the values of a tensor from in or, if it is binary, from raw.
+// take reads the values of a tensor from in, or from raw if the tensor is binary.
 func (r *Reply) take(t tensorDoc, in []int, raw []byte) {
 	if !t.takes() || r.Ending == Errored {
 		return
@@ -326,7 +324,7 @@ func (r *remote) Describe(ctx context.Context, model string) (*Model, error) {
 		return out
 	}
 	m := &Model{Name: model, Inputs: of(d.Inputs), Outputs: of(d.Outputs), Params: map[string]string{}}
-	if c, err := r.client.ModelConfig(ctx, &oip.ModelConfigRequest{Name: model}); err == nil { // not every server has this call
+	if c, err := r.client.ModelConfig(ctx, &oip.ModelConfigRequest{Name: model}); err == nil { // not every server supports this call
 		for k, v := range c.GetConfig().GetParameters() {
 			m.Params[k] = v.GetStringValue()
 		}
@@ -381,13 +379,13 @@ func (r *remote) Infer(ctx context.Context, q *Question) Reply {
 	return out
 }
 
-// stream sends a request on a stream. It returns the last message with outputs, and first, the time of the first one.
+// stream sends a request on a stream. It returns the last message with outputs, and the time of the first one.
 func (r *remote) stream(ctx context.Context, m *oip.ModelInferRequest, opts ...grpc.CallOption) (a *oip.ModelInferResponse, first time.Time, err error) {
 	ss, err := r.client.ModelStreamInfer(ctx, opts...)
 	if err == nil && ss.Send(m) == nil { // if Send fails, Recv returns the reason
 		err = ss.CloseSend()
 	}
-	var bad error // the first error in a message; the stream is read to its end all the same, so that gRPC releases it
+	var bad error // the first error in a message; the rest of the stream is still read, so that gRPC releases the stream
 	more := false
 	for err == nil {
 		var got *oip.ModelStreamInferResponse
@@ -414,12 +412,12 @@ func (r *remote) stream(ctx context.Context, m *oip.ModelInferRequest, opts ...g
 	return a, first, err
 }
 
-// told is the text of an error message on a stream; the text begins with the code.
+// told is the text of an error message on a stream. The text begins with the name of the gRPC code.
 type told string
 
 func (e told) Error() string { return string(e) }
 
-// GRPCStatus implements the interface that grpc/status looks for.
+// GRPCStatus implements the interface through which package grpc/status reads an error's status.
 func (e told) GRPCStatus() *status.Status {
 	name, _, _ := strings.Cut(string(e), ":")
 	for c := codes.Canceled; c <= codes.Unauthenticated; c++ {
@@ -430,8 +428,8 @@ func (e told) GRPCStatus() *status.Status {
 	return status.New(codes.Unknown, string(e))
 }
 
-// failed returns how a failed call ended. answered says that the error came from the server. gRPC uses Unavailable also if
-// there is no server.
+// failed returns the Ending of a failed call. answered means that the error came from the server. gRPC also reports
+// Unavailable if no server is reachable, so the code alone does not show the source.
 func failed(ctx context.Context, err error, answered bool) Ending {
 	_, said := errors.AsType[told](err)
 	switch code := status.Code(err); {

@@ -11,7 +11,7 @@ import (
 const (
 	Softmax = "softmax" // probability of the most likely class; needs at least two logits
 	Sigmoid = "sigmoid" // max(p, 1 - p) of the least certain logit, for two classes with one logit, or for labels that do not exclude each other
-	Entropy = "entropy" // 1 - H / ln(classes) with the entropy H of the softmax; needs two logits (S. Teerapittayanon et al., "BranchyNet", ICPR 2016)
+	Entropy = "entropy" // 1 - H / ln(classes) with the entropy H of the softmax; needs at least two logits (S. Teerapittayanon et al., "BranchyNet", ICPR 2016)
 	Margin  = "margin"  // difference of the probabilities of the two most likely classes; needs at least two logits
 	NoClass = "none"    // the exit is not a classifier but a regression or a map, so it is never confident
 )

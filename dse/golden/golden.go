@@ -283,7 +283,6 @@ func bytesOf(eight bool) int {
 	return 2
 }
 
-// element reads element i.
 func element(b []byte, i int, eight bool) int16 {
 	if eight {
 		return int16(int8(b[i]))
@@ -291,7 +290,6 @@ func element(b []byte, i int, eight bool) int16 {
 	return int16(binary.LittleEndian.Uint16(b[2*i:]))
 }
 
-// put writes element i.
 func put(b []byte, i int, eight bool, v int16) {
 	if eight {
 		b[i] = byte(v)

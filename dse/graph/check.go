@@ -260,8 +260,8 @@ func checkWindow(node *Node, in, out Tensor) error {
 	return nil
 }
 
-// fits reports whether the window has out positions along one axis. The number is rounded down. For pools, it may also
-// be rounded up (ceil_mode); then the last window may extend beyond the padding.
+// fits reports whether a window has this number of output positions along one axis. The number is rounded down. For
+// pools, it may also be rounded up (ceil_mode); then the last window may extend beyond the padding.
 func fits(in, before, after, k, s, out int, pool bool) bool {
 	span, stride := int64(in)+int64(before)+int64(after)-int64(k), int64(s)
 	if span < 0 {

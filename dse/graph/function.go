@@ -16,8 +16,7 @@ type Function struct {
 	Of          []*Function // arguments; if empty, the argument is x
 }
 
-// operator is an entry of functions: the number of arguments, the number of attributes, and a function that returns the
-// value.
+// operator is an entry of functions: the numbers of arguments and attributes, and a function that returns the value.
 type operator struct {
 	args, attributes int
 	at               func(f *Function, a, b float64) float64

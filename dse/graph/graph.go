@@ -93,8 +93,7 @@ type Node struct {
 	// Function is applied after the residual and before the clamp of a Conv or an Add; nil: no function.
 	Function *Function
 
-	// The clamp y = min(max(y, ClampLo), ClampHi) is applied after the residual and the function. A missing bound is
-	// infinite.
+	// The clamp min(max(y, ClampLo), ClampHi) follows the residual and the function. A missing bound is infinite.
 	ClampLo, ClampHi float32
 
 	// CountIncludePad reports whether an average pool counts padding as pixels.

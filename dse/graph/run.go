@@ -9,8 +9,7 @@ import (
 // enough to hide the latency of an addition.
 const lanes = 8
 
-// positions is the number of adjacent positions of a row that the convolution computes together if the processor has
-// vectors.
+// positions is the number of adjacent positions of a row that are computed together if the processor has vectors.
 const positions = 4
 
 // Runner executes a graph in float32, one sample at a time. It is the reference for calibration and accuracy. Runners
@@ -21,8 +20,7 @@ type Runner struct {
 	tensors [][]float32
 	// Before is called with the inputs of node n's function if it is not nil. Clone does not copy Before.
 	Before func(n int, values []float32)
-	// Partial is called with the result of convolution n before the residual is added, if Partial is not nil. Clone
-	// does not copy it.
+	// Partial is called with the result of convolution n without the residual if it is not nil. Clone does not copy it.
 	Partial func(n int, values []float32)
 }
 

@@ -133,7 +133,6 @@ func pixels(x []float32, s Shape) *raster {
 	return r
 }
 
-// integers reads a vector of labels.
 func integers(path string) ([]int, error) {
 	a, err := (*array)(nil), error(nil)
 	if strings.HasSuffix(path, ".npy") {

@@ -144,7 +144,6 @@ func fromTIFF(data []byte) int {
 	return 0
 }
 
-// turn records the orientation of picture i.
 func (s *Set) turn(i, orientation int, how string) {
 	if orientation == 1 {
 		return

@@ -212,8 +212,7 @@ func (s *Set) Dull() (blank, grey int) {
 	return s.blank, s.grey
 }
 
-// Distinct returns the number of different images; 0 before Digest is called. Images with the same values in another
-// order are not different.
+// Distinct returns the number of images with different values (in any order); 0 before Digest is called.
 func (s *Set) Distinct() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

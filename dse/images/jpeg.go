@@ -78,7 +78,6 @@ func (f *jpegFile) segment() ([]byte, error) {
 	return s, nil
 }
 
-// marker finds the next marker.
 func (f *jpegFile) marker() (byte, error) {
 	for ; f.at+1 < len(f.data); f.at++ {
 		if m := f.data[f.at+1]; f.data[f.at] == 0xff && m != 0 && m != 0xff {
@@ -214,7 +213,6 @@ func (f *jpegFile) frame(s []byte) error {
 
 func over(a, b int) int { return (a + b - 1) / b }
 
-// tables reads the quantisation tables.
 func (f *jpegFile) tables(s []byte) error {
 	for len(s) > 0 {
 		wide, n := int(s[0]>>4), s[0]&15
@@ -232,7 +230,6 @@ func (f *jpegFile) tables(s []byte) error {
 	return nil
 }
 
-// huffman is a table of Huffman codes.
 type huffman struct {
 	short   [256]uint16 // by the next 8 bits: the symbol, and the code's length in the upper byte; 0: the code is longer
 	last    [17]int     // last code of each length; -1: no code has this length
@@ -580,8 +577,7 @@ func (p *plane) finish() {
 	p.coefficients = nil
 }
 
-// transform computes libjpeg's "islow" inverse cosine transform: first the columns, with 2 extra bits, and then the
-// rows.
+// transform computes libjpeg's "islow" inverse cosine transform: first columns, with 2 extra bits, and then rows.
 func (p *plane) transform(b []int16, x, y int) {
 	const constBits, passBits = 13, 2
 	var work [64]int32

@@ -20,7 +20,6 @@ const (
 	maxName    = 256 // maximum length of a class's name, in bytes
 )
 
-// label sets the classes of the images.
 func (s *Set) label(path string, folder bool, o Options) error {
 	s.Classes = o.Classes
 	how := o.Labels
@@ -177,7 +176,6 @@ func (s *Set) byNumber(dir string) error {
 	return nil
 }
 
-// folderNames returns the folder of each image.
 func (s *Set) folderNames(dir string) ([]string, error) {
 	names := make([]string, len(s.names))
 	for i, path := range s.names {

@@ -29,7 +29,6 @@ var (
 	others   = []string{".gif", ".tif", ".tiff", ".heic", ".heif", ".avif", ".jp2", ".jxl", ".ppm", ".pgm", ".pbm", ".pnm", ".tga", ".dng", ".cr2", ".nef"}
 )
 
-// pictureFiles lists the readable formats.
 const pictureFiles = "JPEG, PNG, WebP or BMP"
 
 func isPicture(path string) bool {
@@ -219,7 +218,6 @@ func named(data []byte, err error) error {
 	return errors.New("it is " + kind)
 }
 
-// input converts a picture to the network's input.
 func (r *raster) input(in Shape, p Preprocess) ([]float32, error) {
 	if in.C != 1 && in.C != 3 {
 		return nil, fmt.Errorf("%w: a picture has one channel or three, the network takes %v", ErrShape, in)

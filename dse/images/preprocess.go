@@ -89,7 +89,6 @@ func (p Preprocess) For(c int) (Preprocess, error) {
 // plain reports whether normalise does not change values.
 func (p Preprocess) plain() bool { return len(p.Mean) == 0 && len(p.Std) == 0 }
 
-// channel returns the mean and the standard deviation of a channel.
 func (p Preprocess) channel(c int) (mean, std float64) {
 	of := func(list []float64, absent float64) float64 {
 		switch len(list) {

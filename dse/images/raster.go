@@ -152,8 +152,7 @@ func (r *raster) centre(w, h int) *raster {
 	return out
 }
 
-// middle returns the position at which the middle part of length size begins. The position is negative if have is
-// smaller than size.
+// middle returns the start of the middle part of length size. The start is negative if the length have is smaller.
 func middle(have, size int) int {
 	if have < size {
 		return -((size - have) / 2)
@@ -217,8 +216,7 @@ func (s resampling) spans(from, to int) []span {
 	return out
 }
 
-// resize scales a picture like PIL's Image.resize: first horizontally, then vertically. It rounds both results to
-// bytes.
+// resize scales like PIL's Image.resize: first horizontally, then vertically. Both results are rounded to bytes.
 func (r *raster) resize(w, h int, filter string) *raster {
 	s := resamplings[filter]
 	if s.weight == nil {
@@ -233,7 +231,7 @@ func (r *raster) resize(w, h int, filter string) *raster {
 	return r
 }
 
-// along resamples a picture in one direction: horizontally if dx is 1, and vertically if dy is 1.
+// along resamples a picture horizontally (dx is 1) or vertically (dy is 1).
 func (r *raster) along(spans []span, w, h, dx, dy int) *raster {
 	out := newRaster(w, h, r.c)
 	step := (dx + dy*r.w) * r.c // distance in pix between the pixels of consecutive weights

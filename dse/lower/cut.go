@@ -8,8 +8,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// windows splits n channels into equal windows of at most size channels. A window [from, to) has a multiple of unit
-// channels.
+// windows splits n channels into equal windows [from, to) of at most size channels, in multiples of unit.
 func windows(n, size, unit int) [][2]int {
 	units := n / unit
 	return cut(n, max(1, (units+max(1, size/unit)-1)/max(1, size/unit)), unit)

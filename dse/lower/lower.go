@@ -285,8 +285,8 @@ func (l *lowering) geom(x *Layer, op abi.Op, win graph.Window, in0, inC, out0, o
 	return g
 }
 
-// add adds a layer for each window of x's output channels. The function of returns, for a window, the first channel and
-// the number of channels that the layer reads, and the first channel that it writes.
+// add adds a layer for each window of x's output channels. For a window, the callback `of` returns the first channel
+// and the number of channels that the layer reads, and the first channel that it writes.
 func (l *lowering) add(x Layer, op abi.Op, win graph.Window, name string, parts [][2]int, of func(w [2]int) (in0, inC, out0 int)) error {
 	for _, w := range parts {
 		x := x

@@ -46,8 +46,7 @@ func lay(g *graph.Graph, plan *alias.Plan, elem int) (*Slot, error) {
 	return s, nil
 }
 
-// blocks returns the memory block of each root, with the first and the last node that use it. The second result lists
-// the roots.
+// blocks returns the memory block of each root, with the first and the last node that use it; and the roots.
 func (s *Slot) blocks(g *graph.Graph) ([]block, []graph.TensorID) {
 	const forever = math.MaxInt
 	first := make([]int, len(g.Tensors))

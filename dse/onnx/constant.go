@@ -117,7 +117,6 @@ func (c *constant) readInts(t *onnxpb.TensorProto, width int) {
 	}
 }
 
-// readable reports whether the constant's type is supported.
 func (c *constant) readable() bool {
 	return whole(c.kind) || c.kind == typeFloat || c.kind == typeFloat16 || c.kind == typeDouble || c.kind == typeBFloat16
 }
@@ -171,7 +170,6 @@ func (c *constant) floats() ([]float32, error) {
 	return values, nil
 }
 
-// finite returns an error if a value is infinite.
 func (c *constant) finite(values []float32) error {
 	for i, v := range values {
 		if math.IsInf(float64(v), 0) {

@@ -47,7 +47,6 @@ func named(name string) func(*attributes) *graph.Function {
 	return func(*attributes) *graph.Function { return &graph.Function{Name: name} }
 }
 
-// curve lowers an operator of the table above.
 func (c *call) curve() error {
 	if err := c.inputs(1, 1); err != nil {
 		return err
@@ -242,9 +241,9 @@ func (f *fused) compose() error {
 	return nil
 }
 
-// gate replaces a function x * g(x) by two layers: a curve of g, which is flat far from zero, and the product. It
-// replaces at most as many functions as most allows. It begins with the first functions, because their errors pass
-// through all later layers. It stops before the limit for elements of maps is exceeded.
+// gate replaces a function x * g(x) by two layers: a curve of g, which is flat far from zero, and the product. The
+// parameter most limits the number of replaced functions. gate begins with the first functions, because their errors
+// pass through all later layers. It stops before the limit for elements of maps is exceeded.
 func (f *fused) gate(most int) error {
 	var layers []*layer
 	for _, l := range f.layers {

@@ -14,7 +14,6 @@ import (
 	"github.com/sluice-npu/sluice/dse/plaintext"
 )
 
-// maxExitsBytes limits the size of a file of exits, in bytes.
 const maxExitsBytes = 1 << 20
 
 // exitName is an entry of a file of exits: a tensor, and the name of the exit's confidence measure.

@@ -126,7 +126,6 @@ func round(kind int32, v float64) float64 {
 	return math.Ldexp(math.RoundToEven(math.Ldexp(v, -e)), e)
 }
 
-// operand returns the elements of input i.
 func (c *call) operand(i int) (*numbers, error) {
 	k := c.constants[c.input(i)]
 	if k == nil {
@@ -180,7 +179,6 @@ func (c *call) afforded(dims []int) (int, error) {
 	return n, nil
 }
 
-// define sets output i to the constant n.
 func (c *call) define(i int, n *numbers) {
 	name := c.node.GetOutput()[i]
 	if name == "" { // no node reads this output
@@ -196,7 +194,7 @@ func (c *call) define(i int, n *numbers) {
 	c.constants[name] = k
 }
 
-// pick returns a tensor whose element i is element from(i) of x.
+// pick returns a tensor with dimensions dims. Its element i is element from(i) of x.
 func (c *call) pick(x *numbers, dims []int, from func(i int) int) (*numbers, error) {
 	y, err := c.fresh(x.kind, dims, x.absent)
 	if err != nil {
@@ -211,7 +209,6 @@ func (c *call) pick(x *numbers, dims []int, from func(i int) int) (*numbers, err
 	return y, nil
 }
 
-// picked sets the node's output to the result of pick.
 func (c *call) picked(x *numbers, dims []int, from func(i int) int) error {
 	y, err := c.pick(x, dims, from)
 	if err == nil {
@@ -381,7 +378,6 @@ func (c *call) as(kind int32, x *numbers) (*numbers, error) {
 	return y, nil
 }
 
-// cut converts an integer to a narrower type.
 func cut(kind int32, v int64) int64 {
 	switch kind {
 	case typeInt32:
@@ -476,8 +472,8 @@ func logic(of func(a, b int64) int64) func(*call) error {
 	}
 }
 
-// operands returns both operands of an operator without attributes. The operands must have the same type. For a Not,
-// its input is both operands. operands returns zeros in place of values that will be random.
+// operands returns both operands of an operator without attributes. They must have the same type. For a Not, both are
+// its input. Values that will be random are zeros here.
 func (c *call) operands() (x, y *numbers, err error) {
 	n := 2
 	if opName(c.node) == "Not" {
@@ -546,7 +542,6 @@ func (c *call) foldMean() error {
 	return nil
 }
 
-// sizeOf computes the operator Size: the number of elements.
 func (c *call) sizeOf() error {
 	if err := c.plain(1, 1); err != nil {
 		return err
@@ -771,7 +766,6 @@ func (c *call) constantOfShape() error {
 	return c.picked(fill, dims, func(int) int { return 0 })
 }
 
-// sizesOf converts a tensor of integers to dimensions.
 func sizesOf(shape []int64) ([]int, error) {
 	dims := make([]int, len(shape))
 	for i, d := range shape {
@@ -926,7 +920,7 @@ func (c *call) foldFlatten() error {
 	return c.picked(x, dims, same)
 }
 
-// gathered returns the axis and the indices of a Gather. The parameter sizes holds its input's dimensions.
+// gathered returns the axis and the indices of a Gather from a tensor with these sizes.
 func (c *call) gathered(sizes []int) (along int, at []int, err error) {
 	if err = c.inputs(2, 2); err != nil {
 		return
@@ -1263,7 +1257,7 @@ func (c *call) foldShape() error {
 	return c.shapeIs(c.constants[c.input(0)].dims)
 }
 
-// shapeIs sets the output of a Shape. The parameter dims holds its input's dimensions.
+// shapeIs sets the output of a Shape for an input with dimensions dims.
 func (c *call) shapeIs(dims []int) error {
 	rank := int64(len(dims))
 	bound := func(name string, absent int64) int64 {
@@ -1370,8 +1364,7 @@ func (c *call) foldSlice() error {
 	})
 }
 
-// parts returns the axis of a Split, and the sizes of its outputs along that axis. The parameter dims holds its input's
-// dimensions.
+// parts returns the axis of a Split, and the sizes of the outputs along this axis, for an input with dimensions dims.
 func (c *call) parts(dims []int) (along int, sizes []int, err error) {
 	if along, err = axisOf(c.attr.int("axis", 0), len(dims)); err != nil {
 		return

@@ -385,7 +385,6 @@ func (f *fused) exact(out int, in []int) bool {
 	return f.tensors[out].scale == nil || f.carried(&layer{kind: concat, in: in}) != nil
 }
 
-// nextReaders returns the readers of each tensor.
 func (f *fused) nextReaders() [][]*layer {
 	next := make([][]*layer, len(f.tensors))
 	for _, l := range f.layers {
@@ -777,7 +776,6 @@ func (f *fused) place(t int) int {
 	return t
 }
 
-// emit builds the graph.
 func (f *fused) emit(name string, exits []graph.Exit) (*graph.Graph, error) {
 	g := &graph.Graph{Name: name, Input: graph.TensorID(f.input), ChannelsLast: f.channelsLast, Bytes: f.bytes, Exits: exits, Scales: map[graph.TensorID]graph.Scale{}}
 	for i, t := range f.tensors {

@@ -149,7 +149,6 @@ func (c *call) input(i int) string {
 
 func (c *call) output() string { return c.node.GetOutput()[0] }
 
-// inputs checks the number of inputs.
 func (c *call) inputs(least, most int) error {
 	if n := len(c.node.GetInput()); n < least || n > most {
 		return fmt.Errorf("%w: %d inputs, expected %d to %d", ErrMissing, n, least, most)
@@ -916,7 +915,6 @@ func (c *call) pair() (a, b value, err error) {
 	return a, b, fmt.Errorf("%w: %q is %v and %q is %v, or in other axes, expected the same", ErrShape, c.input(0), c.dims(a), c.input(1), c.dims(b))
 }
 
-// sum adds all inputs by a chain of additions.
 func (c *call) sum() error {
 	if err := c.plain(1, maxDim); err != nil {
 		return err
@@ -989,7 +987,6 @@ func (c *call) div() error {
 	return c.arithmetic(gain, func(k float64) (float64, float64) { return 1 / k, 0 }, nil)
 }
 
-// withConstant reports whether one of two inputs is a constant.
 func (c *call) withConstant() bool {
 	return c.constants[c.input(0)] != nil || c.constants[c.input(1)] != nil
 }
@@ -1006,8 +1003,8 @@ func (c *call) arithmetic(r role, behind, before func(k float64) (scale, shift f
 	return c.byConstant(1, 0, r, before)
 }
 
-// byConstant combines map x with constant k, which has one number per channel or a single number. of returns the factor
-// and shift for a number.
+// byConstant combines map x with constant k, which has one number per channel or a single number. The callback `of`
+// returns the factor and the shift for a number.
 func (c *call) byConstant(x, k int, r role, of func(k float64) (scale, shift float64)) error {
 	if v, ok := c.values[c.input(x)]; ok && v.slice != nil {
 		numbers, err := c.perChannel(c.input(k), r, v, 1)

@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/onnx/onnxpb"
 )
 
-// value describes the feature map that a tensor's name means during lowering, and ONNX's view of that map.
+// value describes a feature map during lowering, and ONNX's view of that map.
 type value struct {
 	tensor     int // index in the fused network
 	rank       int // 4: N x C x H x W; 2: N x (C*H*W)
@@ -148,7 +148,6 @@ func (im *importer) readInitializers() error {
 	return nil
 }
 
-// input finds the network's only input.
 func (im *importer) input() (input *onnxpb.ValueInfoProto, err error) {
 	isWeight := map[string]bool{}
 	for _, t := range im.graph.GetInitializer() {
@@ -357,7 +356,6 @@ func (im *importer) quantised(order []*onnxpb.NodeProto) bool {
 	return false
 }
 
-// readConstants reads the initializers that nodes use.
 func (im *importer) readConstants(order []*onnxpb.NodeProto) error {
 	weights := make(map[string]*onnxpb.TensorProto, len(im.graph.GetInitializer()))
 	for _, t := range im.graph.GetInitializer() {
@@ -549,7 +547,6 @@ func (im *importer) integers(name string) ([]int64, error) {
 	return c.ints, nil
 }
 
-// truth returns the value of a constant bool.
 func (im *importer) truth(name string) (bool, error) {
 	c := im.constants[name]
 	if c == nil {

@@ -150,8 +150,7 @@ func (c *call) channelMean(v value, axes []bool, keep, sum bool) (bool, error) {
 // Exporters write norms in several forms. add rewrites each form to (x - mean) * function(mean of squares). Equal
 // layers are merged, so the result is the same for all forms. Layers without a reader are dropped later.
 
-// part describes a tensor as tensor of, multiplied by scale and then shifted per channel. nil means scale one and shift
-// zero.
+// part describes a tensor as another tensor with a scale and a shift per channel. nil means one and zero.
 type part struct {
 	of           int
 	scale, shift []float64
@@ -279,7 +278,6 @@ type rewriting struct {
 	err  error
 }
 
-// then appends a layer.
 func (r *rewriting) then(k kind, what string, with layer, in ...int) int {
 	// A name has the suffix only once. Otherwise, names would grow with each rewriting.
 	with.kind, with.name, with.in, r.made = k, strings.TrimSuffix(r.l.name, what)+what, in, true
@@ -289,7 +287,6 @@ func (r *rewriting) then(k kind, what string, with layer, in ...int) int {
 	return r.t
 }
 
-// less returns x - m.
 func (r *rewriting) less(x, m int) int {
 	turned := layer{scale: slices.Repeat([]float64{-1}, r.c), shift: make([]float64, r.c)}
 	return r.then(add, " (difference)", layer{}, x, r.then(affine, " (turned)", turned, m))

@@ -190,7 +190,6 @@ func importModel(r io.Reader, o Options) (*graph.Graph, error) {
 	return lowered(model, with)
 }
 
-// lowered returns the network of a model.
 func lowered(model *onnxpb.ModelProto, o Options) (*graph.Graph, error) {
 	im, err := newImporter(model, o)
 	if err != nil {

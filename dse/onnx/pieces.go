@@ -238,7 +238,6 @@ func (c *call) extreme() error {
 	})
 }
 
-// mean computes the sum of maps divided by their number.
 func (c *call) mean() error {
 	if err := c.plain(1, maxDim); err != nil {
 		return err
@@ -255,7 +254,6 @@ func (c *call) mean() error {
 	return err
 }
 
-// difference computes a + (-b).
 func (c *call) difference() error {
 	if err := c.plain(2, 2); err != nil {
 		return err

@@ -64,8 +64,8 @@ func (c *call) coded() bool {
 	return slices.ContainsFunc(c.node.GetInput(), func(name string) bool { _, ok := c.steps[name]; return ok })
 }
 
-// alongside returns a function for a reshape from dimensions from to dimensions to. The function maps an axis to the
-// same axis after the reshape; to -1 if the reshape splits or joins the axis.
+// alongside returns a function for a reshape between two lists of dimensions. The function maps an axis to the same
+// axis after the reshape, or to -1 if the reshape splits or joins the axis.
 func alongside(from, to []int) func(int) int {
 	return func(axis int) int {
 		before := 1
@@ -142,7 +142,6 @@ func (c *call) scaleOf(kind int32) (s graph.Scale, _ int32, err error) {
 	return s, kind, c.attr.done()
 }
 
-// quantizeMap lowers a QuantizeLinear of a map.
 func (c *call) quantizeMap() error {
 	if err := c.inputs(2, 3); err != nil {
 		return err

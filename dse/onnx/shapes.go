@@ -110,7 +110,6 @@ func (c *call) gather() error {
 	return nil
 }
 
-// gatherChannels selects channels in any order.
 func (c *call) gatherChannels(v value, w view, axis int, at []int) error {
 	t := c.shapeOf(v)
 	if v.view != nil || !w.channels(axis, t) {
@@ -129,7 +128,6 @@ func (c *call) gatherChannels(v value, w view, axis int, at []int) error {
 	return nil
 }
 
-// castTo returns the target type of a Cast or CastLike.
 func (c *call) castTo() (to int64, err error) {
 	like, n := opName(c.node) == "CastLike", 1
 	if like {
@@ -273,7 +271,6 @@ func (c *call) unsqueeze() error {
 	return nil
 }
 
-// transpose changes the view of a map.
 func (c *call) transpose() error {
 	if err := c.inputs(1, 1); err != nil {
 		return err
@@ -422,7 +419,6 @@ func (im *importer) needed() (nodes []*onnxpb.NodeProto) {
 	return slices.DeleteFunc(slices.Clone(im.graph.GetNode()), func(n *onnxpb.NodeProto) bool { return !need[n] })
 }
 
-// exitsOf returns the names of the tensors that are exits.
 func exitsOf(g *onnxpb.GraphProto, o Options) []string {
 	exits := o.Exits
 	if len(exits) == 0 {

@@ -136,7 +136,6 @@ func SurveyOf(r io.Reader, o Options) (*Survey, error) {
 	return s, nil
 }
 
-// need counts a node that is not supported.
 func (s *Survey) need(op, why string) {
 	for i := range s.Needs {
 		if n := &s.Needs[i]; n.Op == op && n.Why == why {
@@ -147,7 +146,6 @@ func (s *Survey) need(op, why string) {
 	s.Needs = append(s.Needs, Need{op, why, 1})
 }
 
-// largestInput returns the largest map that a node reads.
 func (im *importer) largestInput(n *onnxpb.NodeProto) (largest value, ok bool) {
 	elems := 0
 	for _, in := range n.GetInput() {

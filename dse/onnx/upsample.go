@@ -252,7 +252,6 @@ func (c *call) factors(t shape) (sy, sx int, err error) {
 	return int(by[2]), int(by[3]), nil
 }
 
-// depthToSpace moves channels to pixels.
 func (c *call) depthToSpace() error {
 	if err := c.inputs(1, 1); err != nil {
 		return err

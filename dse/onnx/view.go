@@ -8,15 +8,15 @@ import (
 )
 
 // view describes a map with split, joined or cut axes. A view needs no computation. A reader that needs channels, rows
-// and columns copies the view to a map first. The copy is a layer if the view omits or reorders pixels or channels.
-// Otherwise, the copy needs no layer.
+// and columns copies the view to a map first. The copy is a layer only if the view omits or reorders pixels or
+// channels.
 type view struct {
 	axes  [][]factor // factors by axis, without the batch; an axis of size 1 has no factors
 	first [3]int     // index of the first element along C, H and W
 }
 
-// factor is a part of an axis of a view; an axis lists its outermost factor first. A factor has size positions along
-// the map's own axis which (numbered as in order), at distances of step.
+// factor is a part of an axis of a view. An axis lists its outermost factor first. The field which is the map's own
+// axis (numbered as in order), size is the number of positions along this axis, and step is their distance.
 type factor struct{ which, size, step int }
 
 func (w view) size(axis int) int {
@@ -47,7 +47,6 @@ func rankOf(name string, rank int) error {
 
 func (s shape) size(which int) int { return [3]int{s.c, s.h, s.w}[which] }
 
-// viewOf returns the view of any value.
 func (c *call) viewOf(v value) view {
 	if v.view != nil {
 		return *v.view
@@ -260,7 +259,7 @@ func (c *call) materialised(name string, v value) (value, error) {
 	return out, nil
 }
 
-// chosen selects channels, rows and columns of a map. at lists their positions: first channels, then rows and columns.
+// chosen selects channels, rows and columns of a map. The parameter at lists their positions, in this order.
 func (c *call) chosen(name string, v value, at [3][]int) (value, error) {
 	t := c.shapeOf(v)
 	same := func(which int) bool {

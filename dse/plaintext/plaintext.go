@@ -124,8 +124,8 @@ func (t *reader) Read(p []byte) (int, error) {
 // Clean converts a text in memory as NewReader does.
 func Clean(data []byte) ([]byte, error) { return io.ReadAll(NewReader(bytes.NewReader(data))) }
 
-// JSON converts a text as Clean does. It returns an error for duplicate keys in an object, because encoding/json uses
-// the last one without an error. The parser must report invalid JSON.
+// JSON converts a text as Clean does. Duplicate keys in an object are an error, because encoding/json would use the
+// last one. Invalid JSON is not an error here, because the parser reports it.
 func JSON(data []byte) ([]byte, error) {
 	data, err := Clean(data)
 	if err != nil {
@@ -174,8 +174,7 @@ func checkJSON(data []byte) error {
 // octal matches a number that YAML 1.1 reads as octal, but people read as decimal.
 var octal = regexp.MustCompile(`^[-+]?0[0-9_]+$`)
 
-// YAML converts a text as Clean does. It returns an error for whole numbers with leading zeros. The parser must report
-// invalid YAML.
+// YAML converts a text as Clean does. Whole numbers with leading zeros are an error, but invalid YAML is not.
 func YAML(data []byte) ([]byte, error) {
 	data, err := Clean(data)
 	if err != nil {
@@ -210,8 +209,7 @@ func checkNode(n *yaml.Node) error {
 	return nil
 }
 
-// Columns returns the indices of the named columns in the first row of a CSV. The index of a missing column is -1. A
-// duplicate name is an error.
+// Columns returns the indices of columns in the first row of a CSV; -1: missing. A duplicate name is an error.
 func Columns(head []string, names ...string) ([]int, error) {
 	at := make([]int, len(names))
 	for k, name := range names {

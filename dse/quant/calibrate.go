@@ -87,7 +87,6 @@ func calibrate(g *graph.Graph, n int, image func(i int) ([]float32, error), o Op
 	return ranges, front[0], nil
 }
 
-// fronts returns an empty spread for each node with a function, by node.
 func fronts(g *graph.Graph) []*spread {
 	f := make([]*spread, len(g.Nodes))
 	for i := range g.Nodes {

@@ -18,7 +18,6 @@ type spread struct {
 	norm   bool         // the input is the norm of a map, and the result multiplies that map
 }
 
-// weight returns the weight of the error at point x.
 func (s *spread) weight(x float64) float64 {
 	switch {
 	case s.gate:
@@ -61,9 +60,8 @@ func (s *spread) merge(o *spread) {
 func (s *spread) largest() float64 { return max(-s.lo, s.hi) }
 
 const (
-	// priorShare is the total weight of inputs that did not occur in calibration, as a share of the calibrated inputs'
-	// weight. It is distributed evenly over the 16-bit range. The weight is priorNear times as large within the
-	// headroom.
+	// priorShare is the total weight of inputs that did not occur in calibration, as a share of the weight of
+	// calibrated inputs. It is distributed evenly, but is priorNear times as large within the headroom.
 	priorShare = 0.001
 	priorNear  = 10
 	priorEvery = 64 // distance of such points, in integers
@@ -75,9 +73,8 @@ const (
 	normLeast = 1e-6
 	// plainer is the weight of each point below the smallest calibrated input, as a share of all calibrated inputs.
 	plainer = 0.0005
-	// tailSteps is the largest difference between a function and its asymptote at the end of the 16-bit range, in steps
-	// of the output. If the difference is larger, the asymptote is not used. A line that fits the calibrated inputs
-	// better than the asymptote may differ from the function by tailMost steps.
+	// tailSteps is the maximum difference between a function and its asymptote at the end of the 16-bit range, in steps
+	// of the output. For a line that fits the calibrated inputs better, the maximum is tailMost.
 	tailSteps = 4
 	tailMost  = 512
 	// curveStarts limits the number of positions of the first segment that place tries for each width. The positions
@@ -125,8 +122,7 @@ type fitter struct {
 	end      [2]float64 // the function's values at the smallest and at the largest integer
 }
 
-// newFitter prepares a fit to the calibrated inputs. It also returns the first and last integers that may occur, with
-// headroom.
+// newFitter prepares a fit to the calibrated inputs. It also returns the range of integers that may occur.
 func newFitter(f *graph.Function, s *spread, headroom, stretch float64, mid, out int) (t *fitter, first, last int) {
 	t = &fitter{f: f, stretch: stretch, mid: mid, out: out, norm: s.norm}
 	lo := s.lo * headroom
@@ -242,8 +238,7 @@ func (t *fitter) points(s *spread, first, last int) {
 	}
 }
 
-// tails finds the function's asymptotes on both sides. It uses an asymptote only if the function is close to it at the
-// end of the 16-bit range.
+// tails finds the function's asymptotes on both sides. The function must be close to them at the ends (tailSteps).
 func (t *fitter) tails() {
 	for side, end := range []float64{math.MinInt16, math.MaxInt16} {
 		far := 256 * math.Copysign(1, end)
@@ -295,8 +290,7 @@ func (t *fitter) error(lo, step int, most float64) (sum float64) {
 	return sum
 }
 
-// integers returns the curve in integers. It rounds the slopes, and chooses offsets that cancel the rounding error in
-// the middle of each segment.
+// integers rounds the slopes. It chooses offsets that cancel the rounding error in the middle of each segment.
 func (t *fitter) integers(lo, step int) (*abi.Curve, error) {
 	c := &abi.Curve{Lo: int16(lo), Step: uint8(step), Shift: 31}
 	for i := 0; i < abi.CurveSegments; {

@@ -75,7 +75,6 @@ type equaliser struct {
 	columns   [][]float64 // by convolution: largest weight of each input channel; nil until gains needs it
 }
 
-// place identifies a channel of a tensor.
 type place struct{ tensor, channel int }
 
 func find(parent []int, i int) int {
@@ -243,7 +242,6 @@ func (e *equaliser) largest(r row) float64 {
 	return e.columns[r.node][r.channel]
 }
 
-// row returns the weights of an output channel.
 func (e *equaliser) row(r row) []float32 {
 	node := &e.g.Nodes[r.node]
 	per := len(node.Weights) / len(node.Bias)
@@ -360,7 +358,6 @@ func (e *equaliser) through(n, c, class int) bool {
 	return node.Groups > 1 && node.Groups == e.g.Tensors[in].C && node.Groups == e.g.Tensors[node.Output].C && e.class[e.first[in]+c] == class
 }
 
-// scale multiplies a class by 2^k.
 func (e *equaliser) scale(class, k int) {
 	up, down := float32(math.Ldexp(1, k)), float32(math.Ldexp(1, -k))
 	for _, r := range e.made[class] {
@@ -387,8 +384,7 @@ func (e *equaliser) scale(class, k int) {
 	}
 }
 
-// unclamped returns the largest magnitude that a node's clamp does not change, with headroom. It returns -1 if the
-// clamp changes all magnitudes.
+// unclamped returns the largest magnitude, with headroom, that a node's clamp does not change; -1: there is none.
 func unclamped(node *graph.Node) float64 {
 	most := math.Inf(1)
 	for _, bound := range []float64{float64(node.ClampLo), -float64(node.ClampHi)} {

@@ -102,8 +102,8 @@ type Layer8 struct {
 	Bias    []int32
 	Anew    int // number of channels that were quantised again: their codes differ from those in the file
 	// Scales convert the sum to the step of the output, of Sum or of the curve. A Conv has one scale per output
-	// channel, a max pool, a Concat and a Reshape have one scale per input, and a Mul has a single scale. For an
-	// AvgPool, the index is the number of pixels under the window.
+	// channel, and a Concat one per input. For an AvgPool, the index is the number of pixels. Other operators have a
+	// single scale.
 	Scales []Scaling
 	// Sum is used by an Add, and by a Conv with a residual. The Conv's t first saturates at 16 bits.
 	Sum    *Sum
@@ -215,8 +215,7 @@ func (s *spread) covered(r Range) (lo, hi float64) {
 	return s.lo, s.hi
 }
 
-// leastError returns the range with the smallest square error for 255 steps. It reduces both ends of the calibrated
-// range independently.
+// leastError returns the range with the smallest square error for 255 steps. The two ends are reduced independently.
 func (s *spread) leastError() (lo, hi float64) {
 	type bin struct {
 		x float64
@@ -270,8 +269,8 @@ func codesOf(lo, hi float64, wide bool) Codes {
 	return Codes{Step: step, Zero: int(math.Round(math.MinInt8 - lo/step))}
 }
 
-// Network returns the graph in int8. wide selects the wide nodes (nil: none). Network uses the file's own scales,
-// except for wide maps.
+// Network returns the graph in int8. The parameter wide selects the wide nodes (nil: none). Network uses the file's own
+// scales, except for wide maps.
 func (s *Seen) Network(wide []bool) (*Int8, error) {
 	if wide == nil {
 		wide = make([]bool, len(s.g.Nodes))
@@ -290,7 +289,6 @@ func (s *Seen) Network(wide []bool) (*Int8, error) {
 // concatenations have the width of their inputs.
 func Computes(op graph.Op) bool { return op == graph.Conv || op == graph.Add || op == graph.Mul }
 
-// codes chooses the codes of each map.
 func (s *Seen) codes(wide []bool) []Codes {
 	g := s.g
 	group := make([]int, len(g.Tensors)) // maps share codes if a pool or a concatenation connects them
@@ -348,7 +346,6 @@ func (s *Seen) codes(wide []bool) []Codes {
 	return out
 }
 
-// alone reports whether group k has only one map.
 func alone(group []int, k int) bool {
 	n := 0
 	for t := range group {
@@ -439,7 +436,6 @@ func (n *Int8) Front(i int) *Front {
 	return newFront(node, n.Layers[i].Mid, 1, lo, hi, out.Step)
 }
 
-// coarsen removes the low bits of a curve's result.
 func coarsen(c *abi.Curve, bits int) {
 	c.Shift += uint8(bits)
 	for ; c.Shift > maxCurveShift; c.Shift-- {

@@ -28,8 +28,7 @@ type Kept struct {
 	Layer      string `json:"layer"`
 	Tensor     string `json:"tensor"`
 	WeightBits *int   `json:"weight_bits"` // bits of the layer's largest weight; nil if the layer has no weights
-	// TensorBits is the number of bits of a channel's largest value, for the channel with the fewest bits. Channels
-	// that are always zero are ignored.
+	// TensorBits is the number of bits of a channel's largest value, for the worst channel that is not always zero.
 	TensorBits int `json:"tensor_bits"`
 	Channel    int `json:"channel"`
 	// Error is the largest difference to the float network in the worst channel, as a share of that channel's largest
@@ -65,9 +64,8 @@ type Images struct {
 	Unreadable func(err error)
 }
 
-// Drawn returns the indices of at most most images. The choice is random, but the same in each call. Equal images are
-// used once, and images for which seen returns true are not used (nil: all are allowed). The images in besides are used
-// only if there are not enough other images.
+// Drawn returns the indices of at most `most` different images, in each call the same random ones. It omits images for
+// which seen returns true (nil: none). It uses images in besides only if there are not enough other images.
 func (m Images) Drawn(most int, besides []int, seen func(x []float32) bool) (drawn []int, err error) {
 	had := map[uint64]bool{}
 	for k, i := range slices.Concat(besides, rand.New(rand.NewPCG(uint64(m.Count), 1)).Perm(m.Count)) {
@@ -99,7 +97,7 @@ func (m Images) Drawn(most int, besides []int, seen func(x []float32) bool) (dra
 
 // Beside returns up to most images: some calibration images, and some images from left, which calibration did not use.
 // Later images can be similar to either kind. It uses at least one image of each kind, and half of each kind if there
-// are enough. The first unseen images of the result are from left; seen returns false for each of them.
+// are enough. The result begins with the images from left, which are unseen in number. seen is false for all of them.
 func (m Images) Beside(left Images, most int, besides []int, seen func(x []float32) bool) (both Images, unseen int, err error) {
 	if left.Count > 0 {
 		most = max(most, 2)

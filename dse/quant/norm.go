@@ -146,8 +146,8 @@ func (n *second) first(least, most float64) (r graph.TensorID, largest float64) 
 	return n.then(mean, n.mean, " (first)", graph.Unseen{Front: [2]float64{low, seen}, Most: largest}, m), largest
 }
 
-// epsilon adds epsilon r^2 to the mean of the squares s. It returns the tensor that the existing norm must read. Tensor
-// of is r^2, and largest is the largest r.
+// epsilon adds epsilon r^2 to the mean of the squares s. It returns the tensor that the existing norm must read. The
+// parameter of is the tensor r^2, and largest is the largest r.
 func (n *second) epsilon(s, of graph.TensorID, largest float64) graph.TensorID {
 	e, by := n.is.epsilon, graph.Unseen{By: firstOff * firstOff}
 	sum := n.each(float32(e))
@@ -166,7 +166,7 @@ func (n *second) epsilon(s, of graph.TensorID, largest float64) graph.TensorID {
 	return of
 }
 
-// then adds a node. Its output has the shape of the output of node like.
+// then adds a node. Its output has the same shape as the output of another node, the parameter like.
 func (n *second) then(node, like graph.Node, suffix string, u graph.Unseen, in ...graph.TensorID) graph.TensorID {
 	g := n.twice
 	t := g.Tensors[like.Output]
@@ -286,8 +286,8 @@ func meanOf(n *graph.Node) float64 {
 	return float64(n.Weights[0]) * float64(c)
 }
 
-// nearer returns the network, once or twice, with the smaller error on a few images. In the form with two norms, a
-// small epsilon is dropped, which matters for some networks.
+// nearer compares a network with single norms and a network with two norms. It returns the network with the smaller
+// error on a few images. With two norms, a small epsilon is dropped, which matters for some networks.
 func nearer(g *graph.Graph, n int, image func(i int) ([]float32, error), once, twice *Network) (*Network, error) {
 	runner, err := graph.NewRunner(g)
 	if err != nil {

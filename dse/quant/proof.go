@@ -154,8 +154,7 @@ func (n *Network) checkLayer(i int) error {
 	return n.Proof(i).refusal()
 }
 
-// checkShifts verifies the shifts of a layer that accumulates. The shifts must match the fraction bits of the
-// accumulator, the output and the residual.
+// checkShifts verifies that the shifts match the fraction bits of the accumulator, the output and the residual.
 func (n *Network) checkShifts(i int) error {
 	node, l := &n.Graph.Nodes[i], &n.Layers[i]
 	acc, out := l.WFrac+n.Frac[node.Inputs[0]], n.Frac[node.Output]

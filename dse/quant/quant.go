@@ -58,8 +58,7 @@ type Layer struct {
 // A Concat and a max pool do no arithmetic. Their inputs and their output have the same fraction. All fields above
 // except the clamps are zero.
 
-// Coarse describes output channels with few bits in their largest weight, because all channels of a layer share one
-// scale.
+// Coarse describes output channels with few bits in their weights, because all channels of a layer share one scale.
 type Coarse struct {
 	Channels int    `json:"channels"` // number of channels with fewer than Least bits
 	Of       int    `json:"of"`
@@ -69,8 +68,7 @@ type Coarse struct {
 	Bits     int    `json:"bits"`
 }
 
-// Coarse counts channels with few bits in their largest weight. It ignores channels that have only zero weights, and
-// layers with negligible rounding of the weights.
+// Coarse counts such channels. It ignores channels with only zero weights, and layers with negligible rounding.
 func (n *Network) Coarse() Coarse {
 	c := Coarse{Least: Options{}.defaults().MinWeightBits}
 	c.Bits = c.Least

@@ -46,8 +46,7 @@ func (r Range) String() string {
 	return "max"
 }
 
-// coarse is the number of mantissa bits of a float32 that a histogram ignores. Magnitudes that differ by at most 3 %
-// share a bin.
+// coarse is the number of mantissa bits of a float32 that a histogram ignores: magnitudes within 3 % share a bin.
 const coarse = 18
 
 // histogram contains the number of nonzero values of a tensor, by the leading bits of their magnitude.
@@ -82,8 +81,7 @@ func (h *histogram) within(r Range, most float64, headroom float64) float64 {
 	return most
 }
 
-// leastError returns the range with the least squared error: most, divided by a power of two. A smaller range has finer
-// steps, but more values saturate.
+// leastError returns the range with the least squared error: the parameter most, divided by a power of two.
 func (h *histogram) leastError(most, headroom float64) float64 {
 	best, least := most, math.Inf(1)
 	for k := range 8 {

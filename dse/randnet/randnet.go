@@ -1,6 +1,5 @@
 // Package randnet generates small random networks for differential tests. A network has one to three layers of any
-// geometry and one or two heads, and is already quantised and compiled. It depends only on the seed, the design and the
-// options.
+// geometry and one or two heads, already quantised and compiled. The seed determines all random choices.
 //
 // The numbers are chosen to test extreme cases: sums near the accumulator's limit, saturation, rounding, clamps and
 // extreme inputs.
@@ -502,8 +501,7 @@ func (b *builder) depthwise(t graph.TensorID) (out graph.TensorID, err error) {
 	return b.conv(t, w, 0, nil, graph.None)
 }
 
-// product appends a product of a map with a convolution's output, with a single pixel as in squeeze-and-excite, or with
-// itself.
+// product appends a product of a map with a convolution's output, a single pixel (squeeze-and-excite) or itself.
 func (b *builder) product(t graph.TensorID) (graph.TensorID, error) {
 	in := b.g.Tensors[t]
 	other := t
@@ -649,8 +647,7 @@ func (b *builder) concat(t graph.TensorID) (graph.TensorID, error) {
 	return out, nil
 }
 
-// woven appends a map that interleaves the pixels of several phases. The phases are one repeated map, or one
-// convolution each.
+// woven appends a map that interleaves the pixels of several phases: of one repeated map, or of several convolutions.
 func (b *builder) woven(t graph.TensorID) (graph.TensorID, error) {
 	sy, sx, frac := 1+b.rng.IntN(3), 1+b.rng.IntN(3), b.q.Frac[t]
 	one := b.rng.IntN(2) == 0

@@ -9,7 +9,7 @@ import (
 )
 
 // Spoil changes fields of a bundle one after the other, until all data are used, and returns a description of each
-// change. data determine the path to a field and its new value. Spoil is used to fuzz readers of bundles, because a
+// change. The data select a field and its new value. Spoil is used to fuzz readers of bundles, because a
 // file with changed bytes almost never passes the hash check.
 func Spoil(b *bundle.Bundle, data []byte) []string {
 	s := spoiler{data}

@@ -40,8 +40,7 @@ type Import struct {
 	Gates     bool      `from:"network" help:"Functions x * g(x), as SiLU and GELU, are a curve of g and a product, not one curve: two layers more, a quarter of the error."`
 }
 
-// Called returns the name of a network in the measurements of package counted. The name includes the changes by these
-// flags.
+// Called returns the name of a network in package counted. The name includes the changes by these flags.
 func (i Import) Called(network string) string {
 	switch s := i.InputSide; {
 	case s == onnx.Side{}:
@@ -163,8 +162,7 @@ func (i *Import) Survey(network string) (*onnx.Survey, error) {
 	err = mappable(s.Graph)
 	if err == nil {
 		if s.Layers, s.LayersOn = layers(s.Graph, post); s.Layers > abi.LMax {
-			// Count again with the file's weights, because equal layers are merged. With random weights, no layers are
-			// equal.
+			// Count again with the file's weights: equal layers are merged, but random weights are never equal.
 			if g, err := i.Graph(network, 1, post); err == nil {
 				s.Layers, s.LayersOn = layers(g, post)
 			}
@@ -184,9 +182,8 @@ func (i *Import) Survey(network string) (*onnx.Survey, error) {
 // large lists the shipped configurations on which networks need the fewest layers.
 var large = []string{"zc706", "zc706-mobile", "zcu104", "zcu104-mobile"}
 
-// layers returns the minimum number of layers of a network over the configurations in large, and the configuration with
-// this number. If post is set, it uses only configurations with post. It returns 0 if the network fits none of them.
-// The quantiser may add layers.
+// layers returns the minimum number of layers of a network over the configurations in large (with post: only those with
+// post), and the configuration. It returns 0 if the network fits none of them. The quantiser may add layers.
 func layers(g *graph.Graph, post bool) (least int, on string) {
 	w, err := search.NewWorkload(g)
 	if err != nil {
@@ -409,7 +406,6 @@ func (c *Calibration) imageNotes() (notes []string) {
 	return notes
 }
 
-// exitNotes returns notes about assumptions on an exit.
 func exitNotes(g *graph.Graph, i int) (notes []string) {
 	const named = "; a file of --exits says otherwise (confidence: NAME)"
 	x := &g.Exits[i]
@@ -542,8 +538,7 @@ func (r *Recipe) MakeInt8(n *quant.Int8, c *Calibration, d configs.Design) (*bun
 	return compile.Int8(n, d, compile.Options{Meta: meta, Stepped: stepped})
 }
 
-// own returns the calibration images, and left returns the other images of the folder. Unreadable images of left are
-// skipped.
+// own returns the calibration images. left returns the other images of the folder, and skips unreadable ones.
 func (c *Calibration) own() quant.Images { return quant.Images{Count: c.Set.Len(), Image: c.Set.Image} }
 
 func (c *Calibration) left() (left quant.Images) {

@@ -63,8 +63,7 @@ func colours(hex ...string) (out []color.Color) {
 	return out
 }
 
-// SVGs returns functions that write the pictures, by file name. Each picture has a form for light slides and a form for
-// dark slides.
+// SVGs returns functions that write the pictures, by file name: each picture for light and for dark slides.
 func SVGs(d *Data) (map[string]func(io.Writer) error, error) {
 	if err := d.check(); err != nil {
 		return nil, err
@@ -274,8 +273,7 @@ func (d *Data) rooflineSVG(t *theme) (*picture, error) {
 // rowHeight is the height of a layer's row.
 const rowHeight = 3.4 * vg.Millimeter
 
-// names returns the names of the layers from the last to the first, so that the first layer is on top. Long names are
-// shortened, so that they fit beside an axis.
+// names returns the layers' names from last to first, shortened so that they fit beside an axis.
 func (d *Data) names() []string {
 	const most = 34
 	var out []string
@@ -413,8 +411,7 @@ type curve struct {
 	Scheme search.Scheme `json:"scheme"`
 }
 
-// shown lists the rows that the picture shows. It has six rows, because more curves are hard to distinguish. The page's
-// table has all rows.
+// shown lists the rows in the picture. More than six curves are hard to distinguish. The page's table has all rows.
 var shown = []curve{
 	{"rtl", search.Serial}, {"rtl", search.RBatch}, {"rtl", search.Fluid}, {"rtl", search.Stackable}, {"rtl", search.Ours}, {"paper", search.Stackable},
 }

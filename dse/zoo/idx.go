@@ -65,8 +65,7 @@ func ReadIDX(images, labels string, max int) (*Images, error) {
 	return read, nil
 }
 
-// readIDX reads the first max items of a file. Its header must have the given rank. readIDX returns the items and the
-// sizes in the header.
+// readIDX reads the first max items of a file with the given rank. It also returns the sizes in the header.
 func readIDX(path string, rank, max int) ([]byte, []int, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {

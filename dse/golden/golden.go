@@ -19,8 +19,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// ErrOverflow is wrapped by errors about an accumulator that exceeds abi.AccBits. The compiler must exclude such
-// bundles.
+// ErrOverflow is wrapped by errors about an accumulator that exceeds abi.AccBits. The compiler must exclude this case.
 var ErrOverflow = errors.New("accumulator overflow")
 
 const (

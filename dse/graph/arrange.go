@@ -76,8 +76,8 @@ func (g *Graph) Arrange() error {
 			kept = append(kept, n)
 		}
 	}
-	// No edge leads to an earlier segment, or from a head to the backbone. So the order is still topological after a
-	// stable sort.
+	// No edge leads to an earlier segment, or from a head to the backbone. So a stable sort preserves the topological
+	// order.
 	sort.SliceStable(kept, func(i, j int) bool {
 		a, b := kept[i], kept[j]
 		if segment[a] != segment[b] {

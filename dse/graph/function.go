@@ -7,9 +7,8 @@ import (
 	"strings"
 )
 
-// Function is an activation other than a clamp: an operator with its ONNX name, applied to x or to functions of x. For
-// example, x * Sigmoid(x) is {Name: "Mul", Of: {{Name: "x"}, {Name: "Sigmoid"}}}. Alpha and Beta are the operator's
-// attributes.
+// Function is an activation other than a clamp: an ONNX operator that is applied to x or to functions of x. Example: x
+// * Sigmoid(x) is {Name: "Mul", Of: {{Name: "x"}, {Name: "Sigmoid"}}}. Alpha and Beta are attributes.
 type Function struct {
 	Name        string
 	Alpha, Beta float64
@@ -126,8 +125,7 @@ func (f *Function) String() string {
 	return f.Name + "(" + strings.Join(args, ", ") + ")"
 }
 
-// Gate returns g if the function is x * g(x) and |g| is at most 2 far from zero, for example the Sigmoid of SiLU.
-// Otherwise it returns nil.
+// Gate returns g if the function is x * g(x) and |g| is at most 2 far from zero, as for SiLU; otherwise nil.
 func (f *Function) Gate() *Function {
 	g := f.over()
 	if g == nil {

@@ -52,8 +52,8 @@ func (t Tensor) OnePixelOf(of Tensor) bool { return t.H*t.W == 1 && of.H*of.W > 
 // Op is the operator that a node computes.
 type Op int
 
-// Operators that remain after import. BatchNormalization, Pad, activation functions, Flatten and others are merged into
-// these.
+// Operators that remain after import. BatchNormalization, Pad, activation functions, Flatten and others become part of
+// them.
 const (
 	Conv    Op = iota // convolution; fully connected is a convolution over the whole map
 	MaxPool           // padding counts as minus infinity
@@ -64,8 +64,7 @@ const (
 	Reshape           // a map of other sizes with the same elements, in the same order in memory
 )
 
-// Passes reports whether the operator only copies values of its inputs, so that inputs and output have the same
-// encoding.
+// Passes reports whether the operator only copies values, so that its inputs and its output have the same encoding.
 func (o Op) Passes() bool { return o == MaxPool || o == Concat || o == Reshape }
 
 // Window is the geometry of a convolution or pool. The padding at the bottom and right follows from the output's size.

@@ -1,7 +1,6 @@
 package graph
 
-// MACs returns the number of multiply-accumulates of node n for one sample. It is 0 for nodes that are not
-// convolutions.
+// MACs returns the number of multiply-accumulates of node n for one sample. Only convolutions have any.
 func (g *Graph) MACs(n int) int64 {
 	node := &g.Nodes[n]
 	if node.Op != Conv {

@@ -292,9 +292,8 @@ func idx(path string) (*array, error) {
 	return a, nil
 }
 
-// ParseIDX reads the first max items (max 0: all) of an IDX file of unsigned bytes. The file may be gzip-compressed.
-// ParseIDX returns the items and the sizes in the header. The file must have the given rank; 0 allows ranks from 1 to
-// 4.
+// ParseIDX reads the first max items (max 0: all) of an IDX file of unsigned bytes, which may be gzip-compressed. It
+// also returns the sizes in the header. The file must have the given rank; 0 allows ranks from 1 to 4.
 func ParseIDX(r io.Reader, rank, max int) ([]byte, []int, error) {
 	b := bufio.NewReader(r)
 	magic, _ := b.Peek(2) // a shorter file causes an error below

@@ -56,8 +56,7 @@ type Options struct {
 	// Logits is the number of classes of the network, or 0 if unknown. If the number of folders differs, their order
 	// cannot be the order of the logits. Then the folders are an error if Labels is "folders", and ignored if it is "".
 	Logits int
-	// Max is the maximum number of images; 0: all. The images are drawn from all parts of the list. The choice is
-	// always the same.
+	// Max is the maximum number of images, drawn from all parts of the list; 0: all. The choice is always the same.
 	Max int
 }
 
@@ -121,8 +120,7 @@ func (s *Set) Image(i int) ([]float32, error) {
 	return x, nil
 }
 
-// Digest returns a hash of the network's inputs for all images, independent of file names. It also returns the largest
-// |x|.
+// Digest returns a hash of the network's inputs for all images, independent of file names, and the largest |x|.
 func (s *Set) Digest() (string, float64, error) {
 	h, largest, seen, blank, grey := sha256.New(), 0.0, map[uint64]bool{}, 0, 0
 	var first []float32
@@ -219,8 +217,7 @@ func (s *Set) Distinct() int {
 	return len(s.seen)
 }
 
-// Saw reports whether an image of the set has the same values as x, in any order. It returns false before Digest is
-// called.
+// Saw reports whether an image of the set has the values of x in any order. It returns false before Digest is called.
 func (s *Set) Saw(x []float32) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -342,8 +339,7 @@ func (s *Set) spread(n int) {
 	}
 }
 
-// Left returns the images that were not used because of Options.Max, without classes. It returns nil if all images were
-// used.
+// Left returns the images that were not used because of Options.Max, without classes; nil if all images were used.
 func (s *Set) Left() *Set {
 	if len(s.left) == 0 {
 		return nil

@@ -131,8 +131,7 @@ func (r *raster) fit(in Shape, p Preprocess) *raster {
 	return r.resize(w, h, p.Filter).centre(in.W, in.H)
 }
 
-// centre returns the middle part of a picture, as torchvision's CenterCrop does. A picture that is too small gets a
-// black border.
+// centre returns the middle part, as torchvision's CenterCrop does. A picture that is too small gets a black border.
 func (r *raster) centre(w, h int) *raster {
 	x, y := middle(r.w, w), middle(r.h, h)
 	if x == 0 && y == 0 && r.w == w && r.h == h {
@@ -189,8 +188,8 @@ type span struct {
 	weights []int32
 }
 
-// spans returns the weights for all pixels along one side. The side's length changes from the parameter from to the
-// parameter to.
+// spans returns the weights for all pixels along one side. The parameters are the lengths of this side before and
+// after.
 func (s resampling) spans(from, to int) []span {
 	scale := float64(from) / float64(to)
 	wide := max(scale, 1)

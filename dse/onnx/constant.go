@@ -23,8 +23,7 @@ const (
 	typeBFloat16 = 16
 )
 
-// constant is a tensor with known values: an initializer, a Constant node, or the result of operations on constants and
-// shapes.
+// constant is a tensor with known values: an initializer, a Constant node, or a result from constants and shapes.
 type constant struct {
 	name  string
 	dims  []int
@@ -35,8 +34,8 @@ type constant struct {
 	float []float32
 }
 
-// newConstant checks a tensor's type, size and amount of data. The data may be in another file. With seeded, the data
-// may be missing.
+// newConstant checks a tensor's type, size and amount of data, in the file or outside. With seeded, data may be
+// missing.
 func newConstant(name string, t *onnxpb.TensorProto, seeded bool, o *outside) (*constant, error) {
 	c := &constant{name: name, elems: 1, kind: t.GetDataType(), proto: t}
 	for i, d := range t.GetDims() {

@@ -71,8 +71,7 @@ func (c *call) byFunction(fn *graph.Function) error {
 	return c.emit(layer{kind: curve, function: fn}, v, t.h, t.w, t.c, false)
 }
 
-// post returns an error for an operator that needs the post stage if the options do not allow it. Otherwise it counts
-// the operator.
+// post returns an error for an operator that needs the post stage, or counts the operator if this is allowed.
 func (c *call) post(what string) error {
 	if !c.options.Post {
 		return fmt.Errorf("%w: %s; a design with post: true runs it", ErrUnsupported, what)
@@ -81,8 +80,7 @@ func (c *call) post(what string) error {
 	return nil
 }
 
-// pow lowers a constant power of a map. Powers 2 and 3 become products, because a product can become part of a larger
-// function.
+// pow lowers a constant power of a map. Powers 2 and 3 become products, which can become part of a larger function.
 func (c *call) pow() error {
 	if err := c.plain(2, 2); err != nil {
 		return err

@@ -163,8 +163,7 @@ func (c *call) fresh(kind int32, dims []int, absent bool) (*numbers, error) {
 	return out, nil
 }
 
-// afforded returns a tensor's number of elements. It adds this number to the total of computed constants, and checks
-// the limit.
+// afforded returns a tensor's number of elements, and adds it to the total of computed constants, which is limited.
 func (c *call) afforded(dims []int) (int, error) {
 	n := 1
 	for _, d := range dims {
@@ -494,8 +493,7 @@ func (c *call) operands() (x, y *numbers, err error) {
 	return
 }
 
-// pairwise sets the output to an integer constant. Each element is the result of function `of` for its indices in x and
-// y.
+// pairwise sets the output to an integer constant: the results of the callback `of` for indices in x and y.
 func (c *call) pairwise(kind int32, x, y *numbers, of func(i, k int) int64) error {
 	dims, err := broadcast(x.dims, y.dims)
 	if err != nil {
@@ -977,8 +975,7 @@ func (c *call) foldMatMul() error {
 	if err != nil {
 		return err
 	}
-	// A vector is a row as the left operand, and a column as the right operand. The product does not have the added
-	// axis.
+	// A vector is a row as the left operand, and a column as the right operand. The product does not have this axis.
 	left, right := x.dims, y.dims
 	dims := slices.Concat(left[:max(len(left)-1, 0)], right[min(len(right), 1):])
 	if len(left) == 1 {

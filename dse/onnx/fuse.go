@@ -188,8 +188,7 @@ func (l *layer) equals(o *layer) bool {
 	return slices.Equal(l.weights, o.weights) && reflect.DeepEqual(a, b)
 }
 
-// fuse folds layers into other layers if possible. It turns the remaining affine layers, clamps, curves and picks into
-// convolutions.
+// fuse folds layers into others if possible. It turns other affine layers, clamps, curves and picks into convolutions.
 func (f *fused) fuse(exits []int, o Options) error {
 	f.nest()
 	f.readers = make([]int, len(f.tensors))
@@ -730,8 +729,7 @@ func (l *layer) largest(cout int) (m float64) {
 // plain reports whether a layer is a convolution without further operations, except possibly a residual.
 func (l *layer) plain() bool { return l.kind == conv && !l.finished() && l.preScale == nil }
 
-// spread adds a convolution's scaled weights to the weights of a window that is at least as large, with as many groups
-// or fewer.
+// spread adds a convolution's scaled weights to the weights of a window that may be larger and have fewer groups.
 func (l *layer) spread(into []float64, w graph.Window, groups, cin, cout int) {
 	mine, theirs := cin/l.groups, cin/groups
 	for c := range cout {

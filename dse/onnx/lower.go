@@ -348,8 +348,7 @@ func (c *call) emit(l layer, v value, h, w, ch int, nonNegative bool) error {
 	return nil
 }
 
-// window reads the geometry of a convolution or pool and returns the output's size. It adds pending padding to the
-// node's own padding.
+// window reads the geometry of a convolution or pool, and returns the output's size. It includes pending padding.
 func (c *call) window(v value, kh, kw int) (w graph.Window, h, width int, err error) {
 	strides := c.attr.sizes("strides", 2, 1, 1)
 	for _, d := range c.attr.sizes("dilations", 2, 1, 1) { // conv has already read the dilations of a convolution
@@ -753,8 +752,8 @@ func (c *call) view(v value, rank int) {
 	c.values[c.output()] = v
 }
 
-// trains reports whether a BatchNormalization uses the statistics of its input. Before opset 14, such a node has more
-// than one output.
+// trains reports whether a BatchNormalization uses its input's statistics: before opset 14, it has several outputs
+// then.
 func (c *call) trains() bool {
 	return c.opset < 14 && slices.ContainsFunc(c.node.GetOutput()[1:], func(out string) bool { return out != "" })
 }

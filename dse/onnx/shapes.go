@@ -399,8 +399,7 @@ func (im *importer) channelsLast(input string) bool {
 	return last
 }
 
-// needed returns the nodes that exits need, in the file's order. It ignores errors in the file, because live reports
-// them.
+// needed returns the nodes that exits need, in the file's order. It ignores errors in the file, which live reports.
 func (im *importer) needed() (nodes []*onnxpb.NodeProto) {
 	producer, names := map[string]*onnxpb.NodeProto{}, slices.Clone(im.exits)
 	for _, n := range im.graph.GetNode() {

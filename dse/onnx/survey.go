@@ -63,7 +63,7 @@ func SurveyOf(r io.Reader, o Options) (*Survey, error) {
 		return nil, err
 	}
 	o.Post, o.survey = true, true
-	// The values do not matter for a survey, and their file may be missing. A NaN does not mean that an operator is
+	// Values do not matter for a survey, and may be in a missing file. A NaN does not mean that an operator is
 	// unsupported.
 	wrong := forget(model)
 	im, err := newImporter(model, o)

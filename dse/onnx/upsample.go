@@ -160,7 +160,7 @@ func (c *call) interpolate(in int, t shape, sy, sx int, asymmetric bool) (int, e
 		err := average(" (average)", graph.Window{KH: sy, KW: sx, SH: 1, SW: 1, PB: sy - 1, PR: sx - 1}, h, w)
 		return in, err
 	}
-	// A window has sy pixels. If sy is even, its centre is half a pixel off. A first average over two pixels corrects
+	// A window with an even number of pixels is half a pixel off the centre. A first average over two pixels corrects
 	// that.
 	even := func(s int) (k, p int) {
 		if s%2 == 0 {

@@ -65,8 +65,7 @@ const (
 	priorShare = 0.001
 	priorNear  = 10
 	priorEvery = 64 // distance of such points, in integers
-	// gateLeast is added to the weight of a gate's point. The weight itself is the square of the product's other
-	// factor.
+	// gateLeast is added to the weight of a gate's point, which is the square of the product's other factor.
 	gateLeast = 0.001
 	// normLeast limits the weights of a norm's points, which make errors relative to the function's value. An input
 	// below this share of the largest input cannot be distinguished from zero, so it has the weight of this share.

@@ -323,8 +323,7 @@ func (e *equaliser) gains() map[int]int {
 	return gains
 }
 
-// room returns the largest gain that the values in a class's channels allow. The result ok is false if the class has no
-// values.
+// room returns the largest gain that the values in a class's channels allow; ok is false if there are no values.
 func (e *equaliser) room(class int, most []float64, siblings []map[int]float64) (gain float64, ok bool) {
 	gain = math.Inf(1)
 	made := e.made[class]

@@ -192,8 +192,7 @@ type Norm struct {
 const (
 	// normOff is the relative error of a norm's factor within its validity range.
 	normOff = 0.02
-	// fewSteps is the smallest input of a norm, in steps, for which rounding by half a step causes an error within
-	// normOff.
+	// fewSteps is the smallest input of a norm, in steps, for which rounding by half a step is within normOff.
 	fewSteps = 16
 )
 

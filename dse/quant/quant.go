@@ -52,8 +52,8 @@ type Layer struct {
 // matrix with weights of 1 << WFrac (WFrac in 0..14, no Weights, no Bias). Its second input is the residual:
 // y = clamp(sat16(rnd((x0 << WFrac) + (x1 << ResShift), Shift))).
 //
-// A Mul is such a convolution too, with a weight of one and no shift. Its second input is the factor: y =
-// clamp(sat16(rnd(x0 * x1, ResShift))).
+// A Mul is such a convolution too, with a weight of one and no shift. Its second input is the factor:
+// y = clamp(sat16(rnd(x0 * x1, ResShift))).
 //
 // A Concat and a max pool do no arithmetic. Their inputs and their output have the same fraction. All fields above
 // except the clamps are zero.

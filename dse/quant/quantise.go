@@ -385,8 +385,7 @@ func (s *solver) settleConv(n int) (bool, error) {
 		return false, err
 	}
 	acc := s.wfrac[n] + s.of(node.Inputs[0])
-	// The hardware has no left shift, so an output or a residual that is finer than the accumulator gets a coarser
-	// fraction.
+	// The hardware has no left shift, so an output or a residual finer than the accumulator gets a coarser fraction.
 	changed, err := s.lowerSum(n, acc)
 	if err != nil || node.Residual == graph.None {
 		return changed, err

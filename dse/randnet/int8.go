@@ -17,8 +17,7 @@ func Int8(rng *rand.Rand, q *quant.Network) *quant.Int8 {
 	for i := range n.Maps {
 		n.Maps[i] = quant.Codes{Step: 1, Zero: []int{0, math.MinInt8, math.MaxInt8, rng.IntN(256) - 128}[rng.IntN(4)]}
 	}
-	// factor returns a factor that scales numbers of about the given size to about 7 bits. Sometimes it returns any
-	// factor.
+	// factor returns a factor that scales numbers of about this size to about 7 bits, and sometimes any factor.
 	factor := func(size float64) quant.Scaling {
 		s := quant.Scaling{Mul: int32(1<<16 + rng.IntN(1<<16))}
 		s.Shift = uint8(min(max(17+int(math.Log2(max(size, 1)))-7+rng.IntN(4)-1, 0), abi.ShiftMax))

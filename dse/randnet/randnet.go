@@ -52,8 +52,7 @@ type Options struct {
 	Compile   compile.Options
 }
 
-// Built returns options that allow everything that the RTL supports. Networks have any legal mapping instead of the
-// best.
+// Built returns options that allow everything that the RTL supports, with any legal mapping instead of the best.
 func Built() Options {
 	o := All()
 	o.AnyMapping = true

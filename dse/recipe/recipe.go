@@ -361,8 +361,7 @@ func (r *Recipe) Calibration(g *graph.Graph) (*Calibration, error) {
 	return c, nil
 }
 
-// Notes returns notes to the user about the images, and about assumptions on the network's exits. Each note is a
-// sentence.
+// Notes returns notes to the user about the images, and about assumptions on exits. Each note is a sentence.
 func (c *Calibration) Notes(g *graph.Graph, evaluated *images.Set) []string {
 	notes := c.Set.Notes()
 	if !c.Missing {
@@ -557,8 +556,7 @@ func (c *Calibration) Measure(q *quant.Network) (*quant.Loss, error) {
 	return q.Measure(c.own(), c.left(), c.Set.Saw, quant.Options{})
 }
 
-// Beside returns up to most images: calibration images, and images that calibration did not use. They are chosen as in
-// Measure.
+// Beside returns up to most images, chosen as in Measure: calibration images and images that calibration did not use.
 func (c *Calibration) Beside(most int) (quant.Images, error) {
 	both, _, err := c.own().Beside(c.left(), most, nil, c.Set.Saw)
 	return both, err
@@ -639,8 +637,7 @@ func (i *Info) Evaluation(path string, in images.Shape, o images.Options) (*imag
 	return s, nil
 }
 
-// Pixels returns an error for pictures if the bundle accepts only floats, and for floats if the network's input is
-// bytes.
+// Pixels returns an error for pictures if the bundle accepts only floats, and for floats if the input is bytes.
 func (i *Info) Pixels(s *images.Set, path string) error {
 	if i.Bytes && s.Floats {
 		return fmt.Errorf("%s: %w: the network's input are bytes; give it pictures or an array of bytes", path, ErrRecipe)

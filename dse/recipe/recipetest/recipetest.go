@@ -1,5 +1,4 @@
-// Package recipetest creates typical inputs of a new user: a network with two exits, and photographs in one folder per
-// class.
+// Package recipetest creates a new user's inputs: a network with two exits, and a folder of photographs per class.
 package recipetest
 
 import (

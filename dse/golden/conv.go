@@ -14,7 +14,7 @@ type Conv struct {
 	scratch sync.Pool // *buffers
 }
 
-// NewConv prepares the convolution of a valid descriptor. weights are [OUT_C][K_H][K_W][IN_C], or [C][K_H][K_W] for
+// NewConv prepares the convolution of a valid descriptor. The weights are [OUT_C][K_H][K_W][IN_C], or [C][K_H][K_W] for
 // DEPTHWISE. Padding has the value fill. The function finish returns the output for a channel's sum, which includes the
 // bias, and for the value of the residual.
 func NewConv(d *abi.Desc, weights []int16, bias []int32, fill int16, finish func(sum int64, channel int, residual int16) int16) (*Conv, error) {

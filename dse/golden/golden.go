@@ -1,7 +1,7 @@
-// Package golden executes a bundle. The hardware must compute the same bits. golden reads and writes a sample's bytes
-// in an image of the sample's slot in DRAM, at the addresses of the descriptors, so that whole slots can be compared.
-// It does not model time. Products are exact. They are computed in blocks if the processor has AVX2, and otherwise one
-// by one, with the same results (benchmarks compare both).
+// Package golden executes a bundle. The hardware must compute the same bits. It reads and writes a sample's bytes in an
+// image of the sample's slot in DRAM, at the addresses of the descriptors, so that whole slots can be compared. It does
+// not model time. Products are exact. They are computed in blocks if the processor has AVX2, and otherwise one by one,
+// with the same results (benchmarks compare both).
 //
 // dse/README defines the arithmetic (How it works, Numbers): y = clamp(sat16(rnd(acc + bias + (res << rs), sh))). The
 // accumulator is exact, and is checked against abi.AccBits. A product or a curve (abi.Curve) is computed before the

@@ -76,8 +76,7 @@ func (g *Graph) Arrange() error {
 			kept = append(kept, n)
 		}
 	}
-	// No edge leads to an earlier segment, or from a head to the backbone. So a stable sort preserves the topological
-	// order.
+	// No edge leads to an earlier segment, or from a head to the backbone. So a stable sort preserves the order.
 	sort.SliceStable(kept, func(i, j int) bool {
 		a, b := kept[i], kept[j]
 		if segment[a] != segment[b] {
@@ -128,8 +127,8 @@ func (g *Graph) compact() {
 	g.Input, g.Tensors, g.Scales = moved[g.Input], tensors, scales
 }
 
-// segments returns, for each node, the first exit that needs the node, or len(Exits) if no exit needs it. head reports
-// whether no later exit needs the node.
+// segments returns, for each node, the first exit that needs the node, or len(Exits) if no exit needs it. The result
+// head reports whether no later exit needs it.
 func (g *Graph) segments(producer []int) (segment []int, head []bool) {
 	segment = make([]int, len(g.Nodes))
 	head = make([]bool, len(g.Nodes))

@@ -19,7 +19,7 @@ const (
 // Confidences lists the names of all measures.
 var Confidences = []string{Softmax, Sigmoid, Entropy, Margin, NoClass}
 
-// CheckConfidence returns an error for an unknown name, and for a measure that needs more logits. "" is allowed.
+// CheckConfidence returns an error for an unknown name, and for one logit if the measure needs two. "" is allowed.
 func CheckConfidence(name string, logits int) error {
 	switch {
 	case name == "":

@@ -370,7 +370,7 @@ func (f *jpegFile) scan(s []byte) error {
 	return f.blocks(parts, units, b)
 }
 
-// part returns the part of a scan for a component id. The parameter before contains the scan's earlier parts.
+// part returns the part of a scan for a component id. The parameter `before` contains the scan's earlier parts.
 func (f *jpegFile) part(id, tables byte, b band, before []part) (part, error) {
 	p := part{}
 	for i := range f.planes {

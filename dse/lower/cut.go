@@ -71,8 +71,8 @@ func widen(d configs.Design, layers []grouped, over int) []int {
 	return out
 }
 
-// steps estimates the array's steps for one sample: each step is a row of T_P products for T_C channels. It is good
-// enough to compare window counts of a layer, and fast enough for a search over all designs.
+// steps estimates the array's steps for one sample: each step is a row of T_P products for T_C channels. The estimate
+// is good enough to compare window counts of a layer, and fast enough for a search over all designs.
 func steps(d configs.Design, geoms []cost.Geom) (sum int64, ok bool) {
 	for _, g := range geoms {
 		if mapping.Fits(d, g) != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/onnx/onnxpb"
 )
 
-// attributes reads a node's attributes. byName contains the attributes that were not yet read.
+// attributes reads a node's attributes. The map byName contains the attributes that were not yet read.
 type attributes struct {
 	byName map[string]*onnxpb.AttributeProto
 	op     string

@@ -164,7 +164,7 @@ func (c *call) gated() (a, b value, err error) {
 // Exporters write activations as several operators on one map: x * Sigmoid(x), x * Erf(x / sqrt 2) and so on. The
 // functions below combine them to one function.
 
-// uniform returns the scale and shift of an affine layer; ok if both are the same for all channels.
+// uniform returns the scale and shift of an affine layer. ok means that both are the same for all channels.
 func (l *layer) uniform() (scale, shift float64, ok bool) {
 	at := func(of []float64, i int, absent float64) float64 {
 		if of == nil {
@@ -240,7 +240,7 @@ func (f *fused) compose() error {
 }
 
 // gate replaces a function x * g(x) by two layers: a curve of g, which is flat far from zero, and the product. The
-// parameter most limits the number of replaced functions. gate begins with the first functions, because their errors
+// parameter `most` limits the number of replaced functions. gate begins with the first functions, because their errors
 // pass through all later layers. It stops before the limit for elements of maps is exceeded.
 func (f *fused) gate(most int) error {
 	var layers []*layer

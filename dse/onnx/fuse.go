@@ -271,7 +271,7 @@ func (f *fused) foldPicks() {
 }
 
 // pickReaders returns the readers of each tensor. A reader is nil if it is a layer that adds the tensor as its
-// residual. whole reports whether a tensor has readers other than picks.
+// residual. The result whole reports whether a tensor has other readers than picks.
 func (f *fused) pickReaders() (readers map[int][]*layer, whole map[int]bool) {
 	readers, whole = map[int][]*layer{}, map[int]bool{}
 	for _, l := range f.layers {

@@ -126,7 +126,7 @@ func (im *importer) fixed(n *onnxpb.NodeProto) bool {
 	return some
 }
 
-// valued lists the inputs whose values the node uses. A CastLike uses only the type of its second input.
+// valued returns the inputs that the node uses by value. A CastLike uses only the type of its second input.
 func valued(n *onnxpb.NodeProto) []string {
 	if in := n.GetInput(); opName(n) == "CastLike" && len(in) > 1 {
 		return in[:1]
@@ -1269,7 +1269,7 @@ func (c *call) concat() error {
 }
 
 // joined reads maps to concatenate along an axis, which must be their channels. Their views may differ only in the
-// number of channels. all is the view of the concatenation.
+// number of channels. The result all is the view of the concatenation.
 func (c *call) joined(axis int64, read func(int) (value, error)) (in []value, all view, err error) {
 	channels := 0
 	for i := range c.node.GetInput() {

@@ -465,7 +465,7 @@ func (h *intHeap) Pop() any {
 }
 
 // weights returns a constant's values and checks that they are finite. It checks the dimensions too (-1: any). If the
-// model has no values, weights draws them from the seed. fanIn returns the number of inputs of one output.
+// model has no values, weights draws them from the seed. The callback fanIn returns the number of inputs of one output.
 func (im *importer) weights(name string, r role, fanIn func(dims []int) int, dims ...int) (*constant, []float32, error) {
 	c := im.constants[name]
 	if c == nil {

@@ -29,7 +29,7 @@ func (f *fused) alike(l *layer) bool {
 	return !slices.ContainsFunc(l.in, func(t int) bool { return !f.tensors[t].alike })
 }
 
-// single reports whether a view shows one channel of a map whose channels are all equal.
+// single reports whether a view shows one channel of a map with equal channels.
 func (w view) single(t shape) bool {
 	n := 1
 	for _, f := range slices.Concat(w.axes...) {
@@ -147,8 +147,8 @@ func (c *call) channelMean(v value, axes []bool, keep, sum bool) (bool, error) {
 	return true, nil
 }
 
-// Exporters write norms in several forms. add rewrites each form to (x - mean) * function(mean of squares). Equal
-// layers are merged, so the result is the same for all forms. Layers without a reader are dropped later.
+// Exporters write norms in several forms. The method add rewrites each form to (x - mean) * function(mean of squares).
+// Equal layers are merged, so the result is the same for all forms. Layers without a reader are dropped later.
 
 // part describes a tensor as another tensor with a scale and a shift per channel. nil means one and zero.
 type part struct {
@@ -266,7 +266,7 @@ func (f *fused) power(l *layer) {
 	}
 }
 
-// rewriting is the state of rewriting a layer whose output is h x w x c.
+// rewriting is the state while a layer with an output of h x w x c is rewritten.
 type rewriting struct {
 	*fused
 	l       *layer

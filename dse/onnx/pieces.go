@@ -25,7 +25,7 @@ func (c *call) alone(l layer, v value, what string, nonNegative bool) (value, er
 	return v, nil
 }
 
-// own returns a name for an intermediate result of a node, which does not occur in the file.
+// own returns a name for an intermediate result of a node. The name does not occur in the file.
 func (c *call) own(what string) string {
 	name := c.output() + " (" + what + ")"
 	for c.names[name] {

@@ -331,8 +331,8 @@ func (c *call) undilated() {
 	}
 }
 
-// convTranspose adds one convolution per phase d of the output. Output pixel s q + d is a sum over the taps whose index
-// is equal to d + pad modulo the stride s.
+// convTranspose adds one convolution per phase d of the output. Output pixel s q + d is a sum over the taps with an
+// index equal to d + pad modulo the stride s.
 func (c *call) convTranspose() error {
 	if err := c.inputs(2, 3); err != nil {
 		return err

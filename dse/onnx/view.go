@@ -15,7 +15,7 @@ type view struct {
 	first [3]int     // index of the first element along C, H and W
 }
 
-// factor is a part of an axis of a view. An axis lists its outermost factor first. The field which is the map's own
+// factor is a part of an axis of a view. An axis lists its outermost factor first. The field `which` is the map's own
 // axis (numbered as in order), size is the number of positions along this axis, and step is their distance.
 type factor struct{ which, size, step int }
 
@@ -259,7 +259,7 @@ func (c *call) materialised(name string, v value) (value, error) {
 	return out, nil
 }
 
-// chosen selects channels, rows and columns of a map. The parameter at lists their positions, in this order.
+// chosen selects channels, rows and columns of a map. The parameter `at` lists their positions, in this order.
 func (c *call) chosen(name string, v value, at [3][]int) (value, error) {
 	t := c.shapeOf(v)
 	same := func(which int) bool {

@@ -251,7 +251,7 @@ func (t *fitter) tails() {
 	}
 }
 
-// segment returns the line of segment i and its square error. The result on reports whether the line is an asymptote.
+// segment returns the line of segment i and its square error. The result `on` reports whether the line is an asymptote.
 func (t *fitter) segment(lo, step, i int) (slope, offset, off float64, on bool) {
 	from, to := float64(lo+i<<step), float64(lo+(i+1)<<step)
 	a, b := t.point(lo+i<<step), t.point(lo+(i+1)<<step)
@@ -280,7 +280,7 @@ func (t *fitter) segment(lo, step, i int) (slope, offset, off float64, on bool) 
 // point returns the index of the first point at or above x.
 func (t *fitter) point(x int) int { return t.index[min(max(x-math.MinInt16, 0), len(t.index)-1)] }
 
-// error returns the square error of the curve whose segments begin at integer lo. It stops when the error reaches most.
+// error returns the square error of the curve with segments from integer lo on. It stops when the error reaches most.
 func (t *fitter) error(lo, step int, most float64) (sum float64) {
 	for i := 0; i < abi.CurveSegments && sum < most; i++ {
 		_, _, off, _ := t.segment(lo, step, (i+abi.CurveSegments-1)%abi.CurveSegments) // the last segment first, because it usually has the largest error at bad positions
@@ -329,7 +329,7 @@ const (
 
 // stretch finds the factor, from 1 to below 2, for a function's input. The width of a segment is a power of two. With
 // the factor, it is in effect a width between two powers, which fits the calibrated inputs better: segments 1.5 times
-// as wide have twice the error. out is approximately the output's fraction.
+// as wide have twice the error. The parameter out is approximately the output's fraction.
 func stretch(f *graph.Function, s *spread, headroom, lo, hi float64, out int) float64 {
 	best, gain, most := 1.0, 0.0, 0.0
 	for k := range stretches {

@@ -15,8 +15,8 @@ const equalLeast = 2
 // weights that produce such a channel by a power of two, and divides the weights that read it. So no value of the
 // network's output changes. The method is from M. Nagel et al., "Data-Free Quantization Through Weight Equalization and
 // Bias Correction" (ICCV 2019), equation 11, but equalise uses calibrated ranges of activations instead of ranges of
-// weights. channels contains the largest |x| by tensor and channel; equalise scales it too. If no gain is possible, the
-// result is g itself.
+// weights. The parameter channels contains the largest |x| by tensor and channel; equalise scales it too. If no gain is
+// possible, the result is g itself.
 func equalise(g *graph.Graph, channels [][]float64) *graph.Graph {
 	e := newEqualiser(g, channels)
 	active := map[int]bool{}

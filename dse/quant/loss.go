@@ -97,7 +97,8 @@ func (m Images) Drawn(most int, besides []int, seen func(x []float32) bool) (dra
 
 // Beside returns up to most images: some calibration images, and some images from left, which calibration did not use.
 // Later images can be similar to either kind. It uses at least one image of each kind, and half of each kind if there
-// are enough. The result begins with the images from left, which are unseen in number. seen is false for all of them.
+// are enough. The result begins with the images from left, which are unseen in number. For all of them, seen returns
+// false.
 func (m Images) Beside(left Images, most int, besides []int, seen func(x []float32) bool) (both Images, unseen int, err error) {
 	if left.Count > 0 {
 		most = max(most, 2)
@@ -126,7 +127,7 @@ func quick(g *graph.Graph, least int) int {
 
 // Measure runs images through the network in integers and in floats, as many as possible in a short time. It uses some
 // calibration images (own), and some images that calibration did not use (left). Images that decided the network's form
-// are used only if there are few others. seen reports whether calibration used an image.
+// are used only if there are few others. The callback seen reports whether calibration used an image.
 func (n *Network) Measure(own, left Images, seen func(x []float32) bool, o Options) (*Loss, error) {
 	g := n.Graph
 	both, unseen, err := own.Beside(left, max(quick(g, 1), min(measureFast, int(fastMACs/float64(max(g.TotalMACs(), 1))))), n.chosen, seen)

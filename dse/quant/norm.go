@@ -104,7 +104,7 @@ type second struct {
 	c            int // number of channels
 }
 
-// add adds the norm. least and most are the smallest and the largest calibrated variance.
+// add adds the norm. The parameters least and most are the smallest and the largest calibrated variance.
 func (n *second) add(products []int, least, most float64) {
 	r, largest := n.first(least, most)
 	product := graph.Node{Op: graph.Mul, Residual: graph.None}
@@ -147,7 +147,7 @@ func (n *second) first(least, most float64) (r graph.TensorID, largest float64) 
 }
 
 // epsilon adds epsilon r^2 to the mean of the squares s. It returns the tensor that the existing norm must read. The
-// parameter of is the tensor r^2, and largest is the largest r.
+// parameter `of` is the tensor r^2, and largest is the largest r.
 func (n *second) epsilon(s, of graph.TensorID, largest float64) graph.TensorID {
 	e, by := n.is.epsilon, graph.Unseen{By: firstOff * firstOff}
 	sum := n.each(float32(e))
@@ -166,7 +166,7 @@ func (n *second) epsilon(s, of graph.TensorID, largest float64) graph.TensorID {
 	return of
 }
 
-// then adds a node. Its output has the same shape as the output of another node, the parameter like.
+// then adds a node. Its output has the same shape as the output of another node, the parameter `like`.
 func (n *second) then(node, like graph.Node, suffix string, u graph.Unseen, in ...graph.TensorID) graph.TensorID {
 	g := n.twice
 	t := g.Tensors[like.Output]

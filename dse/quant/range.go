@@ -81,7 +81,7 @@ func (h *histogram) within(r Range, most float64, headroom float64) float64 {
 	return most
 }
 
-// leastError returns the range with the least squared error: the parameter most, divided by a power of two.
+// leastError returns the range with the least squared error: the parameter `most`, divided by a power of two.
 func (h *histogram) leastError(most, headroom float64) float64 {
 	best, least := most, math.Inf(1)
 	for k := range 8 {

@@ -118,7 +118,8 @@ func (r *Recipe) Graph(d configs.Design) (*graph.Graph, error) {
 	return r.Import.Graph(r.Network, r.Seed, d.Post)
 }
 
-// Graph imports a network. post means that the design has the post stage. Missing weights are drawn from seed.
+// Graph imports a network. The parameter post means that the design has the post stage. Missing weights are drawn from
+// seed.
 func (i *Import) Graph(network string, seed uint64, post bool) (*graph.Graph, error) {
 	o, err := i.options(seed)
 	if err != nil {

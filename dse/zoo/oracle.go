@@ -74,9 +74,9 @@ func Model(name string) ([]byte, error) {
 	return content, nil
 }
 
-// Oracle runs a model in onnxruntime and returns the logits by exit and image. exits contains names of tensors; nil
-// means the model's outputs in order. Inputs are H x W x C. channelsLast means that the model has this layout too. Data
-// outside the model file are in folder, or beside the model if folder is "".
+// Oracle runs a model in onnxruntime and returns the logits by exit and image. The parameter exits contains names of
+// tensors; nil means the model's outputs in order. Inputs are H x W x C. With channelsLast, the model has this layout
+// too. Data outside the model file are in folder, or beside the model if folder is "".
 func Oracle(ctx context.Context, python, model, folder string, exits []string, channelsLast bool, h, w, c int, inputs [][]float32) ([][][]float32, error) {
 	dir, err := os.MkdirTemp("", "sluice-oracle-")
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 
 // Program is a network prepared for execution. It does not use a bundle or a design, so that golden's results on
 // bundles can be compared with its results. The layers have the order of the graph. Each map has its own memory, in
-// 16-bit words. golden computes the sums of the convolutions. Program is safe for concurrent use.
+// 16-bit words. Package golden computes the sums of the convolutions. Program is safe for concurrent use.
 type Program struct {
 	n     *quant.Int8
 	at    []int            // byte offset of a map, by tensor

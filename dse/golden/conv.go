@@ -7,16 +7,16 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// Conv is a convolution (GEMM or DEPTHWISE) whose sums the caller finishes, for numbers that no bundle holds, such as
-// int8's. It is safe for concurrent use.
+// Conv is a convolution (GEMM or DEPTHWISE) for which the caller computes the operations after the sum. It is used for
+// numbers that a bundle cannot represent, such as those of package golden/int8. It is safe for concurrent use.
 type Conv struct {
 	layer   layer
 	scratch sync.Pool // *buffers
 }
 
-// NewConv prepares the convolution of a valid descriptor. weights are [OUT_C][K_H][K_W][IN_C], depthwise [C][K_H][K_W].
-// Padding has the value fill. finish returns the output for a channel's sum, which includes the bias, and the
-// residual's value there.
+// NewConv prepares the convolution of a valid descriptor. The weights are [OUT_C][K_H][K_W][IN_C], or [C][K_H][K_W] for
+// DEPTHWISE. Padding has the value fill. The function finish returns the output for a channel's sum, which includes the
+// bias, and for the value of the residual.
 func NewConv(d *abi.Desc, weights []int16, bias []int32, fill int16, finish func(sum int64, channel int, residual int16) int16) (*Conv, error) {
 	if n := padded(d); n > maxPadded {
 		return nil, fmt.Errorf("golden: a padded input of %d elements, at most %d", n, maxPadded)
@@ -27,7 +27,7 @@ func NewConv(d *abi.Desc, weights []int16, bias []int32, fill int16, finish func
 	return c, nil
 }
 
-// Run reads and writes maps, with 16-bit words at the descriptor's offsets.
+// Run computes the convolution. It reads and writes 16-bit words in maps, at the descriptor's offsets.
 func (c *Conv) Run(maps []byte) error {
 	s := c.scratch.Get().(*buffers)
 	defer c.scratch.Put(s)

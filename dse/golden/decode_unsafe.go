@@ -5,10 +5,10 @@ import (
 	"unsafe"
 )
 
-// little reports that this machine stores 16-bit numbers in memory as a slot does.
+// little reports whether this machine has the same byte order as a slot.
 var little = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 
-// decode16 reads 16-bit numbers.
+// decode16 decodes 16-bit numbers from src to dst.
 func decode16(dst []int16, src []byte) {
 	src = src[:2*len(dst)]
 	if little {

@@ -1,11 +1,11 @@
-// Package golden executes a bundle bit for bit as the hardware must. It reads and writes a sample's bytes in an image
-// of its slot in DRAM, at the addresses of the descriptors, so that whole slots can be compared. It does not model
-// time. Products are exact: they are computed in blocks if the processor has AVX2, otherwise one by one, with the same
-// results (benchmarks compare both).
+// Package golden executes a bundle. The hardware must compute the same bits. It reads and writes a sample's bytes in an
+// image of the sample's slot in DRAM, at the addresses of the descriptors, so that whole slots can be compared. It does
+// not model time. Products are exact. They are computed in blocks if the processor has AVX2, and otherwise one by one,
+// with the same results (benchmarks compare both).
 //
-// dse/README defines the arithmetic (How it works, Numbers): y = clamp(sat16(rnd(acc + bias + (res << rs), sh))) with
-// an exact accumulator, which is checked against abi.AccBits. A product or a curve (abi.Curve) comes before the clamp.
-// int8 layers have one byte per element, sums of 32 bits, and then abi.Post8.
+// dse/README defines the arithmetic (How it works, Numbers): y = clamp(sat16(rnd(acc + bias + (res << rs), sh))). The
+// accumulator is exact, and is checked against abi.AccBits. A product or a curve (abi.Curve) is computed before the
+// clamp. Layers in int8 have one byte per element and sums of 32 bits, followed by the operations of abi.Post8.
 package golden
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// ErrOverflow is wrapped by errors about an accumulator that exceeds abi.AccBits. The compiler must have excluded this.
+// ErrOverflow is wrapped by errors about an accumulator that exceeds abi.AccBits. The compiler must exclude this case.
 var ErrOverflow = errors.New("accumulator overflow")
 
 const (
@@ -34,28 +34,28 @@ type Program struct {
 	scratch sync.Pool // *buffers
 }
 
-// layer is a descriptor with its numbers unpacked.
+// layer is a descriptor with unpacked weights and biases.
 type layer struct {
 	d       abi.Desc
-	weights []int16 // [OUT_C][K_H][K_W][IN_C], depthwise [K_H][K_W][C]; nil if there are groups
+	weights []int16 // [OUT_C][K_H][K_W][IN_C], or [K_H][K_W][C] for DEPTHWISE; nil if groups is used
 	groups  []group // the same weights in blocks
-	bias    []int32 // or the table of M
+	bias    []int32 // biases, or the table of M for an average pool
 	curve   abi.Curve
-	eight   *abi.Post8                                         // in int8 for GEMM and DEPTHWISE, otherwise nil
+	eight   *abi.Post8                                         // for GEMM and DEPTHWISE in int8; otherwise nil
 	fill    int16                                              // value of padding
-	plain   bool                                               // emitPlain can finish it
-	end     func(sum int64, channel int, residual int16) int16 // for a Conv, otherwise nil
+	plain   bool                                               // emitPlain can compute the layer's outputs
+	end     func(sum int64, channel int, residual int16) int16 // for a Conv or in int8; otherwise nil
 }
 
 // buffers is the working memory of one execution.
 type buffers struct {
 	in     []int16                 // padded input
 	sums   [][blockW][blockC]int64 // sums of a row of blocks
-	window []int16                 // one output pixel's inputs
+	window []int16                 // inputs of one output pixel
 	acc    []int64                 // sums of one output pixel
 }
 
-// New unpacks a bundle. The bundle must be valid (bundle.Validate), as results of bundle.Read are.
+// New unpacks a bundle. The bundle must be valid (bundle.Validate). Results of bundle.Read are valid.
 func New(b *bundle.Bundle) (*Program, error) {
 	p := &Program{b: b, layers: make([]layer, len(b.Layers))}
 	p.scratch.New = func() any { return new(buffers) }
@@ -87,7 +87,7 @@ func New(b *bundle.Bundle) (*Program, error) {
 	return p, nil
 }
 
-// maxPadded limits the size of a layer's padded input: even a small descriptor can require a large one.
+// maxPadded limits the size of a layer's padded input, because even a small descriptor can require a large input.
 const maxPadded = 1 << 28
 
 func padded(d *abi.Desc) int64 {
@@ -96,7 +96,7 @@ func padded(d *abi.Desc) int64 {
 	return rows * width * int64(d.InC)
 }
 
-// Bundle returns the bundle that the program was made from.
+// Bundle returns the bundle that the program executes.
 func (p *Program) Bundle() *bundle.Bundle { return p.b }
 
 // NewSlot returns a zeroed image of one slot.
@@ -135,9 +135,9 @@ func (p *Program) checkSlot(slot []byte) error {
 	return nil
 }
 
-// Layers executes layers first..last on a slot, as one start does for a sample of a batch. Tensors that the batch's
-// FBCB entries keep only on chip (ON_CHIP) do not change the slot. With a batch of zero every tensor is written to
-// the slot.
+// Layers executes layers first..last on a slot, as one start does for a sample of a batch. A tensor does not change the
+// slot if it is stored only on chip according to the FBCB entries for this batch size (ON_CHIP). If batch is zero, all
+// tensors are written to the slot.
 func (p *Program) Layers(first, last, batch int, slot []byte) error {
 	if first < 0 || last < first || last >= len(p.layers) {
 		return fmt.Errorf("golden: layers %d..%d of %d", first, last, len(p.layers))
@@ -150,7 +150,7 @@ func (p *Program) Layers(first, last, batch int, slot []byte) error {
 	}
 	s := p.scratch.Get().(*buffers)
 	defer p.scratch.Put(s)
-	var under, next []byte // slot content at the place of a tensor that is only on chip
+	var under, next []byte // previous content of the slot at the place of a tensor that is only on chip
 	var at, nextAt int
 	for i := first; i <= last; i++ {
 		if batch > 0 && i < last && p.b.FBCB[i][batch-1].OnChip {
@@ -163,7 +163,7 @@ func (p *Program) Layers(first, last, batch int, slot []byte) error {
 		if err := p.layers[i].run(s, slot); err != nil {
 			return fmt.Errorf("golden: layer %d (%s): %w", i, p.b.Names[i], err)
 		}
-		copy(slot[at:], under) // the layer has read it
+		copy(slot[at:], under) // restore the content, because the layer has read the tensor
 		under, next, at = next, under, nextAt
 	}
 	return nil
@@ -178,7 +178,7 @@ func (p *Program) Segment(segment, batch int, slot []byte) error {
 	return p.Layers(e.First, e.Last, batch, slot)
 }
 
-// Run executes the whole network on a new slot and returns the logits of every exit.
+// Run executes the whole network on a new slot and returns the logits of each exit.
 func (p *Program) Run(image []int16) ([][]int16, error) {
 	slot := p.NewSlot()
 	if err := p.SetInput(slot, image); err != nil {
@@ -198,7 +198,7 @@ func (p *Program) Run(image []int16) ([][]int16, error) {
 	return out, nil
 }
 
-// Round returns rnd(x, n) = (x + 2^(n-1)) >> n, arithmetic; x for n = 0.
+// Round returns rnd(x, n) = (x + 2^(n-1)) >> n with an arithmetic shift. If n is 0, it returns x.
 func Round(x int64, n uint8) int64 {
 	if n == 0 {
 		return x
@@ -211,8 +211,8 @@ func Saturate(x int64) int16 {
 	return int16(max(math.MinInt16, min(math.MaxInt16, x)))
 }
 
-// Clamp is the NPU's clamp: values below lo become lo; of the others, values above hi become hi. That also holds for
-// lo > hi, which no valid bundle contains but every kernel accepts.
+// Clamp computes the NPU's clamp: a value below lo becomes lo, and any other value above hi becomes hi. This order also
+// applies if lo > hi. No valid bundle contains such bounds, but each kernel accepts them.
 func Clamp(x, lo, hi int16) int16 {
 	switch {
 	case x < lo:
@@ -223,7 +223,7 @@ func Clamp(x, lo, hi int16) int16 {
 	return x
 }
 
-// post applies the operations after the sum: the shift, then the product with res or the curve, and the clamp.
+// post applies the operations after the sum: the shift, the product with res or the curve, and the clamp.
 func (l *layer) post(sum int64, res int16) int16 {
 	d := &l.d
 	switch {
@@ -256,7 +256,8 @@ func (l *layer) code(t int64) int16 {
 	return Clamp(Saturate(t+int64(l.d.OutZero)), l.d.ClampLo, l.d.ClampHi)
 }
 
-// pooled returns the int8 result of a pool from an average's sum over taps, or a maximum (taps = 1).
+// pooled returns the int8 result of a pool. The parameter sum is the sum over taps pixels for an average, or the
+// maximum with taps = 1.
 func (l *layer) pooled(sum int64, taps int) int16 {
 	s := abi.Scaling{Mul: int32(l.d.AvgMul), Shift: l.d.AvgShift}
 	if l.d.AvgTable {
@@ -281,7 +282,6 @@ func bytesOf(eight bool) int {
 	return 2
 }
 
-// element reads element i.
 func element(b []byte, i int, eight bool) int16 {
 	if eight {
 		return int16(int8(b[i]))
@@ -289,7 +289,6 @@ func element(b []byte, i int, eight bool) int16 {
 	return int16(binary.LittleEndian.Uint16(b[2*i:]))
 }
 
-// put writes element i.
 func put(b []byte, i int, eight bool, v int16) {
 	if eight {
 		b[i] = byte(v)
@@ -298,7 +297,7 @@ func put(b []byte, i int, eight bool, v int16) {
 	binary.LittleEndian.PutUint16(b[2*i:], uint16(v))
 }
 
-// outputs returns the bytes of the layer's output for n channels from first on, at one position.
+// outputs returns the bytes of the layer's output at one position, for n channels from first on.
 func (l *layer) outputs(slot []byte, oh, ow, first, n int) []byte {
 	d, size := &l.d, bytesOf(l.d.Out8)
 	return slot[int(d.OutOffset)+oh*int(d.OutRowBytes)+size*(ow*int(d.OutPix)+first):][:size*n]
@@ -319,8 +318,7 @@ func (l *layer) run(s *buffers, slot []byte) error {
 	return fmt.Errorf("operator %v", l.d.Op)
 }
 
-// load copies the input into s.in as rows x width x IN_C, with fill at the places where windows reach beyond the
-// image.
+// load copies the input into s.in as rows x width x IN_C. Elements outside the image have the value fill.
 func (l *layer) load(s *buffers, slot []byte, fill int16) (width int) {
 	d := &l.d
 	c, inH, inW := int(d.InC), int(d.InH), int(d.InW)
@@ -403,7 +401,7 @@ func (l *layer) gemm(s *buffers, slot []byte) error {
 	return nil
 }
 
-// emit finishes and writes the sums of the channels from first on, at one position.
+// emit computes the outputs from the sums at one position, for channels from first on, and writes them.
 func (l *layer) emit(slot []byte, oh, ow, first int, sums []int64) error {
 	d := &l.d
 	out, bias := l.outputs(slot, oh, ow, first, len(sums)), l.bias[first:][:len(sums)]
@@ -443,11 +441,11 @@ func (l *layer) isPlain() bool {
 	return l.end == nil && !d.Curve && !d.Product && !d.Out8 && !d.Res8 && d.Shift < 64 && d.ResShift < 64
 }
 
-// emitPlain finishes and writes the sums of an int16 layer without a curve or a product. If a sum overflows it returns
-// false, and out is incomplete.
+// emitPlain computes and writes the outputs of an int16 layer without a curve or a product. It returns false if a sum
+// overflows; then out is not valid.
 func (l *layer) emitPlain(out, res []byte, bias []int32, sums []int64) bool {
 	d := &l.d
-	shift, lo, hi := d.Shift&63, int64(d.ClampLo), int64(d.ClampHi) // lo and hi also saturate
+	shift, lo, hi := d.Shift&63, int64(d.ClampLo), int64(d.ClampHi) // the clamp to lo and hi also saturates to 16 bits
 	half := int64(1) << shift >> 1
 	const limit = 1 << (abi.AccBits - 1)
 	var over uint64
@@ -460,7 +458,7 @@ func (l *layer) emitPlain(out, res []byte, bias []int32, sums []int64) bool {
 		}
 		x := (sum + half) >> shift
 		y := min(x, hi)
-		if x < lo { // first, as in Clamp: an invalid layer may have lo > hi
+		if x < lo { // lo has priority as in Clamp, because an invalid layer may have lo > hi
 			y = lo
 		}
 		binary.LittleEndian.PutUint16(out[2*o:], uint16(y))
@@ -468,7 +466,7 @@ func (l *layer) emitPlain(out, res []byte, bias []int32, sums []int64) bool {
 	return over>>abi.AccBits == 0
 }
 
-// arrange stores the weights in the fastest order for reading.
+// arrange stores the weights in the order that is fastest to read.
 func (l *layer) arrange() {
 	l.plain = l.isPlain()
 	switch {
@@ -479,7 +477,7 @@ func (l *layer) arrange() {
 	}
 }
 
-// byTap rearranges depthwise weights, [C][K_H][K_W], to [K_H][K_W][C], the order of a tap's inputs.
+// byTap reorders depthwise weights from [C][K_H][K_W] to [K_H][K_W][C], because the inputs of a tap have this order.
 func (l *layer) byTap() {
 	c, taps := int(l.d.OutC), int(l.d.KH)*int(l.d.KW)
 	out := make([]int16, len(l.weights))
@@ -546,7 +544,7 @@ func (l *layer) maxPool(s *buffers, slot []byte) {
 	}
 }
 
-// Taps returns the number of positions of a window inside the image, along one axis.
+// Taps returns the number of a window's pixels that are inside the image, along one axis.
 func Taps(out, stride, pad, kernel, in int) int {
 	first := out*stride - pad
 	return max(0, min(first+kernel, in)-max(first, 0))

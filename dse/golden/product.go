@@ -1,39 +1,39 @@
-// Products of a convolution: exact sums of int16 x int16.
+// This file computes the products of a convolution: exact sums of int16 x int16.
 
 package golden
 
 import "slices"
 
 const (
-	// A block is blockW adjacent output positions by blockC channels.
+	// A block consists of blockW adjacent output positions and blockC channels.
 	blockW = 4
 	blockC = 8
-	// blockPairs is the number of pairs of weights and inputs of a kernel row that are multiplied at once: 4 KiB of
-	// weights, which stay in the cache for a row of blocks.
+	// blockPairs is the number of pairs of weights and inputs in a kernel row that are multiplied together. Their
+	// weights have 4 KiB, which remain in the cache for a row of blocks.
 	blockPairs = 128
-	// A window of pairs is summed in 32 bits, starting at windowBias, and then added to 64 bits as an unsigned number.
-	// If the magnitudes of the weights add up to at most windowMost, their products with any inputs fit. A single pair
-	// always fits.
+	// windowBias is the start value of a window's sum. A window of pairs is summed in 32 bits. Then this sum is added
+	// to a 64-bit sum as an unsigned number. If the sum of the weights' magnitudes is at most windowMost, the 32 bits
+	// are enough for any inputs. A single pair always fits.
 	windowBias = 1<<31 - 1
 	windowMost = 1<<16 - 1
 	maxWindow  = 16
 )
 
-// lane returns the position of a block's channel among the weights of a pair: even lanes hold the first half of the
-// channels, odd ones the second.
+// lane returns the position of a block's channel among the weights of a pair. Even lanes contain the first half of the
+// channels, and odd lanes contain the second half.
 func lane(channel int) int { return channel%(blockC/2)*2 + channel/(blockC/2) }
 
-// group is the weights of blockC channels.
+// group contains the weights of blockC channels.
 type group struct {
 	weights []int16 // [K_H][pairs of K_W x IN_C][lanes][2], with zeros if a row is odd or channels are missing
-	windows []int   // pairs per window, by kernel row and part of blockPairs
-	bias    int64   // sum of the windows' biases
+	windows []int   // number of pairs per window, by kernel row and part of blockPairs
+	bias    int64   // sum of windowBias over all windows
 }
 
 // block arranges the weights in groups.
 func (l *layer) block() {
 	outC, kh, kwc := int(l.d.OutC), int(l.d.KH), int(l.d.KWC)
-	size := (kwc + 1) / 2 * blockC * 2 // of a kernel row
+	size := (kwc + 1) / 2 * blockC * 2 // number of weights of a kernel row
 	l.groups = make([]group, (outC+blockC-1)/blockC)
 	for i := range l.groups {
 		g := &l.groups[i]
@@ -60,7 +60,7 @@ func (l *layer) block() {
 
 // window returns the number of pairs of weights that may be summed in 32 bits.
 func window(weights []int16) int {
-	var all [blockPairs][blockC]int32 // sums of magnitudes over windows of n pairs
+	var all [blockPairs][blockC]int32 // sums of the weights' magnitudes over windows of n pairs
 	sums := all[:len(weights)/(2*blockC)]
 	for i := range sums {
 		for o := range blockC {
@@ -88,13 +88,13 @@ func window(weights []int16) int {
 
 func magnitude(x int16) int32 { return max(int32(x), -int32(x)) }
 
-// gemmBlocked is gemm in blocks. Results beyond the last position of a row are computed but not used.
+// gemmBlocked computes gemm in blocks. It computes results beyond the last position of a row, but does not use them.
 func (l *layer) gemmBlocked(s *buffers, slot []byte) error {
 	d := &l.d
 	width := l.load(s, slot, l.fill)
 	c, pairs := int(d.InC), (int(d.KWC)+1)/2
 	stride := int(d.SW) * c
-	s.in = append(s.in, make([]int16, blockW*stride+1)...) // the last block and an odd row read beyond the input
+	s.in = append(s.in, make([]int16, blockW*stride+1)...) // because the last block and an odd row read beyond the input
 	s.sums = resize(s.sums, (int(d.OutW)+blockW-1)/blockW)
 	for i := range l.groups {
 		g, first := &l.groups[i], i*blockC
@@ -128,7 +128,7 @@ func (l *layer) gemmBlocked(s *buffers, slot []byte) error {
 	return nil
 }
 
-// multiply sets acc[o] to the exact product of x with row o of w. Four rows share each load of x.
+// multiply sets acc[o] to the exact product of x with row o of w. It reads each x once for four rows.
 func multiply(acc []int64, x, w []int16) {
 	n := len(x)
 	for len(acc) >= 4 {

@@ -6,14 +6,14 @@ import (
 	"sort"
 )
 
-// Producers that are not nodes.
+// Values of Producers for tensors that no node produces.
 const (
 	inputProducer = -1
 	noProducer    = -2
 )
 
-// Producers returns the node that produces each tensor, or a negative number: the network's input has no producing
-// node.
+// Producers returns the node that produces each tensor. It returns a negative number for a tensor that no node
+// produces, such as the network's input.
 func (g *Graph) Producers() []int {
 	producer := make([]int, len(g.Tensors))
 	for i := range producer {
@@ -26,8 +26,8 @@ func (g *Graph) Producers() []int {
 	return producer
 }
 
-// LastUse returns the last node that reads each tensor: len(Nodes) for exits, whose logits live until the request has
-// ended, and -1 if nothing reads it.
+// LastUse returns the last node that reads each tensor; -1 if no node reads it. For an exit, it returns len(Nodes),
+// because the logits are needed until the request is finished.
 func (g *Graph) LastUse() []int {
 	last := make([]int, len(g.Tensors))
 	for i := range last {
@@ -44,16 +44,16 @@ func (g *Graph) LastUse() []int {
 	return last
 }
 
-// Head reports for each node whether only the exit of its own segment needs it. The last segment has no later exit, so
-// all its nodes belong to the head.
+// Head reports, for each node, whether the node belongs to a head: only the exit of its own segment needs it. The last
+// segment has no later exit, so all its nodes belong to the head.
 func (g *Graph) Head() []bool {
 	_, head := g.segments(g.Producers())
 	return head
 }
 
-// Arrange sorts the nodes of a graph, which may be in any order, into the order that Check requires. It removes nodes
-// that reach no exit and unused tensors, and sorts by segment, with the backbone before the head; otherwise it keeps
-// the order of the nodes. Exits must be in order of depth.
+// Arrange sorts the nodes of a graph into the order that Check requires. It removes unused tensors, and nodes that no
+// exit needs. It sorts by segment, with the backbone before the head. Otherwise it does not change the order of the
+// nodes. Exits must be in order of depth.
 func (g *Graph) Arrange() error {
 	if err := g.checkTensors(); err != nil {
 		return err
@@ -76,8 +76,7 @@ func (g *Graph) Arrange() error {
 			kept = append(kept, n)
 		}
 	}
-	// An edge never leads to an earlier segment or from a head to the backbone, so a stable sort
-	// keeps the order topological.
+	// No edge leads to an earlier segment, or from a head to the backbone. So a stable sort preserves the order.
 	sort.SliceStable(kept, func(i, j int) bool {
 		a, b := kept[i], kept[j]
 		if segment[a] != segment[b] {
@@ -128,12 +127,12 @@ func (g *Graph) compact() {
 	g.Input, g.Tensors, g.Scales = moved[g.Input], tensors, scales
 }
 
-// segments returns for each node the first exit that needs it (len(Exits) if none does), and whether no later exit
-// does.
+// segments returns, for each node, the first exit that needs the node, or len(Exits) if no exit needs it. The result
+// head reports whether no later exit needs it.
 func (g *Graph) segments(producer []int) (segment []int, head []bool) {
 	segment = make([]int, len(g.Nodes))
 	head = make([]bool, len(g.Nodes))
-	last := make([]int, len(g.Nodes)) // 1 + the last exit that needed the node
+	last := make([]int, len(g.Nodes)) // 1 + the last exit that needs the node
 	for n := range segment {
 		segment[n] = len(g.Exits)
 	}
@@ -158,7 +157,7 @@ func (g *Graph) segments(producer []int) (segment []int, head []bool) {
 	return segment, head
 }
 
-// order returns a topological order that prefers earlier nodes.
+// order returns a topological order. If several nodes are possible, the node with the smallest index is first.
 func (g *Graph) order(producer []int) ([]int, error) {
 	waits := make([]int, len(g.Nodes))
 	readers := make([][]int, len(g.Nodes))

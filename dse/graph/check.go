@@ -6,7 +6,7 @@ import (
 	"math"
 )
 
-// Errors of Check and Arrange. Every error wraps one of these and names the node or tensor.
+// Errors of Check and Arrange. Each error wraps one of these errors, and names the node or tensor.
 var (
 	ErrCycle     = errors.New("the graph has a cycle")
 	ErrOrder     = errors.New("the nodes are not in order")
@@ -16,8 +16,8 @@ var (
 	ErrExits     = errors.New("the exits are wrong")
 )
 
-// maxElems limits the elements of a tensor, a weight array and a window, so that no product in this package overflows
-// an int, not even one of 32 bits.
+// maxElems limits the elements of a tensor, a weight array and a window. So no product in this package overflows an
+// int, even if an int has 32 bits.
 const maxElems = math.MaxInt32
 
 // String returns the operator's name in reports.
@@ -41,7 +41,7 @@ func (o Op) String() string {
 	return fmt.Sprintf("Op(%d)", int(o))
 }
 
-// Reads lists the tensors that a node reads, the residual last.
+// Reads returns the tensors that a node reads. The residual is the last of them.
 func (n *Node) Reads() []TensorID {
 	if n.Residual == None || n.Op != Conv {
 		return n.Inputs
@@ -50,8 +50,8 @@ func (n *Node) Reads() []TensorID {
 	return append(append(reads, n.Inputs...), n.Residual)
 }
 
-// Check verifies the invariants of the package, and that every node's shapes, weights and clamp agree. Readers of a
-// graph may rely on everything that Check verifies.
+// Check verifies the invariants of the package. It also verifies that each node's shapes, weights and clamp agree.
+// Packages that read a graph may rely on everything that Check verifies.
 func (g *Graph) Check() error {
 	if err := g.checkTensors(); err != nil {
 		return err
@@ -117,7 +117,7 @@ func mulOver(limit int, factors ...int) bool {
 
 func (g *Graph) has(t TensorID) bool { return t >= 0 && int(t) < len(g.Tensors) }
 
-// checkReferences returns the producer of every tensor.
+// checkReferences checks the tensors that nodes read and write. It returns the producer of each tensor.
 func (g *Graph) checkReferences() ([]int, error) {
 	producer := make([]int, len(g.Tensors))
 	for i := range producer {
@@ -260,8 +260,8 @@ func checkWindow(node *Node, in, out Tensor) error {
 	return nil
 }
 
-// fits reports whether the window yields out positions along one axis: rounded down, or for pools also rounded up
-// (ceil_mode), when the last window may extend beyond the padding.
+// fits reports whether a window has this number of output positions along one axis. The number is rounded down. For
+// pools, it may also be rounded up (ceil_mode); then the last window may extend beyond the padding.
 func fits(in, before, after, k, s, out int, pool bool) bool {
 	span, stride := int64(in)+int64(before)+int64(after)-int64(k), int64(s)
 	if span < 0 {
@@ -273,7 +273,7 @@ func fits(in, before, after, k, s, out int, pool bool) bool {
 	return pool && int64(out) == (span+stride-1)/stride+1
 }
 
-// touches reports whether every window along one axis covers at least one pixel.
+// touches reports whether each window along one axis covers at least one pixel.
 func touches(in, before, k, s, out int) bool {
 	return before < k && (out-1)*s-before < in
 }

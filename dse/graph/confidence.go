@@ -6,20 +6,20 @@ import (
 	"strings"
 )
 
-// Measures of an exit's confidence, by name: a number from 0 to 1 that is compared with a threshold. An exit without
-// a name uses Softmax, or Sigmoid if it has one logit.
+// Names of the measures of an exit's confidence. A measure is a number from 0 to 1 that is compared with a threshold.
+// The default is Softmax, or Sigmoid for an exit with one logit.
 const (
-	Softmax = "softmax" // the probability of the likeliest class; needs two logits
-	Sigmoid = "sigmoid" // max(p, 1 - p) of the least certain logit: for one yes-or-no question, or for labels that do not exclude each other
-	Entropy = "entropy" // 1 - H / ln(classes) with the entropy H of the softmax; needs two logits (S. Teerapittayanon et al., "BranchyNet", ICPR 2016)
-	Margin  = "margin"  // difference of the probabilities of the two most likely classes; needs two logits
-	NoClass = "none"    // not a classifier, so never confident: a regression or a map
+	Softmax = "softmax" // probability of the most likely class; needs at least two logits
+	Sigmoid = "sigmoid" // max(p, 1 - p) of the least certain logit, for two classes with one logit, or for labels that do not exclude each other
+	Entropy = "entropy" // 1 - H / ln(classes) with the entropy H of the softmax; needs at least two logits (S. Teerapittayanon et al., "BranchyNet", ICPR 2016)
+	Margin  = "margin"  // difference of the probabilities of the two most likely classes; needs at least two logits
+	NoClass = "none"    // the exit is not a classifier but a regression or a map, so it is never confident
 )
 
-// Confidences lists the names.
+// Confidences lists the names of all measures.
 var Confidences = []string{Softmax, Sigmoid, Entropy, Margin, NoClass}
 
-// CheckConfidence rejects an unknown name, and a name that needs two logits. "" is allowed.
+// CheckConfidence returns an error for an unknown name, and for one logit if the measure needs two. "" is allowed.
 func CheckConfidence(name string, logits int) error {
 	switch {
 	case name == "":
@@ -31,7 +31,7 @@ func CheckConfidence(name string, logits int) error {
 	return nil
 }
 
-// CheckConfidence rejects a measure that is invalid for the exit's number of channels.
+// CheckConfidence returns an error if the exit's measure is invalid for its number of channels.
 func (e *Exit) CheckConfidence(channels int) error {
 	if e.Dims != nil && e.Confidence != "" && e.Confidence != NoClass {
 		return fmt.Errorf("%w: confidence %s of a map, which has no class; expected none", ErrExits, e.Confidence)
@@ -39,8 +39,8 @@ func (e *Exit) CheckConfidence(channels int) error {
 	return CheckConfidence(e.Confidence, channels)
 }
 
-// ConfidenceOf returns the measure of exit i: the one in its file of exits, otherwise the one for its kind; "" for the
-// default.
+// ConfidenceOf returns the measure of exit i: the measure in the file of exits, or otherwise the measure for its kind
+// of exit. "" means the default.
 func (g *Graph) ConfidenceOf(i int) string {
 	e := &g.Exits[i]
 	switch {
@@ -54,7 +54,8 @@ func (g *Graph) ConfidenceOf(i int) string {
 	return e.Confidence
 }
 
-// Classifies reports whether exit i is a classifier. A single logit without further information may be a regression.
+// Classifies reports whether exit i is a classifier. It returns false for a single logit without further information,
+// because the exit may be a regression.
 func (g *Graph) Classifies(i int) bool {
 	e := &g.Exits[i]
 	return g.ConfidenceOf(i) != NoClass && (g.Tensors[e.Tensor].C > 1 || e.Activation != "" || e.Confidence != "")

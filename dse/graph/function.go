@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// Function is an activation that is not a clamp: an operator by its ONNX name, applied to x or to functions of x. x *
-// Sigmoid(x) is {Name: "Mul", Of: {{Name: "x"}, {Name: "Sigmoid"}}}. Alpha and Beta are the operator's attributes.
+// Function is an activation other than a clamp: an ONNX operator that is applied to x or to functions of x. Example: x
+// * Sigmoid(x) is {Name: "Mul", Of: {{Name: "x"}, {Name: "Sigmoid"}}}. Alpha and Beta are attributes.
 type Function struct {
 	Name        string
 	Alpha, Beta float64
 	Of          []*Function // arguments; if empty, the argument is x
 }
 
-// operator is an entry of functions: the number of its arguments and attributes, and its value.
+// operator is an entry of functions: the numbers of arguments and attributes, and a function that returns the value.
 type operator struct {
 	args, attributes int
 	at               func(f *Function, a, b float64) float64
@@ -29,7 +29,7 @@ func binary(at func(a, b float64) float64) operator {
 	return operator{2, 0, func(_ *Function, a, b float64) float64 { return at(a, b) }}
 }
 
-// functions are ONNX operators, and two without an ONNX name: x, and Line, alpha a + beta.
+// functions contains ONNX operators, and two functions without an ONNX name: x, and Line, which is alpha a + beta.
 var functions = map[string]operator{
 	"x":          unary(func(a float64) float64 { return a }),
 	"Line":       {1, 2, func(f *Function, a, _ float64) float64 { return f.Alpha*a + f.Beta }},
@@ -61,13 +61,13 @@ var functions = map[string]operator{
 
 func softplus(a float64) float64 { return max(a, 0) + math.Log1p(math.Exp(-math.Abs(a))) }
 
-// MaxFunction limits the number of operators of a function, since a file may nest products.
+// MaxFunction limits the number of operators of a function, because a file may have nested products.
 const MaxFunction = 64
 
 // X returns the function x.
 func X() *Function { return &Function{Name: "x"} }
 
-// At returns the function's value.
+// At returns the function's value at x.
 func (f *Function) At(x float64) float64 {
 	a, b := x, x
 	if len(f.Of) > 0 {
@@ -125,7 +125,7 @@ func (f *Function) String() string {
 	return f.Name + "(" + strings.Join(args, ", ") + ")"
 }
 
-// Gate returns g of a function x * g(x) if |g| stays within 2, such as the Sigmoid of SiLU; otherwise nil.
+// Gate returns g if the function is x * g(x) and |g| is at most 2 far from zero, as for SiLU; otherwise nil.
 func (f *Function) Gate() *Function {
 	g := f.over()
 	if g == nil {
@@ -139,7 +139,7 @@ func (f *Function) Gate() *Function {
 	return g
 }
 
-// over returns the function divided by x; nil if x is not a factor of it.
+// over returns the function divided by x; nil if x is not a factor of the function.
 func (f *Function) over() *Function {
 	line := func(of *Function, alpha, beta float64) *Function {
 		return &Function{Name: "Line", Alpha: alpha, Beta: beta, Of: []*Function{of}}
@@ -169,13 +169,14 @@ func (f *Function) over() *Function {
 	return nil
 }
 
-// Tame reports whether the function is finite and grows no faster than a line, so that straight segments can represent
-// it for any input.
+// Tame reports whether straight segments can represent the function for any input: the function is finite, and does not
+// grow faster than a line.
 func (f *Function) Tame() bool { return f.Wild() == "" }
 
-// Wild describes where the function is not Tame, and what would make it so; "" if it is.
+// Wild returns a text about an input at which the function is not Tame, and about a possible change. It returns "" if
+// the function is Tame.
 func (f *Function) Wild() string {
-	const most, slope, least = 1024, 64, 16 // up to 1000 at zero: 1 / Sqrt(x + 1e-6)
+	const most, slope, least = 1024, 64, 16 // slope * least allows values up to 1000 at zero, for 1 / Sqrt(x + 1e-6)
 	for _, x := range []float64{0, 1e-3, 0.1, 0.5, 1, 2, 4, 8, 16, 32, 128, most} {
 		for _, x := range []float64{x, -x} {
 			y, line := f.At(x), slope*(math.Abs(x)+least)

@@ -1,9 +1,9 @@
-// Package graph represents a network as Sluice maps it: a list of fused layers over NHWC tensors of one sample, and
-// the exits. dse/onnx produces it; dse/quant, dse/mapping and dse/compile read it.
+// Package graph represents a network as Sluice maps it: a list of fused layers over NHWC tensors of one sample, and the
+// exits. dse/onnx produces a graph. dse/quant, dse/mapping and dse/compile read it.
 //
-// Invariants after Check: nodes are in topological order; every tensor has one producer (a node or the network's
-// input); every shape is positive; exits are in order of depth, and the nodes up to exit i (including its head) are
-// the segments 0..i.
+// Invariants after Check: nodes are in topological order. Each tensor has one producer (a node or the network's input).
+// All sizes in shapes are positive. Exits are in order of depth. The nodes up to exit i, including its head, are the
+// segments 0..i.
 package graph
 
 import (
@@ -11,13 +11,13 @@ import (
 	"math"
 )
 
-// TensorID indexes Graph.Tensors.
+// TensorID is an index in Graph.Tensors.
 type TensorID int
 
 // None marks an absent tensor.
 const None TensorID = -1
 
-// Tensor is one feature map of one sample, H x W x C, channels innermost.
+// Tensor is a feature map of one sample, H x W x C, channels innermost.
 type Tensor struct {
 	Name    string
 	H, W, C int
@@ -30,9 +30,9 @@ type Scale struct {
 	Zero int
 }
 
-// Nearest is the code nearest to a value, without bounds, ties to even. The quotient is a float32, as ONNX's
-// QuantizeLinear has it: pixels of (p / 255 - 0.5) / 0.5 in steps of 2 / 255 all lie at halves, and only a float32
-// rounds them as the file's own runtime does.
+// Nearest returns the code nearest to a value, without bounds, ties to even. The quotient is a float32, as in ONNX's
+// QuantizeLinear. For example, pixels of (p / 255 - 0.5) / 0.5 in steps of 2 / 255 are all halfway between two codes.
+// Only with a float32 are they rounded as in the file's own runtime.
 func (s Scale) Nearest(x float64) float64 {
 	return math.RoundToEven(float64(float32(x/s.Step))) + float64(s.Zero)
 }
@@ -42,33 +42,34 @@ func (s Scale) Bounds() (lo, hi float64) {
 	return s.Step * float64(math.MinInt8-s.Zero), s.Step * float64(math.MaxInt8-s.Zero)
 }
 
-// Elems is the number of elements of one sample.
+// Elems returns the number of elements of one sample.
 func (t Tensor) Elems() int { return t.H * t.W * t.C }
 
-// OnePixelOf reports whether t is a single pixel and of is larger, so that t is a factor of all pixels of of.
+// OnePixelOf reports whether t is a single pixel and the other tensor, of, is larger. Then t is a factor for all pixels
+// of the other tensor.
 func (t Tensor) OnePixelOf(of Tensor) bool { return t.H*t.W == 1 && of.H*of.W > 1 }
 
-// Op is what a node computes.
+// Op is the operator that a node computes.
 type Op int
 
-// Operators that remain after import. BatchNormalization, Pad, activation functions, Flatten and others are merged into
-// these.
+// Operators that remain after import. BatchNormalization, Pad, activation functions, Flatten and others become part of
+// them.
 const (
 	Conv    Op = iota // convolution; fully connected is a convolution over the whole map
 	MaxPool           // padding counts as minus infinity
-	AvgPool           // also the global one
-	Concat            // by channel
+	AvgPool           // average pool, also over the whole map
+	Concat            // concatenation by channels
 	Add               // an addition that could not be fused into a convolution
-	Mul               // a product of two maps; the second may be 1 x 1 x C
-	Reshape           // a map's elements, in the order of memory, as a map of other sizes
+	Mul               // a product of two maps; the second map may be 1 x 1 x C
+	Reshape           // a map of other sizes with the same elements, in the same order in memory
 )
 
-// Passes reports whether the operator's outputs are values of its inputs, so that both have the same encoding.
+// Passes reports whether the operator only copies values, so that its inputs and its output have the same encoding.
 func (o Op) Passes() bool { return o == MaxPool || o == Concat || o == Reshape }
 
 // Window is the geometry of a convolution or pool. The padding at the bottom and right follows from the output's size.
-// PB and PR are the part of it that an average with CountIncludePad includes, because a window of a pool with ceil_mode
-// may extend beyond them. Negative values are pixels that no window reaches.
+// PB and PR are the part of this padding that an average with CountIncludePad includes, because a window of a pool with
+// ceil_mode may extend beyond PB and PR. A negative value is the number of pixels that no window reaches.
 type Window struct {
 	KH, KW, SH, SW, PT, PL, PB, PR int
 }
@@ -77,56 +78,56 @@ type Window struct {
 type Node struct {
 	Name   string
 	Op     Op
-	Inputs []TensorID // Conv, pools and Reshape: one; Add and Mul: two; Concat: two or more
+	Inputs []TensorID // one for Conv, pools and Reshape; two for Add and Mul; at least two for Concat
 	Output TensorID
 	Window Window
 
-	// Convolution. Groups divides input and output channels (depthwise: Groups = C of the input).
+	// Only for a convolution. Groups divides input and output channels (depthwise: Groups = C of the input).
 	Groups   int
 	Weights  []float32 // [C out][KH][KW][C in / Groups]
 	Bias     []float32 // [C out], never nil for Conv
-	Steps    []float64 // [C out]: steps of the weights' codes in a quantised file, 0 for a channel without a single step; nil if the file has none
-	Residual TensorID  // added before the clamp, or None
+	Steps    []float64 // [C out]: step of the weights' codes in a quantised file; 0: the channel has several steps; nil: the weights have no codes
+	Residual TensorID  // tensor that is added before the clamp, or None
 
-	// Function is applied after the residual and before the clamp of a Conv or an Add; nil if there is none.
+	// Function is applied after the residual and before the clamp of a Conv or an Add; nil: no function.
 	Function *Function
 
-	// Clamp, after the residual and the function: y = min(max(y, ClampLo), ClampHi); infinite if absent.
+	// The clamp min(max(y, ClampLo), ClampHi) follows the residual and the function. A missing bound is infinite.
 	ClampLo, ClampHi float32
 
-	// Average pool.
+	// CountIncludePad reports whether an average pool counts padding as pixels.
 	CountIncludePad bool
 
-	// Unseen widens the calibrated ranges for later images; nil: only the calibration's headroom does.
+	// Unseen widens the calibrated ranges for later images; nil: the ranges have only the usual headroom.
 	Unseen *Unseen
 }
 
-// Unseen is a widening of a node's calibrated ranges.
+// Unseen describes how to widen a node's calibrated ranges.
 type Unseen struct {
-	Front [2]float64 // values before its function, spread evenly over octaves; none if both are zero
-	By    float64    // factor for its output's largest magnitude
-	Most  float64    // minimum of this magnitude
+	Front [2]float64 // range of additional inputs of the node's function, distributed evenly over octaves; none if both are zero
+	By    float64    // factor for the output's largest magnitude
+	Most  float64    // minimum of the output's largest magnitude
 }
 
 // Exit is an output of the network: the logits of a classifier, 1 x 1 x classes, or a map.
 type Exit struct {
 	Name   string
 	Tensor TensorID
-	// Dims are the output's sizes in the file, without the batch. Walk is the order of its elements there: axes,
-	// outermost first, that step through the tensor. Both are nil if the order is the same as here.
+	// Dims are the output's sizes in the file, without the batch. Walk is the order of the output's elements in the
+	// file: axes that step through the tensor, outermost first. Both are nil if the order is the same as in the tensor.
 	Dims []int
 	Walk []Stride
 	// Activation is the operation on the logits in the file: "Softmax", "LogSoftmax", "Sigmoid", "HardSigmoid"
-	// (clip(x / 4 + 1/2, 0, 1), so that its slope is a Sigmoid's) or "". It is left to the host.
+	// (clip(x / 4 + 1/2, 0, 1), so that its slope is a Sigmoid's) or "". The host computes this operation.
 	Activation string
-	// Confidence names the measure of the exit's confidence in the file of exits; "" if none is given.
+	// Confidence names the measure of the exit's confidence in the file of exits; "" if the file does not name one.
 	Confidence string
 }
 
 // Stride is an axis that steps through a tensor's elements, H x W x C.
 type Stride struct{ Size, Step int }
 
-// FromFile reorders an output's elements from the order in the file to the tensor's.
+// FromFile reorders an output's elements from the order in the file to the order in the tensor.
 func (e *Exit) FromFile(file []float32) ([]float32, error) {
 	if e.Walk == nil {
 		return file, nil
@@ -155,14 +156,14 @@ type Graph struct {
 	Input TensorID
 	// ChannelsLast reports that the file's input is N x H x W x C; a program that runs the file needs that order.
 	ChannelsLast bool
-	// Bytes reports that the file's input consists of bytes; their values are the network's input here.
+	// Bytes reports that the file's input consists of bytes. The values of these bytes are the network's input.
 	Bytes   bool
 	Tensors []Tensor
 	// Scales are the encodings of maps in a quantised file.
 	Scales map[TensorID]Scale
 	Nodes  []Node
-	Exits  []Exit // in order of depth; the last is the network's end
+	Exits  []Exit // in order of depth; the last exit is the end of the network
 	// Segment[n] is the segment of node n: 0 up to and including the head of exit 0, and so on. Nodes are sorted by
-	// segment; in a segment the backbone comes before the head.
+	// segment. In a segment, the backbone comes before the head.
 	Segment []int
 }

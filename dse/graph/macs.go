@@ -1,6 +1,6 @@
 package graph
 
-// MACs is the number of multiply-accumulates of node n for one sample; only convolutions have any.
+// MACs returns the number of multiply-accumulates of node n for one sample. Only convolutions have any.
 func (g *Graph) MACs(n int) int64 {
 	node := &g.Nodes[n]
 	if node.Op != Conv {
@@ -10,7 +10,7 @@ func (g *Graph) MACs(n int) int64 {
 	return int64(out.H) * int64(out.W) * int64(len(node.Weights))
 }
 
-// SegmentMACs returns the multiply-accumulates of each segment for one sample, including its head.
+// SegmentMACs returns the number of multiply-accumulates of each segment, including its head, for one sample.
 func (g *Graph) SegmentMACs() []int64 {
 	macs := make([]int64, len(g.Exits))
 	for n := range g.Nodes {
@@ -19,7 +19,7 @@ func (g *Graph) SegmentMACs() []int64 {
 	return macs
 }
 
-// TotalMACs returns the sum over all segments.
+// TotalMACs returns the number of multiply-accumulates of all segments.
 func (g *Graph) TotalMACs() int64 {
 	total := int64(0)
 	for _, m := range g.SegmentMACs() {
@@ -28,8 +28,9 @@ func (g *Graph) TotalMACs() int64 {
 	return total
 }
 
-// Divisor returns the divisor of the average pool n at output position y, x: the number of pixels under the window,
-// with CountIncludePad also those of the padding. The part of a window beyond the padding (ceil_mode) is not included.
+// Divisor returns the divisor of the average pool n at output position y, x: the number of pixels under the window.
+// With CountIncludePad, pixels of the padding count too. The part of a window beyond the padding (ceil_mode) does not
+// count.
 func (g *Graph) Divisor(n, y, x int) int {
 	node := &g.Nodes[n]
 	in, w := g.Tensors[node.Inputs[0]], node.Window
@@ -39,8 +40,8 @@ func (g *Graph) Divisor(n, y, x int) int {
 	return g.Taps(n, y, x)
 }
 
-// Overhanging names the average pools whose divisor is PyTorch's and differs from onnxruntime's: padding counts, and
-// windows extend beyond it.
+// Overhanging returns the names of average pools with a divisor as in PyTorch that differs from onnxruntime's. In these
+// pools, padding counts, and windows extend beyond the padding.
 func (g *Graph) Overhanging() (names []string) {
 	for n := range g.Nodes {
 		node := &g.Nodes[n]
@@ -67,7 +68,7 @@ func taps(at, s, before, k, in int) int {
 	return max(hi-lo, 0)
 }
 
-// clip returns the taps lo <= i < hi of one window axis that are on pixels.
+// clip returns the range of taps along one axis of a window that are on pixels: lo <= i < hi.
 func clip(at, s, before, k, in int) (lo, hi int) {
 	start := at*s - before
 	return max(0, -start), min(k, in-start)

@@ -5,22 +5,22 @@ import (
 	"math"
 )
 
-// lanes is the number of output channels that the convolution computes together: enough independent sums to hide the
-// latency of an addition.
+// lanes is the number of output channels that the convolution computes together. This number of independent sums is
+// enough to hide the latency of an addition.
 const lanes = 8
 
-// positions is the number of adjacent positions of a row that it computes together if the processor has vectors.
+// positions is the number of adjacent positions of a row that are computed together if the processor has vectors.
 const positions = 4
 
 // Runner executes a graph in float32, one sample at a time. It is the reference for calibration and accuracy. Runners
 // of the same graph share the packed weights: use one Clone per goroutine.
 type Runner struct {
 	g       *Graph
-	packed  [][]float32 // by node; see pack
+	packed  [][]float32 // weights in the order of pack, by node
 	tensors [][]float32
-	// Before, unless nil, is called with the arguments of node n's function. A Clone has none.
+	// Before is called with the inputs of node n's function if it is not nil. Clone does not copy Before.
 	Before func(n int, values []float32)
-	// Partial, unless nil, is called with the result of convolution n before its residual is added. A Clone has none.
+	// Partial is called with the result of convolution n without the residual if it is not nil. Clone does not copy it.
 	Partial func(n int, values []float32)
 }
 
@@ -47,8 +47,8 @@ func (r *Runner) Clone() *Runner {
 	return c
 }
 
-// Run computes every tensor of one sample from its input, H x W x C. The result, indexed by
-// TensorID, is valid until the next Run.
+// Run computes all tensors of one sample from its input, H x W x C. The result is indexed by TensorID, and is valid
+// until the next Run.
 func (r *Runner) Run(input []float32) ([][]float32, error) {
 	if want := r.g.Tensors[r.g.Input].Elems(); len(input) != want {
 		return nil, fmt.Errorf("graph %s: the input has %d elements, expected %d (%s): %w",
@@ -61,7 +61,7 @@ func (r *Runner) Run(input []float32) ([][]float32, error) {
 	return r.tensors, nil
 }
 
-// Run computes every tensor of one sample, indexed by TensorID. For many samples use a Runner.
+// Run computes all tensors of one sample. The result is indexed by TensorID. For many samples, use a Runner.
 func Run(g *Graph, input []float32) ([][]float32, error) {
 	r, err := NewRunner(g)
 	if err != nil {
@@ -140,9 +140,9 @@ func clamp(y []float32, lo, hi float32) {
 
 func depthwise(node *Node, cout int) bool { return node.Groups > 1 && node.Groups == cout }
 
-// pack reorders weights as the loops below read them: depthwise as [tap][C], all others as [group][block of
-// lanes][tap][C in / Groups][lane], where the last block of a group is filled with zeros. If the groups of a depthwise
-// node have several input channels, each of these is a tap.
+// pack returns the weights in the order in which the loops below read them. This order is [tap][C] for a depthwise
+// node. If the groups of a depthwise node have several input channels, each input channel is a tap. For other nodes,
+// the order is [group][block of lanes][tap][C in / Groups][lane], and the last block of a group is filled with zeros.
 func pack(node *Node, cout int) []float32 {
 	p := len(node.Weights) / cout
 	if depthwise(node, cout) {
@@ -216,7 +216,7 @@ func conv(node *Node, in, out Tensor, packed, x, y []float32) {
 	}
 }
 
-// sameClip reports whether the windows of the positions from ox on have the same taps, kx0 to kx1, on pixels.
+// sameClip reports whether the windows of all positions from ox on have the same taps on pixels: kx0 to kx1.
 func sameClip(ox, kx0, kx1, outW, inW int, w *Window) bool {
 	last := ox + positions - 1
 	if last >= outW {

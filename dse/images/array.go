@@ -19,20 +19,20 @@ const (
 	maxItems  = 1 << 21
 	maxItem   = 1 << 26 // elements of one item
 	maxHeader = 1 << 16 // bytes of a .npy header
-	maxIDX    = 1 << 30 // bytes read of an IDX file, which may be compressed and is therefore read as a whole
+	maxIDX    = 1 << 30 // bytes of items in an IDX file, which is read as a whole because it may be compressed
 	ubyte     = 0x08
 )
 
-// array is a file of items of one size.
+// array is a file of items that all have the same size.
 type array struct {
-	dims  []int // sizes; the first one is the number of items
-	width int   // bytes of an element
-	kind  byte  // u, f, i
-	item  int   // elements of one item
+	dims  []int // sizes; the first size is the number of items
+	width int   // number of bytes per element
+	kind  byte  // type of the elements: u (unsigned), f (float) or i (signed)
+	item  int   // number of elements per item
 	read  func(i int, data []byte) error
 }
 
-// openNPY reads an array that numpy.save wrote: bytes are pixels, floats are the network's input.
+// openNPY opens an array that numpy.save wrote. Bytes are pixels, and floats are the network's input.
 func openNPY(path string, in Shape, p Preprocess) (*Set, error) {
 	a, err := npy(path)
 	if err != nil {
@@ -41,7 +41,7 @@ func openNPY(path string, in Shape, p Preprocess) (*Set, error) {
 	return a.set(path, in, p)
 }
 
-// openIDX reads images in the format of LeCun's MNIST.
+// openIDX reads images in the IDX format, which LeCun's MNIST uses.
 func openIDX(path string, in Shape, p Preprocess) (*Set, error) {
 	a, err := idx(path)
 	if err != nil {
@@ -50,7 +50,8 @@ func openIDX(path string, in Shape, p Preprocess) (*Set, error) {
 	return a.set(path, in, p)
 }
 
-// set interprets items as images: [N][H][W], [N][H][W][C] or [N][C][H][W]; the last if both fit.
+// set interprets items as images: [N][H][W], [N][H][W][C] or [N][C][H][W]. It uses [N][C][H][W] if the array matches
+// the network's input in both of the last two forms.
 func (a *array) set(path string, in Shape, p Preprocess) (*Set, error) {
 	if a.dims[0] < 1 {
 		return nil, fmt.Errorf("%s: %w", path, ErrEmpty)
@@ -101,7 +102,7 @@ func (a *array) set(path string, in Shape, p Preprocess) (*Set, error) {
 	return s, nil
 }
 
-// number returns element k; bytes are mapped to 0..1.
+// number returns element k. It maps bytes to 0..1.
 func (a *array) number(data []byte, k int) float32 {
 	switch {
 	case a.kind == 'u':
@@ -114,7 +115,7 @@ func (a *array) number(data []byte, k int) float32 {
 	return math.Float32frombits(binary.LittleEndian.Uint32(data[4*k:]))
 }
 
-// half converts an IEEE 754 half; infinities become NaN too.
+// half converts an IEEE 754 half. It converts infinities to NaN.
 func half(h uint16) float32 {
 	const magnitude, infinite = 0x7fff, 0x7c00
 	if h&infinite == infinite {
@@ -132,7 +133,6 @@ func pixels(x []float32, s Shape) *raster {
 	return r
 }
 
-// integers reads a vector of labels.
 func integers(path string) ([]int, error) {
 	a, err := (*array)(nil), error(nil)
 	if strings.HasSuffix(path, ".npy") {
@@ -175,7 +175,7 @@ var npyTypes = map[string]struct {
 	width int
 }{"|u1": {'u', 1}, "<f2": {'f', 2}, "<f4": {'f', 4}, "<f8": {'f', 8}, "<i4": {'i', 4}, "<i8": {'i', 8}}
 
-// npy reads the header of NumPy's format 1, 2 or 3; the items are read later, from the file.
+// npy reads the header of NumPy's format 1, 2 or 3. The items are read from the file later.
 func npy(path string) (*array, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -292,11 +292,11 @@ func idx(path string) (*array, error) {
 	return a, nil
 }
 
-// ParseIDX reads the first max items (max 0: all) of an IDX file of unsigned bytes, gzip-compressed or not, and
-// returns them with the sizes in the header. The rank must be the given one; 0 allows any from 1 to 4.
+// ParseIDX reads the first max items (max 0: all) of an IDX file of unsigned bytes, which may be gzip-compressed. It
+// also returns the sizes in the header. The file must have the given rank; 0 allows ranks from 1 to 4.
 func ParseIDX(r io.Reader, rank, max int) ([]byte, []int, error) {
 	b := bufio.NewReader(r)
-	magic, _ := b.Peek(2) // a file that is shorter fails below
+	magic, _ := b.Peek(2) // a shorter file causes an error below
 	var z io.Reader = b
 	if string(magic) == "\x1f\x8b" {
 		gz, err := gzip.NewReader(b)
@@ -342,7 +342,7 @@ func ParseIDX(r io.Reader, rank, max int) ([]byte, []int, error) {
 	if n > maxIDX/item {
 		return nil, nil, fmt.Errorf("%w: %d items of %d bytes, at most %d bytes are read", ErrFormat, n, item, maxIDX)
 	}
-	// Memory grows with the data that actually exist, so a header cannot request more than the file holds.
+	// The memory grows with the data that are read, so a header cannot request more memory than the file's data need.
 	data, err := io.ReadAll(io.LimitReader(z, int64(n)*int64(item)))
 	if err == nil && len(data) < n*item {
 		err = io.ErrUnexpectedEOF
@@ -359,8 +359,8 @@ func ParseIDX(r io.Reader, rank, max int) ([]byte, []int, error) {
 	return data, dims, nil
 }
 
-// labelsBeside returns the labels' file of an IDX file of images, by the names of the MNIST sets; "" if there is
-// none.
+// labelsBeside returns the path of the labels for an IDX file of images. It uses the file names of the MNIST sets. It
+// returns "" if there is no such file.
 func labelsBeside(path string) string {
 	name := filepath.Base(path)
 	beside := strings.NewReplacer("-images-idx3-", "-labels-idx1-", "-images.idx3-", "-labels.idx1-").Replace(name)

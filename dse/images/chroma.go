@@ -1,14 +1,14 @@
 package images
 
-// ycc converts like libjpeg: with JFIF's factors, in 16 fractional bits.
+// ycc converts a YCbCr colour to RGB as libjpeg does: with JFIF's factors, in 16 fractional bits.
 func ycc(y, cb, cr byte) (r, g, b byte) {
 	const half = 1 << 15
 	l, u, v := int(y), int(cb)-128, int(cr)-128
 	return clip(l + (91881*v+half)>>16), clip(l + (-22554*u-46802*v+half)>>16), clip(l + (116130*u+half)>>16)
 }
 
-// upsampled enlarges a component to the picture's size, as libjpeg-turbo does. A component with half the resolution
-// is interpolated ("fancy upsampling"); for other ratios pixels are repeated.
+// upsampled enlarges a component to the picture's size, as libjpeg-turbo does. It interpolates a component with half
+// the resolution ("fancy upsampling"). For other ratios, it repeats pixels.
 func upsampled(plane []byte, stride, across, down, w, h int) []byte {
 	cw, ch := (w+across-1)/across, (h+down-1)/down
 	out := make([]byte, w*h)
@@ -23,7 +23,7 @@ func upsampled(plane []byte, stride, across, down, w, h int) []byte {
 			}
 			continue
 		}
-		// The weight is 3 for the nearer row and 1 for the farther one; at the edges the edge row is repeated.
+		// The nearer row has weight 3, and the farther row has weight 1. At an edge, the edge row is used twice.
 		weight := 1
 		for i, v := range near {
 			sums[i] = int(v)
@@ -41,7 +41,7 @@ func upsampled(plane []byte, stride, across, down, w, h int) []byte {
 			}
 			continue
 		}
-		// Interpolate horizontally in the same way. The two roundings differ, so that their errors cancel.
+		// Interpolate horizontally in the same way. Left and right are rounded differently, so that the errors cancel.
 		left, right := weight*2, weight*2-1
 		if down == 1 {
 			left, right = 1, 2

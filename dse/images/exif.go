@@ -13,8 +13,8 @@ import (
 // inXMP finds the orientation in XMP, as PIL does.
 var inXMP = regexp.MustCompile(`tiff:Orientation(?:="|>)([1-8])`)
 
-// orientation returns the EXIF orientation of a JPEG, PNG or WebP file, 1 to 8; 1 if it has none. Without EXIF it uses
-// XMP, which photo editors write.
+// orientation returns the EXIF orientation of a JPEG, PNG or WebP file, 1 to 8. If the file has no EXIF orientation, it
+// uses XMP, which photo editors write. The default is 1.
 func orientation(data []byte) int {
 	exif, xmp := metadata(data)
 	o := fromTIFF(exif)
@@ -27,7 +27,7 @@ func orientation(data []byte) int {
 	return 1
 }
 
-// metadata returns the blocks of EXIF, which begins like a TIFF file, and of XMP; nil if absent.
+// metadata returns the EXIF block, which begins like a TIFF file, and the XMP block. A missing block is nil.
 func metadata(data []byte) (exif, xmp []byte) {
 	switch {
 	case bytes.HasPrefix(data, []byte("\xff\xd8")):
@@ -54,7 +54,7 @@ func metadata(data []byte) (exif, xmp []byte) {
 	return nil, nil
 }
 
-// segment searches the segments APP1 before a JPEG's pixels for one that begins with a name, and returns the rest of it.
+// segment finds the APP1 segment before a JPEG's pixels that begins with a name, and returns the rest of that segment.
 func segment(data []byte, name string) []byte {
 	const app1, scan = 0xe1, 0xda
 	for len(data) >= 4 && data[0] == 0xff {
@@ -75,7 +75,7 @@ func segment(data []byte, name string) []byte {
 }
 
 // chunk finds a chunk by its name and the prefix of its content, and returns the rest of the content. The file consists
-// of chunks, each with a header of 8 bytes and possibly a trailer (tail bytes).
+// of chunks. Each chunk has a header of 8 bytes and a trailer of tail bytes.
 func chunk(data []byte, name, prefix string, tail int, parse func(head []byte) (string, int)) []byte {
 	for len(data) >= 8 {
 		kind, size := parse(data[:8])
@@ -91,7 +91,8 @@ func chunk(data []byte, name, prefix string, tail int, parse func(head []byte) (
 	return nil
 }
 
-// rawProfile unpacks EXIF as written to PNG by ImageMagick: compressed text of three lines, then hexadecimal digits.
+// rawProfile unpacks EXIF in the form that ImageMagick writes to PNG: a compressed text of three lines, followed by
+// hexadecimal digits.
 func rawProfile(data []byte) []byte {
 	r, err := zlib.NewReader(bytes.NewReader(data))
 	if err != nil {
@@ -110,7 +111,7 @@ func rawProfile(data []byte) []byte {
 	return bytes.TrimPrefix(block, []byte("Exif\x00\x00"))
 }
 
-// fromTIFF reads the orientation tag in the first directory; 0 if it is missing.
+// fromTIFF returns the value of the orientation tag in the first directory; 0 if the tag is missing.
 func fromTIFF(data []byte) int {
 	const tag, short, long, entry = 0x112, 3, 4, 12
 	if len(data) < 8 {
@@ -143,7 +144,6 @@ func fromTIFF(data []byte) int {
 	return 0
 }
 
-// turn records the orientation of picture i.
 func (s *Set) turn(i, orientation int, how string) {
 	if orientation == 1 {
 		return

@@ -1,12 +1,12 @@
-// Package images reads images as a network needs them: H x W x C float32, resized and normalised as in the network's
-// training, with their classes if these are known.
+// Package images reads images as inputs of a network: H x W x C float32, resized and normalised as in the network's
+// training. It also reads the classes of the images if they are known.
 //
-// Sources are a folder of JPEG, PNG, WebP and BMP files, at any depth; a .npy array of bytes or of floats; or an IDX
-// file of bytes, gzip-compressed or not. Bytes are pixels and become x = (p/255 - mean) / std. Floats are not
-// changed.
+// A source is one of these: a folder of JPEG, PNG, WebP and BMP files, at any depth; a .npy array of bytes or of
+// floats; an IDX file of bytes, which may be gzip-compressed. Bytes are pixels p, and become x = (p/255 - mean) / std.
+// Floats are not changed.
 //
-// Files are untrusted: sizes are checked before memory is allocated, and errors wrap a sentinel below and name the
-// file. Images are read on demand, so a set may be larger than memory. Several goroutines may read from it.
+// Files are untrusted: sizes are checked before memory is allocated. Errors wrap a sentinel below and name the file.
+// Images are read on demand, so a set may be larger than memory. Several goroutines may read from a set.
 package images
 
 import (
@@ -38,62 +38,62 @@ var (
 // Shape is the shape of a network's input.
 type Shape struct{ H, W, C int }
 
-// Elems is the number of elements of an input.
+// Elems returns the number of elements of an input.
 func (s Shape) Elems() int { return s.H * s.W * s.C }
 
 func (s Shape) String() string { return fmt.Sprintf("%d x %d x %d (H x W x C)", s.H, s.W, s.C) }
 
 // Options select the source of the images' classes, and limit the number of images.
 type Options struct {
-	// Labels selects the source of classes: "none", "folders", "numbers" (folders whose names are the classes'
-	// numbers), or a file: CSV with a header that names the columns file and label, or .npy or IDX with one label per
-	// image, in order. "": class folders if the images are in folders, otherwise the labels' file of an IDX data set,
-	// otherwise none.
+	// Labels selects the source of classes: "none", "folders", "numbers" (the folders' names are numbers of classes),
+	// or a file. A CSV file has a header with the columns file and label. A .npy or IDX file has one label per image,
+	// in the same order. With "", the source is class folders if the images are in folders. Otherwise it is the file of
+	// labels of an IDX data set, if that exists.
 	Labels string
-	// Classes are the names of the classes in the order of the network's logits. Without them, class folders are
+	// Classes are the names of the classes in the order of the network's logits. If Classes is nil, class folders are
 	// numbered in the order of their names.
 	Classes []string
-	// Logits is the number of classes of the network, 0 if unknown. If the number of folders differs, their order
-	// cannot be that of the logits: they are then rejected if Labels asks for them, and ignored if Labels is "".
+	// Logits is the number of classes of the network, or 0 if unknown. If the number of folders differs, their order
+	// cannot be the order of the logits. Then the folders are an error if Labels is "folders", and ignored if it is "".
 	Logits int
-	// Max is the number of images to keep, drawn from all parts of the list, always the same ones; 0 keeps all.
+	// Max is the maximum number of images, drawn from all parts of the list; 0: all. The choice is always the same.
 	Max int
 }
 
 // Set is a list of images.
 type Set struct {
 	Labels  []int    // class of each image; nil if unknown
-	Classes []string // names of the classes; nil if there are none
-	Floats  bool     // the file holds the network's input, not pixels
+	Classes []string // names of the classes; nil if the classes have no names
+	Floats  bool     // the file contains the network's input instead of pixels
 
-	names []string // of each image, for messages
-	order []int    // images of the source, in the set's order
-	left  []int    // images that Max left out
+	names []string // name of each image, for messages
+	order []int    // indices of images in the source, in the set's order
+	left  []int    // indices of images that were not used because of Max
 	read  func(i int) ([]float32, error)
-	dirs  []string // the folders in the folder of images, sorted by name
+	dirs  []string // subfolders of the folder of images, sorted by name
 
 	channels int
-	channel  func(c int) (mean, std float64) // mean and std that converted pixels of channel c to inputs; nil unless these are colour pictures
+	channel  func(c int) (mean, std float64) // mean and std that convert pixels of channel c to inputs; nil if the images are not colour pictures
 
 	mu     sync.Mutex        // guards the fields below
-	seen   map[uint64]bool   // values of the images
+	seen   map[uint64]bool   // hashes (values) of the images
 	blank  int               // number of images with a single value throughout
 	grey   int               // number of colour pictures without colours
-	apart  float64           // largest mean difference of an image from the first, as a share of the largest |x|
-	turned []byte            // EXIF orientation of each picture read, unless it is 1
-	turns  int               // number of these pictures
-	first  int               // the first of them
-	notes  map[string]string // by kind
+	apart  float64           // largest mean difference between the first image and another image, as a share of the largest |x|
+	turned []byte            // EXIF orientation of each picture that was read; 0 if the orientation is 1
+	turns  int               // number of pictures with another orientation than 1
+	first  int               // index of the first of these pictures
+	notes  map[string]string // notes to the user, by kind
 }
 
-// note records a note to the user about the images.
+// note records a note to the user about the images. A note replaces an earlier one of the same kind.
 func (s *Set) note(kind, text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.notes[kind] = text
 }
 
-// Notes lists what is unusual about the images read so far, as one sentence each.
+// Notes returns notes to the user about unusual properties of the images that were read so far.
 func (s *Set) Notes() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,10 +103,10 @@ func (s *Set) Notes() []string {
 // Len returns the number of images.
 func (s *Set) Len() int { return len(s.order) }
 
-// Name identifies image i.
+// Name returns a name that identifies image i.
 func (s *Set) Name(i int) string { return s.names[s.order[i]] }
 
-// Image reads image i: H x W x C, channels innermost.
+// Image reads image i as H x W x C, channels innermost.
 func (s *Set) Image(i int) ([]float32, error) {
 	x, err := s.read(s.order[i])
 	if err != nil {
@@ -120,8 +120,7 @@ func (s *Set) Image(i int) ([]float32, error) {
 	return x, nil
 }
 
-// Digest identifies the content of the set as the network sees it, independent of file names. It also returns the
-// largest |x|.
+// Digest returns a hash of the network's inputs for all images, independent of file names, and the largest |x|.
 func (s *Set) Digest() (string, float64, error) {
 	h, largest, seen, blank, grey := sha256.New(), 0.0, map[uint64]bool{}, 0, 0
 	var first []float32
@@ -161,7 +160,8 @@ func (s *Set) Digest() (string, float64, error) {
 	return hex.EncodeToString(h.Sum(nil)), largest, nil
 }
 
-// values returns a hash of an image's values in any order, so that a rotated or mirrored picture has the same hash.
+// values returns a hash of an image's values that does not depend on their order. So a rotated or mirrored picture has
+// the same hash.
 func values(x []float32) (sum uint64) {
 	for _, v := range x {
 		h := uint64(math.Float32bits(v)) + 0x9e3779b97f4a7c15 // the finaliser of MurmurHash3
@@ -172,7 +172,7 @@ func values(x []float32) (sum uint64) {
 	return sum
 }
 
-// oneColour reports whether an image of several pixels has a single value in each channel.
+// oneColour reports whether an image has several pixels, and all of them have the same colour.
 func (s *Set) oneColour(x []float32) bool {
 	for i, v := range x {
 		if v != x[i%max(s.channels, 1)] {
@@ -182,7 +182,7 @@ func (s *Set) oneColour(x []float32) bool {
 	return len(x) > s.channels
 }
 
-// colourless reports whether all pixels of a picture have equal values in all three channels, within a grey level.
+// colourless reports whether the three channels of each pixel are equal, within a grey level.
 func (s *Set) colourless(x []float32) bool {
 	const level = 1. / 255
 	if s.channel == nil {
@@ -202,30 +202,30 @@ func (s *Set) colourless(x []float32) bool {
 	return true
 }
 
-// Dull returns the number of images with a single colour throughout, such as black ones, and the number of colour
-// pictures without colours; 0 before Digest was called.
+// Dull returns the number of images with a single colour, such as black images. It also returns the number of colour
+// pictures without colours. Both numbers are 0 before Digest is called.
 func (s *Set) Dull() (blank, grey int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.blank, s.grey
 }
 
-// Distinct returns the number of images with different values in any order; 0 before Digest was called.
+// Distinct returns the number of images with different values (in any order); 0 before Digest is called.
 func (s *Set) Distinct() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.seen)
 }
 
-// Saw reports whether one of the set's images has these values in any order; false before Digest was called.
+// Saw reports whether an image of the set has the values of x in any order. It returns false before Digest is called.
 func (s *Set) Saw(x []float32) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.seen[values(x)]
 }
 
-// Apart returns the largest difference between the first image and another one: averaged over the elements, as a share
-// of the largest element; 0 before Digest was called.
+// Apart returns the largest difference between the first image and another image; 0 before Digest is called. A
+// difference is averaged over the elements, and is a share of the largest element of all images.
 func (s *Set) Apart() float64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -239,7 +239,7 @@ func digest(h hash.Hash, x []float32) error {
 	return nil
 }
 
-// Open lists the images at path, a folder or a file. Their files are read later.
+// Open lists the images at path, a folder or a file. Pictures and the items of a .npy array are read later.
 func Open(path string, in Shape, p Preprocess, o Options) (*Set, error) {
 	if in.H < 1 || in.W < 1 || in.C < 1 {
 		return nil, fmt.Errorf("%w: %v", ErrShape, in)
@@ -319,8 +319,8 @@ func Of(name string, inputs [][]float32, labels []int) *Set {
 	return s
 }
 
-// spread keeps n images, one drawn at random from each of n equal parts. Sorted class folders remain represented, and
-// periodic patterns in the list do not matter.
+// spread selects n images: one random image from each of n equal parts of the list. So sorted class folders remain
+// represented, and periodic patterns in the list have no effect.
 func (s *Set) spread(n int) {
 	have := len(s.order)
 	if n < 1 || n >= have {
@@ -339,7 +339,7 @@ func (s *Set) spread(n int) {
 	}
 }
 
-// Left returns the images that Options.Max left out, without classes; nil if there are none.
+// Left returns the images that were not used because of Options.Max, without classes; nil if all images were used.
 func (s *Set) Left() *Set {
 	if len(s.left) == 0 {
 		return nil

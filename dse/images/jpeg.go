@@ -7,9 +7,9 @@ import (
 	"image/color"
 )
 
-// JPEG pixels equal those of libjpeg-turbo, which PIL, torchvision, OpenCV and TensorFlow use. Go's own decoder
-// computes the cosine transform and interpolates chroma differently, by up to 3 grey levels, and does not expose the
-// coefficients.
+// This decoder returns the same pixels as libjpeg-turbo, which PIL, torchvision, OpenCV and TensorFlow use. Go's own
+// decoder has another cosine transform and another interpolation of chroma. Its pixels differ by up to 3 grey levels,
+// and it does not expose the coefficients.
 
 // jpegFile is the state of reading a JPEG file.
 type jpegFile struct {
@@ -22,12 +22,12 @@ type jpegFile struct {
 	across, down int // largest sampling factors
 	quant        [4]*[64]uint16
 	huffman      [2][4]*huffman // DC and AC tables
-	restart      int            // units between restart markers; 0: none
+	restart      int            // number of units between restart markers; 0: no markers
 	jfif, adobe  bool
 	transform    byte   // colour transform named in Adobe's segment
-	acc          uint32 // bits read ahead
-	held, beyond int    // number of bits held, and how many of them are beyond the end of the file
-	run          int    // blocks still covered by an end of band
+	acc          uint32 // bits that were read ahead
+	held, beyond int    // number of bits in acc, and number of these bits that are beyond the end of the data
+	run          int    // number of further blocks that an end-of-band code covers
 	err          error
 }
 
@@ -35,13 +35,13 @@ type jpegFile struct {
 type plane struct {
 	id, table    byte
 	across, down int // sampling factors
-	w, h         int // samples of the picture, without padding
-	stride       int // samples in a row, in whole blocks
+	w, h         int // number of samples across and down, without padding
+	stride       int // number of samples in a row, including the padding to whole blocks
 	samples      []byte
-	quant        *[64]uint16 // at the component's first scan
-	coefficients []int16     // for a progressive file, block by block
-	missing      [64]int8    // progressive files: bits of each coefficient still to come; -1: all
-	dc           int         // prediction
+	quant        *[64]uint16 // quantisation table at the component's first scan
+	coefficients []int16     // coefficients of a progressive file, block by block
+	missing      [64]int8    // in a progressive file: number of bits that are still missing, by coefficient; -1: all
+	dc           int         // prediction of the next block's DC coefficient
 }
 
 // decodeJPEG reads baseline, extended and progressive files with Huffman codes.
@@ -58,13 +58,13 @@ func decodeJPEG(data []byte) (*raster, error) {
 	return f.raster()
 }
 
-// maxScans is the maximum number of scans that libjpeg's programs write. Each scan processes all pixels, however few
-// bytes it has.
+// maxScans is the maximum number of scans that libjpeg's programs write. The number is limited, because even a scan
+// with few bytes processes all pixels.
 const maxScans = 100
 
 var errTruncated = errors.New("the file ends too early")
 
-// segment returns the content after a marker.
+// segment returns the content of the segment after a marker.
 func (f *jpegFile) segment() ([]byte, error) {
 	if f.at+2 > len(f.data) {
 		return nil, errTruncated
@@ -78,7 +78,6 @@ func (f *jpegFile) segment() ([]byte, error) {
 	return s, nil
 }
 
-// marker finds the next marker.
 func (f *jpegFile) marker() (byte, error) {
 	for ; f.at+1 < len(f.data); f.at++ {
 		if m := f.data[f.at+1]; f.data[f.at] == 0xff && m != 0 && m != 0xff {
@@ -121,7 +120,7 @@ func (f *jpegFile) read() error {
 			err = f.frame(s)
 		case m == dht:
 			err = f.codes(s)
-		case m > sof2 && m < rst0: // any other frame type
+		case m > sof2 && m < rst0: // an unsupported type of frame
 			return fmt.Errorf("a JPEG of a rare kind (frame %#x: lossless, hierarchical or with arithmetic codes); convert it to an ordinary one", m)
 		case m == dqt:
 			err = f.tables(s)
@@ -148,10 +147,10 @@ func (f *jpegFile) read() error {
 	}
 }
 
-// whole reports whether every component has arrived. In a progressive file, all coefficients that libjpeg would not
-// guess must be complete.
+// whole reports whether all components were read. In a progressive file, the coefficients that libjpeg would estimate
+// must be complete.
 func (f *jpegFile) whole() bool {
-	const guessed = 10 // the first coefficients
+	const guessed = 10 // number of such coefficients
 	for i := range f.planes {
 		p := &f.planes[i]
 		if p.quant == nil {
@@ -214,7 +213,6 @@ func (f *jpegFile) frame(s []byte) error {
 
 func over(a, b int) int { return (a + b - 1) / b }
 
-// tables reads the quantisation tables.
 func (f *jpegFile) tables(s []byte) error {
 	for len(s) > 0 {
 		wide, n := int(s[0]>>4), s[0]&15
@@ -232,11 +230,10 @@ func (f *jpegFile) tables(s []byte) error {
 	return nil
 }
 
-// huffman is a table of codes.
 type huffman struct {
-	short   [256]uint16 // by the next 8 bits: the symbol, and in the upper byte the code's length; 0: the code is longer
-	last    [17]int     // the last code of each length; -1: none
-	from    [17]int     // where the symbols of a length begin, minus its first code
+	short   [256]uint16 // by the next 8 bits: the symbol, and the code's length in the upper byte; 0: the code is longer
+	last    [17]int     // last code of each length; -1: no code has this length
+	from    [17]int     // by length: index of the first symbol, minus the first code
 	symbols []byte
 }
 
@@ -277,7 +274,7 @@ func (f *jpegFile) codes(s []byte) error {
 	return nil
 }
 
-// peek makes n bits available, with zeros after the end of the file.
+// peek returns the next n bits without skipping them. Bits after the end of the data are zero.
 func (f *jpegFile) peek(n int) int {
 	for f.held < n {
 		b := byte(0)
@@ -312,7 +309,7 @@ func (f *jpegFile) bits(n int) int {
 	return v
 }
 
-// number reads a signed number of n bits: if the first bit is 0, it is negative.
+// number reads a signed number of n bits. The number is negative if its first bit is 0.
 func (f *jpegFile) number(n int) int {
 	if n == 0 {
 		return 0
@@ -339,13 +336,13 @@ func (f *jpegFile) symbol(h *huffman) int {
 	return 0
 }
 
-// part is a component in a scan.
+// part is a component in a scan, with its Huffman tables.
 type part struct {
 	*plane
 	dc, ac *huffman
 }
 
-// band is the part of each coefficient in a scan: bits low to high of coefficients first to last.
+// band describes the data of a scan: bits low to high of the coefficients first to last.
 type band struct{ first, last, high, low int }
 
 func (f *jpegFile) scan(s []byte) error {
@@ -373,7 +370,7 @@ func (f *jpegFile) scan(s []byte) error {
 	return f.blocks(parts, units, b)
 }
 
-// part returns the part of a scan for a component id; before are the scan's earlier parts.
+// part returns the part of a scan for a component id. The parameter `before` contains the scan's earlier parts.
 func (f *jpegFile) part(id, tables byte, b band, before []part) (part, error) {
 	p := part{}
 	for i := range f.planes {
@@ -412,10 +409,10 @@ func (f *jpegFile) part(id, tables byte, b band, before []part) (part, error) {
 	return p, nil
 }
 
-// blocks reads a scan's blocks, in groups of units blocks.
+// blocks reads the blocks of a scan. A unit consists of as many blocks as the parameter units indicates.
 func (f *jpegFile) blocks(parts []part, units int, b band) error {
 	across, down := over(f.w, 8*f.across), over(f.h, 8*f.down)
-	if len(parts) == 1 { // blocks that contain only padding are not in the file
+	if len(parts) == 1 { // the file does not contain blocks of padding only
 		across, down = over(parts[0].w, 8), over(parts[0].h, 8)
 	} else if units > 10 {
 		return fmt.Errorf("%d blocks a unit, at most 10", units)
@@ -457,7 +454,7 @@ func (f *jpegFile) begin(parts []part) {
 	}
 }
 
-// block reads a scan's data of one block.
+// block reads the data of a scan for one block.
 func (f *jpegFile) block(p part, x, y int, in band) {
 	first, last, high, low := in.first, in.last, in.high, in.low
 	var own [64]int16
@@ -507,7 +504,7 @@ func (f *jpegFile) block(p part, x, y int, in band) {
 	}
 }
 
-// refine adds one bit to the coefficients.
+// refine reads one more bit of each coefficient of a block.
 func (f *jpegFile) refine(p part, b []int16, first, last, low int) {
 	bit := int16(1) << low
 	if first == 0 {
@@ -580,7 +577,7 @@ func (p *plane) finish() {
 	p.coefficients = nil
 }
 
-// transform is libjpeg's "islow" inverse cosine transform: first the columns with 2 extra bits, then the rows.
+// transform computes libjpeg's "islow" inverse cosine transform: first columns, with 2 extra bits, and then rows.
 func (p *plane) transform(b []int16, x, y int) {
 	const constBits, passBits = 13, 2
 	var work [64]int32
@@ -602,7 +599,7 @@ func (p *plane) transform(b []int16, x, y int) {
 	}
 }
 
-// cosines is the transform in one dimension, with 13 fractional bits (C. Loeffler et al., 1989).
+// cosines computes the transform in one dimension, with 13 fractional bits (C. Loeffler et al., 1989).
 func cosines(in [8]int32) [8]int32 {
 	z := (in[2] + in[6]) * 4433
 	c2, c3 := z-in[6]*15137, z+in[2]*6270
@@ -620,13 +617,13 @@ func cosines(in [8]int32) [8]int32 {
 	}
 }
 
-// zigzag is the position of each coefficient in a block, in the order of the file.
+// zigzag contains the position in a block of each coefficient, in the order of the file.
 var zigzag = [64]uint8{
 	0, 1, 8, 16, 9, 2, 3, 10, 17, 24, 32, 25, 18, 11, 4, 5, 12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13, 6, 7, 14, 21, 28,
 	35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63,
 }
 
-// raster joins the components to pixels; the colour space is determined as in libjpeg.
+// raster combines the components to pixels. It determines the colour space as libjpeg does.
 func (f *jpegFile) raster() (*raster, error) {
 	full := make([][]byte, len(f.planes))
 	for i := range f.planes {
@@ -648,7 +645,7 @@ func (f *jpegFile) raster() (*raster, error) {
 		if !plain && (len(full) == 3 || f.adobe) {
 			a, b, c = ycc(a, b, c)
 		}
-		if len(full) == 4 { // CMYK, stored inverted, as Adobe writes it and PIL assumes
+		if len(full) == 4 { // CMYK, with inverted values, as Adobe writes them and PIL assumes
 			ink := color.CMYK{C: ^a, M: ^b, Y: ^c, K: ^full[3][i]}
 			if !plain && f.adobe {
 				ink.C, ink.M, ink.Y = a, b, c

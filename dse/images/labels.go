@@ -17,10 +17,9 @@ import (
 
 const (
 	maxClasses = 1 << 16
-	maxName    = 256 // bytes of a class's name
+	maxName    = 256 // maximum length of a class's name, in bytes
 )
 
-// label fills in the classes of the images.
 func (s *Set) label(path string, folder bool, o Options) error {
 	s.Classes = o.Classes
 	how := o.Labels
@@ -70,7 +69,7 @@ func (s *Set) label(path string, folder bool, o Options) error {
 	return nil
 }
 
-// noteStray adds a note if there are class-like folders, but also pictures outside them.
+// noteStray adds a note if some pictures are in folders that could be classes, and other pictures are not in folders.
 func (s *Set) noteStray(dir string) {
 	stray := slices.IndexFunc(s.names, func(path string) bool { return folderOf(dir, path) == "" })
 	if stray < 0 || !slices.ContainsFunc(s.names, func(path string) bool { return folderOf(dir, path) != "" }) {
@@ -79,7 +78,7 @@ func (s *Set) noteStray(dir string) {
 	s.note("labels", fmt.Sprintf("%s: its %d folders are not taken for classes, as %s lies beside them", dir, len(s.dirs), filepath.Base(s.names[stray])))
 }
 
-// folderOf returns the first folder below dir on the path of an image; "" if the image is directly in dir.
+// folderOf returns the first folder below dir in the path of an image; "" if the image is directly in dir.
 func folderOf(dir, path string) string {
 	rest, err := filepath.Rel(dir, path)
 	if err != nil {
@@ -100,8 +99,8 @@ func (s *Set) inFolders(dir string) bool {
 	return !seen[""] && (len(seen) > 1 || s.Classes != nil)
 }
 
-// FolderClasses returns the names of the folders of a set that Open read from dir, if their number is the network's
-// number of classes and they are not numbers; otherwise nil.
+// FolderClasses returns the names of the class folders of a set that Open read from dir. It returns nil if the number
+// of folders differs from the network's number of classes, or if the names are numbers.
 func (s *Set) FolderClasses(dir string, logits int) []string {
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() || !s.inFolders(dir) || len(s.dirs) != logits || numbers(s.dirs) {
 		return nil
@@ -109,7 +108,7 @@ func (s *Set) FolderClasses(dir string, logits int) []string {
 	return slices.Clone(s.dirs)
 }
 
-// named uses names as classes in alphabetical order, unless their number differs from logits.
+// named uses names as classes, in alphabetical order. It returns an error if their number differs from logits.
 func (s *Set) named(names []string, logits int) error {
 	all := slices.Clone(names)
 	slices.Sort(all)
@@ -121,7 +120,7 @@ func (s *Set) named(names []string, logits int) error {
 	return nil
 }
 
-// figure reports whether a name looks like a number that no class can have: -1, 1.0.
+// figure reports whether a name looks like a number but cannot be the number of a class, for example -1 or 1.0.
 func figure(name string) bool {
 	if numbers([]string{name}) || !strings.ContainsAny(name[:min(1, len(name))], "+-.0123456789") {
 		return false
@@ -130,8 +129,8 @@ func figure(name string) bool {
 	return err == nil || errors.Is(err, strconv.ErrRange)
 }
 
-// byFolder uses the folder of an image as its class: the index of the folder's name in text order, as in torchvision's
-// ImageFolder and Keras' image_dataset_from_directory.
+// byFolder uses an image's folder as its class. The class is the index of the folder's name in text order, as in
+// torchvision's ImageFolder and Keras' image_dataset_from_directory.
 func (s *Set) byFolder(dir string, logits int) error {
 	names, err := s.folderNames(dir)
 	if err != nil {
@@ -143,7 +142,7 @@ func (s *Set) byFolder(dir string, logits int) error {
 			return fmt.Errorf("%s: %w: %s", dir, ErrLabels, unordered("folders", classes, logits))
 		}
 		if s.Classes = classes; numbers(classes) {
-			s.Classes = nil // there are no names, or their order may not be the classes'
+			s.Classes = nil // the numbers are no names of classes, and their order may differ from the order of the classes
 			s.noteNumbers(dir)
 		}
 	}
@@ -177,7 +176,6 @@ func (s *Set) byNumber(dir string) error {
 	return nil
 }
 
-// folderNames returns the folder of each image.
 func (s *Set) folderNames(dir string) ([]string, error) {
 	names := make([]string, len(s.names))
 	for i, path := range s.names {
@@ -198,7 +196,7 @@ func (s *Set) noteNumbers(dir string) {
 	}
 }
 
-// unordered explains why names cannot be classes by their order.
+// unordered returns a text that explains why the order of names cannot be the order of the classes.
 func unordered(what string, names []string, logits int) string {
 	text := fmt.Sprintf("%d %s of classes for the %d of the network, so their order among the logits is not known; --classes names them in that order", len(names), what, logits)
 	if numbers(names) {
@@ -216,7 +214,7 @@ func numbers(names []string) bool {
 	return true
 }
 
-// class returns a name's index in the list, or the value of a number.
+// class returns the index of a name in Classes. Otherwise the name must be a number, and class returns its value.
 func (s *Set) class(name string) (int, error) {
 	if i := slices.Index(s.Classes, name); i >= 0 {
 		return i, nil
@@ -231,7 +229,7 @@ func (s *Set) class(name string) (int, error) {
 	return v, nil
 }
 
-// byCSV reads a class for each image; file names are relative to the folder of the images.
+// byCSV reads a class for each image. File names are relative to the folder of the images.
 func (s *Set) byCSV(path string, folder bool, file string, logits int) error {
 	if !folder {
 		return fmt.Errorf("%s: %w: a CSV names the files of a folder, %s is none", file, ErrLabels, path)
@@ -274,8 +272,8 @@ func (s *Set) byCSV(path string, folder bool, file string, logits int) error {
 	return nil
 }
 
-// stray returns an error text for the first line that names no picture, with the characters' code points, because names
-// may look alike.
+// stray returns a text about the first line whose file is not one of the pictures. It shows the code points of special
+// characters, because two names may look equal.
 func (s *Set) stray(path string, named map[string]labelled) string {
 	for _, name := range s.names {
 		if rest, err := filepath.Rel(path, name); err == nil {
@@ -294,13 +292,13 @@ func (s *Set) stray(path string, named map[string]labelled) string {
 	return fmt.Sprintf("; line %d is for %+q, which is none of the pictures read", line, first)
 }
 
-// labelled is a file's label and its line in the CSV.
+// labelled is the label of a file, and the label's line in the CSV.
 type labelled struct {
 	label string
 	line  int
 }
 
-// parseLabels reads a CSV with the columns file and label, among others.
+// parseLabels reads a CSV with the columns file and label. Other columns are ignored.
 func parseLabels(r io.Reader) (map[string]labelled, error) {
 	c := csv.NewReader(plaintext.NewReader(r))
 	c.ReuseRecord = true
@@ -362,9 +360,9 @@ func parseClasses(r io.Reader) ([]string, error) {
 	for n := 1; lines.Scan(); n++ {
 		name := strings.TrimSpace(lines.Text())
 		switch {
-		case name == "" && n > 1: // an editor's newline after the last name
+		case name == "" && n > 1: // for example an additional newline after the last name
 			continue
-		case n > last+1: // an empty line between names would shift the later classes
+		case n > last+1: // an error, because an empty line between names would shift the later classes
 			return nil, fmt.Errorf("%w: line %d is empty, expected a name", ErrLabels, last+1)
 		case name == "" || len(name) > maxName:
 			return nil, fmt.Errorf("%w: line %d: expected a name of 1 to %d bytes", ErrLabels, n, maxName)

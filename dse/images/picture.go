@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"image"
-	_ "image/png" // decoders
+	_ "image/png" // decoder for image.Decode
 	"io"
 	"os"
 	"path/filepath"
@@ -17,19 +17,18 @@ import (
 )
 
 const (
-	maxPixels  = 64 << 20  // of one picture
-	maxPicture = 256 << 20 // bytes of its file
-	maxFiles   = 1 << 21   // in a folder
-	maxDepth   = 32        // of nested folders
+	maxPixels  = 64 << 20  // pixels of one picture
+	maxPicture = 256 << 20 // bytes of a picture's file
+	maxFiles   = 1 << 21   // pictures in a folder
+	maxDepth   = 32        // levels of nested folders
 )
 
-// File extensions of pictures that are read, and of other common formats.
+// File extensions of readable pictures, and of other common formats.
 var (
 	readable = []string{".jpg", ".jpeg", ".jfif", ".jpe", ".png", ".bmp", ".webp"}
 	others   = []string{".gif", ".tif", ".tiff", ".heic", ".heif", ".avif", ".jp2", ".jxl", ".ppm", ".pgm", ".pbm", ".pnm", ".tga", ".dng", ".cr2", ".nef"}
 )
 
-// pictureFiles lists the formats that are read.
 const pictureFiles = "JPEG, PNG, WebP or BMP"
 
 func isPicture(path string) bool {
@@ -38,17 +37,17 @@ func isPicture(path string) bool {
 
 func isOther(path string) bool { return slices.Contains(others, strings.ToLower(filepath.Ext(path))) }
 
-// hidden reports whether a file or folder is not part of a set: .git, .ipynb_checkpoints, ._cat.jpg.
+// hidden reports whether a file or folder does not belong to a set, for example .git, .ipynb_checkpoints or ._cat.jpg.
 func hidden(name string) bool { return strings.HasPrefix(name, ".") || name == "__MACOSX" }
 
 // folder lists the content of a folder of pictures.
 type folder struct {
 	files  []string // pictures of readable formats, sorted
 	others []string // other pictures
-	dirs   []string // names of the subfolders, sorted: classes, if the pictures are in subfolders
+	dirs   []string // names of the subfolders, sorted; they may be names of classes
 }
 
-// walk lists a folder. Links are followed, because class folders are often links.
+// walk lists a folder and its subfolders. It follows links, because class folders are often links.
 func (f *folder) walk(dir string, above []string) error {
 	real, err := filepath.EvalSymlinks(dir)
 	if err != nil {
@@ -127,7 +126,7 @@ func openFiles(paths []string, in Shape, p Preprocess) *Set {
 	return s
 }
 
-// readPicture decodes a file and returns its EXIF orientation too.
+// readPicture decodes a file. It also returns the EXIF orientation.
 func readPicture(path string) (*raster, int, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -145,7 +144,7 @@ func readPicture(path string) (*raster, int, error) {
 	return r, orientation(data), err
 }
 
-// decode reads a picture; its first bytes determine the format.
+// decode decodes a picture. The first bytes determine the format.
 func decode(data []byte) (*raster, error) {
 	if bytes.HasPrefix(data, []byte("\xff\xd8")) {
 		r, err := decodeJPEG(data)
@@ -185,7 +184,7 @@ func checkSize(w, h int) error {
 	return nil
 }
 
-// named names the format of a file that no decoder supports.
+// named returns an error that names the format of an unsupported file. For an unknown format, it returns err.
 func named(data []byte, err error) error {
 	begins := func(at int, text string) bool {
 		return len(data) >= at+len(text) && string(data[at:at+len(text)]) == text
@@ -219,7 +218,6 @@ func named(data []byte, err error) error {
 	return errors.New("it is " + kind)
 }
 
-// input converts a picture to the network's input.
 func (r *raster) input(in Shape, p Preprocess) ([]float32, error) {
 	if in.C != 1 && in.C != 3 {
 		return nil, fmt.Errorf("%w: a picture has one channel or three, the network takes %v", ErrShape, in)

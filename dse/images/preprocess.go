@@ -8,37 +8,37 @@ import (
 
 // Ways to fit an image to the network's input size.
 const (
-	FitCrop    = "crop"    // scale the shorter side to Resize, then cut the middle out: torchvision's evaluation
+	FitCrop    = "crop"    // scale the shorter side to Resize and crop to the middle part, as in torchvision's evaluation
 	FitStretch = "stretch" // scale both sides independently
 )
 
-// Filters for scaling: PIL's, widened when the picture shrinks (antialiased).
+// Filters for scaling, as in PIL: they are widened if the picture becomes smaller (antialiasing).
 const (
 	Bilinear = "bilinear"
 	Bicubic  = "bicubic"
 )
 
-// What to do with a picture whose EXIF data says that it is rotated or mirrored.
+// Ways to handle a picture that is rotated or mirrored according to its EXIF data.
 const (
-	EXIFIgnore = "ignore" // keep it as stored, as PIL and torchvision do
-	EXIFTurn   = "turn"   // turn it upright, as OpenCV does
+	EXIFIgnore = "ignore" // use the stored pixels, as PIL and torchvision do
+	EXIFTurn   = "turn"   // turn the picture upright, as OpenCV does
 )
 
-// maxResize limits the size to which an image is enlarged.
+// maxResize limits Preprocess.Resize, in pixels.
 const maxResize = 1 << 13
 
-// Preprocess defines how pixels become a network's input; its zero value divides by 255.
+// Preprocess defines how pixels become a network's input. The zero value divides pixels by 255.
 type Preprocess struct {
 	Fit    string    `json:"fit,omitempty"`    // default: FitCrop
-	Resize int       `json:"resize,omitempty"` // FitCrop: length of the shorter side before cropping; 0: the network's
+	Resize int       `json:"resize,omitempty"` // for FitCrop: length of the shorter side before cropping; 0: as small as the network's input allows
 	Filter string    `json:"filter,omitempty"` // default: Bilinear
 	EXIF   string    `json:"exif,omitempty"`   // default: EXIFIgnore
-	Mean   []float64 `json:"mean,omitempty"`   // one per channel, or one for all; for pixels from 0 to 1
+	Mean   []float64 `json:"mean,omitempty"`   // one number per channel, or one for all channels; for pixels from 0 to 1
 	Std    []float64 `json:"std,omitempty"`
-	Range  float64   `json:"range,omitempty"` // the largest |x| of the input; 0: computed from the rest
+	Range  float64   `json:"range,omitempty"` // largest |x| of the input; 0: computed from Mean and Std
 }
 
-// For checks the values for a network with c channels and sets defaults.
+// For checks the values for a network with c channels. It returns them with defaults.
 func (p Preprocess) For(c int) (Preprocess, error) {
 	if p.Fit == "" {
 		p.Fit = FitCrop
@@ -48,7 +48,7 @@ func (p Preprocess) For(c int) (Preprocess, error) {
 	}
 	switch p.Filter {
 	case Bilinear:
-		p.Filter = "" // so that each meaning has a unique text
+		p.Filter = "" // so that Text returns the same text as for the default
 	case "", Bicubic:
 	default:
 		return p, fmt.Errorf("%w: filter is %q, expected %q or %q", ErrPreprocess, p.Filter, Bilinear, Bicubic)
@@ -86,10 +86,9 @@ func (p Preprocess) For(c int) (Preprocess, error) {
 	return p, nil
 }
 
-// plain reports whether values are not changed.
+// plain reports whether normalise does not change values.
 func (p Preprocess) plain() bool { return len(p.Mean) == 0 && len(p.Std) == 0 }
 
-// channel returns mean and deviation of a channel.
 func (p Preprocess) channel(c int) (mean, std float64) {
 	of := func(list []float64, absent float64) float64 {
 		switch len(list) {
@@ -103,7 +102,7 @@ func (p Preprocess) channel(c int) (mean, std float64) {
 	return of(p.Mean, 0), of(p.Std, 1)
 }
 
-// InputRange returns the largest |x| that pixels can yield, or the explicit value.
+// InputRange returns Range if it is set. Otherwise it returns the largest |x| that a pixel can result in.
 func (p Preprocess) InputRange(channels int) float64 {
 	if p.Range > 0 {
 		return p.Range
@@ -112,14 +111,14 @@ func (p Preprocess) InputRange(channels int) float64 {
 	for c := range channels {
 		ends := []float32{0, 1}
 		for i := range ends {
-			ends[i] = p.one(ends[i], c) // rounded like pixels
+			ends[i] = p.one(ends[i], c) // with the same rounding as for pixels
 		}
 		largest = max(largest, math.Abs(float64(ends[0])), math.Abs(float64(ends[1])))
 	}
 	return largest
 }
 
-// normalise converts pixels from 0 to 1, channels innermost, to the network's input, in place.
+// normalise converts pixels from 0 to 1 to the network's input, in place. The channels are innermost.
 func (p Preprocess) normalise(x []float32, channels int) {
 	if p.plain() {
 		return
@@ -145,7 +144,7 @@ func (p Preprocess) one(x float32, c int) float32 {
 	return float32((float64(x) - mean) / std)
 }
 
-// Text returns the form that ParsePreprocess reads.
+// Text returns the values as a text that ParsePreprocess can read.
 func (p Preprocess) Text() (string, error) {
 	text, err := json.Marshal(p)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"math"
 )
 
-// raster is a picture of bytes, channels innermost: one channel (grey) or three (red, green, blue).
+// raster is a picture of bytes with channels innermost: one channel (grey) or three channels (red, green, blue).
 type raster struct {
 	w, h, c int
 	pix     []byte
@@ -14,8 +14,8 @@ type raster struct {
 
 func newRaster(w, h, c int) *raster { return &raster{w, h, c, make([]byte, w*h*c)} }
 
-// toRaster converts a decoded picture as PIL converts to L and RGB. Transparency is dropped, not blended: a pixel
-// keeps its colour.
+// toRaster converts a decoded picture to grey or RGB, as PIL does for L and RGB. It ignores transparency, so the colour
+// of a transparent pixel does not change.
 func toRaster(m image.Image) *raster {
 	b := m.Bounds()
 	switch m := m.(type) {
@@ -41,17 +41,17 @@ func toRaster(m image.Image) *raster {
 	return r
 }
 
-// rgb returns a colour without alpha. Of 16 bits per channel the upper 8 are used.
+// rgb returns a colour without alpha. If a channel has 16 bits, rgb uses the upper 8 bits.
 func rgb(c color.Color) (r, g, b byte) {
 	switch c := c.(type) {
-	case color.NRGBA: // color.Model would multiply by alpha and lose the colour where alpha is 0
+	case color.NRGBA: // color.Model would multiply by alpha, and the colour would be lost if alpha is 0
 		return c.R, c.G, c.B
 	case color.NRGBA64:
 		return byte(c.R >> 8), byte(c.G >> 8), byte(c.B >> 8)
 	case color.NYCbCrA:
 		return ycc(c.Y, c.Cb, c.Cr)
 	case color.CMYK:
-		// PIL's rounding of (255 - C) * (255 - K) / 255.
+		// (255 - C) * (255 - K) / 255, rounded as in PIL.
 		white := int(math.MaxUint8 - c.K)
 		of := func(ink uint8) byte {
 			t := int(ink)*white + 128
@@ -65,7 +65,7 @@ func rgb(c color.Color) (r, g, b byte) {
 
 func clip(v int) byte { return byte(max(0, min(math.MaxUint8, v))) }
 
-// channels returns the picture with c channels: grey is ITU-R 601-2 luma, rounded as in PIL.
+// channels returns the picture with c channels. It computes grey as ITU-R 601-2 luma, rounded as in PIL.
 func (r *raster) channels(c int) *raster {
 	if r.c == c {
 		return r
@@ -82,7 +82,7 @@ func (r *raster) channels(c int) *raster {
 	return out
 }
 
-// turned returns the picture upright, by its EXIF orientation.
+// turned returns the picture turned upright according to its EXIF orientation.
 func (r *raster) turned(orientation int) *raster {
 	if orientation < 2 || orientation > 8 {
 		return r
@@ -98,7 +98,7 @@ func (r *raster) turned(orientation int) *raster {
 			if orientation > 4 {
 				fx, fy = y, x
 			}
-			switch orientation { // which sides of the stored picture are swapped
+			switch orientation { // mirror the coordinates in the stored picture
 			case 2, 8:
 				fx = r.w - 1 - fx
 			case 3, 7:
@@ -131,7 +131,7 @@ func (r *raster) fit(in Shape, p Preprocess) *raster {
 	return r.resize(w, h, p.Filter).centre(in.W, in.H)
 }
 
-// centre cuts out the middle, as torchvision's CenterCrop does: a picture that is too small gets a black border.
+// centre returns the middle part, as torchvision's CenterCrop does. A picture that is too small gets a black border.
 func (r *raster) centre(w, h int) *raster {
 	x, y := middle(r.w, w), middle(r.h, h)
 	if x == 0 && y == 0 && r.w == w && r.h == h {
@@ -151,15 +151,15 @@ func (r *raster) centre(w, h int) *raster {
 	return out
 }
 
-// middle returns where the middle part of length size begins; it is negative if have is smaller.
+// middle returns the start of the middle part of length size. The start is negative if the length have is smaller.
 func middle(have, size int) int {
 	if have < size {
 		return -((size - have) / 2)
 	}
-	return int(math.RoundToEven(float64(have-size) / 2)) // Python's round
+	return int(math.RoundToEven(float64(have-size) / 2)) // as Python's round
 }
 
-// resampling is PIL's: the filter is widened by the scale when the picture shrinks.
+// resampling is a filter as in PIL. If the picture becomes smaller, the filter is widened by the scale.
 type resampling struct {
 	support float64
 	weight  func(x float64) float64
@@ -182,13 +182,14 @@ var resamplings = map[string]resampling{
 // fraction is the number of fractional bits of a weight, as in PIL, so that results are rounded equally.
 const fraction = 32 - 8 - 2
 
-// span holds the weights for one pixel of the result.
+// span contains the weights for one pixel of the result. Index from is the first source pixel.
 type span struct {
 	from    int
 	weights []int32
 }
 
-// spans returns the weights for all pixels of a side.
+// spans returns the weights for all pixels along one side. The parameters are the lengths of this side before and
+// after.
 func (s resampling) spans(from, to int) []span {
 	scale := float64(from) / float64(to)
 	wide := max(scale, 1)
@@ -214,7 +215,7 @@ func (s resampling) spans(from, to int) []span {
 	return out
 }
 
-// resize scales like PIL's Image.resize: horizontally, then vertically, each rounded to bytes.
+// resize scales like PIL's Image.resize: first horizontally, then vertically. Both results are rounded to bytes.
 func (r *raster) resize(w, h int, filter string) *raster {
 	s := resamplings[filter]
 	if s.weight == nil {
@@ -229,10 +230,10 @@ func (r *raster) resize(w, h int, filter string) *raster {
 	return r
 }
 
-// along resamples in one direction, given by dx and dy.
+// along resamples a picture horizontally (dx is 1) or vertically (dy is 1).
 func (r *raster) along(spans []span, w, h, dx, dy int) *raster {
 	out := newRaster(w, h, r.c)
-	step := (dx + dy*r.w) * r.c // distance between the pixels that consecutive weights apply to
+	step := (dx + dy*r.w) * r.c // distance in pix between the pixels of consecutive weights
 	at := 0
 	for y := range h {
 		for x := range w {

@@ -2,8 +2,8 @@ package images
 
 import "image"
 
-// fromWebP converts a WebP picture as libwebp does: its colours have a smaller range than a JPEG's, and its chroma is
-// interpolated with weights of 9, 3, 3 and 1.
+// fromWebP converts a WebP picture as libwebp does. The colours in the file have a smaller range than in a JPEG file.
+// Chroma is interpolated with weights of 9, 3, 3 and 1.
 func fromWebP(m image.Image) *raster {
 	var y *image.YCbCr
 	switch m := m.(type) {
@@ -12,7 +12,7 @@ func fromWebP(m image.Image) *raster {
 	case *image.NYCbCrA:
 		y = &m.YCbCr
 	default:
-		return toRaster(m) // lossless
+		return toRaster(m) // a lossless picture
 	}
 	b := y.Bounds()
 	r := newRaster(b.Dx(), b.Dy(), 3)
@@ -26,10 +26,10 @@ func fromWebP(m image.Image) *raster {
 			of := func(plane []byte) int {
 				at := func(x, row int) int { return int(plane[row*y.CStride+x]) }
 				n, side, over, across := at(nx, near), at(fx, near), at(nx, far), at(fx, far)
-				if nx == fx { // at the left and right edges libwebp interpolates only vertically
+				if nx == fx { // libwebp interpolates only vertically at the left and right edges
 					return (3*n + over + 2) >> 2
 				}
-				// The mean of the diagonal's sum, rounded in two steps as in libwebp.
+				// The weighted mean is rounded in two steps, as in libwebp.
 				diagonal := (n + side + over + across + 8 + 2*(side+over)) >> 3
 				return (diagonal + n) >> 1
 			}
@@ -40,7 +40,7 @@ func fromWebP(m image.Image) *raster {
 	return r
 }
 
-// video converts BT.601 video range (16 to 235) with libwebp's factors.
+// video converts a colour in the BT.601 video range (16 to 235) to RGB, with libwebp's factors.
 func video(y, u, v int) (r, g, b byte) {
 	high := func(v, factor int) int { return v * factor >> 8 }
 	l := high(y, 19077)

@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// windows splits n channels into equal windows of at most size channels, in multiples of unit; each is [from, to).
+// windows splits n channels into equal windows [from, to) of at most size channels, in multiples of unit.
 func windows(n, size, unit int) [][2]int {
 	units := n / unit
 	return cut(n, max(1, (units+max(1, size/unit)-1)/max(1, size/unit)), unit)
@@ -27,11 +27,11 @@ func cut(n, parts, unit int) [][2]int {
 // grouped describes the windows of a grouped layer.
 type grouped struct {
 	parts int                         // number of windows
-	geoms func(parts int) []cost.Geom // the layers for another number of windows; nil if that is not possible
+	geoms func(parts int) []cost.Geom // returns the layers for another number of windows; nil if that is impossible
 }
 
-// widen returns the number of windows of each layer, reduced by over in total or as far as the design allows. In each
-// step it widens the layer that needs the fewest additional array steps per window saved.
+// widen returns the number of windows of each layer. It reduces the total number by over, or as far as the design
+// allows. In each step, it chooses the layer that needs the fewest additional array steps per saved window.
 func widen(d configs.Design, layers []grouped, over int) []int {
 	type option struct {
 		parts int
@@ -71,8 +71,8 @@ func widen(d configs.Design, layers []grouped, over int) []int {
 	return out
 }
 
-// steps estimates the array's steps for one sample: each step is a row of T_P products for T_C channels. It is good
-// enough to compare window counts of a layer, and fast enough for a search over all designs.
+// steps estimates the array's steps for one sample: each step is a row of T_P products for T_C channels. The estimate
+// is good enough to compare window counts of a layer, and fast enough for a search over all designs.
 func steps(d configs.Design, geoms []cost.Geom) (sum int64, ok bool) {
 	for _, g := range geoms {
 		if mapping.Fits(d, g) != nil {

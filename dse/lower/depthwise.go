@@ -6,13 +6,14 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// depthwise splits a convolution of inC to outC channels, with a kernel of kh x kw over rows of inW pixels, into
-// windows of channels for the depthwise unit, each [from, to). It returns false if groups have several channels, the
-// design has no unit or the kernel does not fit it. A window's weights fit the unit, its biases their memory, and the
-// input rows of one output row the activation buffer. It has no more channels than the unit can process by columns.
+// depthwise splits a convolution of inC to outC channels into windows of channels for the depthwise unit. The kernel is
+// kh x kw, and a row has inW pixels. A window is [from, to). depthwise returns false if groups have several channels,
+// if the design has no depthwise unit, or if the kernel does not fit the unit. A window's weights fit the unit, its
+// biases fit their memory, and the input rows of one output row fit the activation buffer. A window has no more
+// channels than the unit can process by columns.
 func depthwise(d configs.Design, groups, inC, outC, inW, kh, kw int) ([][2]int, bool) {
 	nb := d.NB()
-	held := abi.DwWords / (kh * kw) // groups of NB channels
+	held := abi.DwWords / (kh * kw) // number of groups of NB channels with weights that fit the unit
 	if !d.Depthwise || groups != inC || groups != outC || held < 1 {
 		return nil, false
 	}
@@ -21,7 +22,7 @@ func depthwise(d configs.Design, groups, inC, outC, inW, kh, kw int) ([][2]int, 
 		return nil, false
 	}
 	if size >= nb {
-		size -= size % nb // a window takes as long as one of the next multiple of NB
+		size -= size % nb // because the time of a window is the same as for the next multiple of NB
 	}
 	var parts [][2]int
 	for c := 0; c < inC; c += size {

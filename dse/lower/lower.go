@@ -1,23 +1,24 @@
-// Package lower turns a network's graph into the layers that a design runs, each a future descriptor: the places of its
-// tensors, which convolutions form one layer, and the windows of channels into which a node is split. The compiler adds
-// numbers; the search needs none.
+// Package lower turns a network's graph into the layers that a design runs. Each layer is a future descriptor. Package
+// lower determines the places of tensors, the convolutions that form one layer, and the windows of channels into which
+// a node is split. The compiler adds numbers, which the search does not need.
 //
-//   - a convolution: one GEMM. Convolutions that dse/alias merges are one GEMM together, as far as Options allow. A
-//     grouped one is one GEMM for each window of groups, with the window's groups side by side on the diagonal of a
-//     dense matrix (T_C channels wide unless a single group is wider: that wastes the fewest multiplications on the
-//     zeros outside the diagonal blocks). One with more than C_MAX output channels is one GEMM for each window of these.
-//     A depthwise one is a DEPTHWISE if the design has the unit;
-//   - a pool: one pool, or one for each window of channels if it has more than C_MAX or its rows do not fit the
-//     activation buffer;
-//   - an Add or a Mul: a depthwise 1x1 convolution that multiplies its first input by the identity, with the second
-//     input as residual or factor;
-//   - a Reshape: nothing;
-//   - a Concat: nothing, its inputs are written in place. An input for which that is impossible (the network's input, a
-//     tensor in two concatenations) is copied by a 1x1 max pool.
+//   - A convolution becomes one GEMM. If it has more than C_MAX output channels, each window of them is one GEMM.
+//   - Convolutions that dse/alias merges become one GEMM together, as far as Options allow.
+//   - A grouped convolution becomes one GEMM for each window of groups. The groups of a window are the diagonal blocks
+//     of a dense matrix. A window is T_C channels wide, unless a single group is wider. This width wastes the fewest
+//     multiplications on the zeros outside the diagonal blocks.
+//   - A depthwise convolution becomes a DEPTHWISE if the design has the unit.
+//   - A pool becomes one pool, or one pool for each window of channels. Windows are needed if the pool has more than
+//     C_MAX channels, or if its rows do not fit the activation buffer.
+//   - An Add or a Mul becomes a depthwise 1x1 convolution that multiplies its first input by the identity. The second
+//     input is the residual or factor.
+//   - A Reshape needs no layer.
+//   - A Concat needs no layer, because its inputs are written in place. If that is impossible for an input (the
+//     network's input, or a tensor in two concatenations), a 1x1 max pool copies the input.
 //
-// A network with many wide grouped convolutions (such as DenseNet, which normalises all earlier maps before every
-// convolution) may need more descriptors than L_MAX, the size of the hardware's table. Then windows of groups become
-// wider: there are fewer of them, but they need more cycles.
+// A network with many wide grouped convolutions may need more descriptors than L_MAX, the size of the hardware's table.
+// An example is DenseNet, which normalises all earlier maps before each convolution. Then windows of groups become
+// wider. This reduces their number, but the windows need more cycles.
 package lower
 
 import (
@@ -39,8 +40,8 @@ var (
 	ErrTooBig  = errors.New("the network is too large")
 )
 
-// TooManyError is an ErrTooMany with the number of descriptors: as lowered by default, and with the widest possible
-// grouped layers.
+// TooManyError is an ErrTooMany with two numbers of descriptors: Layers is the default number, and Widest is the number
+// with the widest possible grouped layers.
 type TooManyError struct{ Layers, Widest int }
 
 func (e *TooManyError) Error() string {
@@ -54,33 +55,33 @@ func (e *TooManyError) Unwrap() error { return ErrTooMany }
 type Layer struct {
 	Name    string
 	Segment int
-	Geom    cost.Geom    // offsets relative to the slot
-	Next    mapping.Link // how its output reaches the next layer; Apart at the end of a segment, which is a start
+	Geom    cost.Geom    // geometry, with offsets relative to the slot
+	Next    mapping.Link // link of the output to the next layer; Apart at the end of a segment, because each segment is one start
 
-	Nodes    []int // nodes that it computes: several convolutions, or one node
-	From, To int   // range of their output channels that it computes, where the nodes' channels are concatenated
+	Nodes    []int // nodes that the layer computes: several convolutions, or one node
+	From, To int   // output channels that the layer computes: From <= channel < To in the concatenated channels of the nodes
 	In, Out  graph.TensorID
-	Res      graph.TensorID // or None
-	InRow    int            // bytes from an input row to the next
+	Res      graph.TensorID // residual or factor; None if the layer has neither
+	InRow    int            // distance from an input row to the next, in bytes
 }
 
-// Options add what a graph does not contain. The zero value is for a network without numbers.
+// Options add information that a graph does not contain. The zero value is for a network without numbers.
 type Options struct {
-	Apart    bool                 // never merge convolutions into one layer
-	Together func(n, m int) bool  // whether the numbers of merged convolutions allow one layer; nil: always
-	Table    func(n int) bool     // whether an average pool has a table; nil: if windows have different divisors
-	Tried    func(pool cost.Geom) // if not nil, called with each window that fits
+	Apart    bool                 // convolutions are never merged into one layer
+	Together func(n, m int) bool  // reports whether the numbers of convolutions n and m allow one layer; nil: always
+	Table    func(n int) bool     // reports whether average pool n has a table; nil: a pool has a table if its divisors differ
+	Tried    func(pool cost.Geom) // called with each window of a pool that fits, if not nil
 }
 
-// Network is a graph with its plan, ready to be lowered to designs.
+// Network is a graph with its plan, prepared for lowering to designs.
 type Network struct {
 	*graph.Graph
 	*alias.Plan
 	slots  [2]func() (*Slot, error)
-	tabled []bool // by node: average pools with different divisors at different places
+	tabled []bool // by node: the node is an average pool whose divisor depends on the position
 }
 
-// Of prepares a graph, whose invariants must hold. Weights may be absent.
+// Of prepares a graph for lowering. The graph must be valid (graph.Graph.Check), but weights may be absent.
 func Of(g *graph.Graph, plan *alias.Plan) *Network {
 	n := &Network{Graph: g, Plan: plan, tabled: make([]bool, len(g.Nodes))}
 	for i := range n.slots {
@@ -135,7 +136,7 @@ type lowering struct {
 	o     Options
 	out   []Layer
 	wide  []grouped // grouped layers, in the order of nodes
-	parts []int     // number of windows of each, if not the default
+	parts []int     // number of windows of each grouped layer; nil: the default
 }
 
 func (l *lowering) all() error {
@@ -164,7 +165,7 @@ func (l *lowering) node(n int) error {
 		return l.pool(x, abi.OpMaxPool, node.Window, l.named(&x), 0)
 	case graph.AvgPool:
 		return l.pool(x, abi.OpAvgPool, node.Window, l.named(&x), 0)
-	case graph.Reshape: // the same memory
+	case graph.Reshape: // input and output are the same memory
 		return nil
 	case graph.Concat:
 		channel := 0
@@ -184,8 +185,8 @@ func (l *lowering) node(n int) error {
 
 func (l *lowering) named(x *Layer) string { return alias.Name(l.Graph, x.Nodes) }
 
-// dense adds a convolution that is not grouped. Convolutions that are merged with it are added at the place of the
-// first one. If their numbers do not allow a single layer, each run of compatible neighbours becomes a layer.
+// dense adds a convolution that is not grouped. Merged convolutions are added together, at the place of the first one.
+// If their numbers do not allow a single layer, each sequence of compatible neighbours becomes a layer.
 func (l *lowering) dense(x Layer, win graph.Window) error {
 	nodes, stands := x.Nodes, true
 	if !l.o.Apart {
@@ -207,7 +208,7 @@ func (l *lowering) dense(x Layer, win graph.Window) error {
 	return nil
 }
 
-// grouped adds a grouped convolution as windows of groups.
+// grouped adds a grouped convolution, one layer per window of groups.
 func (l *lowering) grouped(x Layer, win graph.Window, groups int) error {
 	in, out := l.Tensors[x.In], l.Tensors[x.Out]
 	if parts, ok := depthwise(l.d, groups, in.C, out.C, in.W, win.KH, win.KW); ok {
@@ -233,8 +234,8 @@ func (l *lowering) grouped(x Layer, win graph.Window, groups int) error {
 	return l.add(x, abi.OpGEMM, win, l.named(&x), parts, of)
 }
 
-// pool adds a pool whose output begins at channel out0 of its output tensor, in the smallest number of windows of
-// channels that fit.
+// pool adds a pool. The pool's output begins at channel out0 of the output tensor. pool halves the channels of a window
+// until the window fits the design.
 func (l *lowering) pool(x Layer, op abi.Op, win graph.Window, name string, out0 int) error {
 	channels := l.Tensors[x.In].C
 	size := min(channels, l.d.CMax)
@@ -284,8 +285,8 @@ func (l *lowering) geom(x *Layer, op abi.Op, win graph.Window, in0, inC, out0, o
 	return g
 }
 
-// add adds a layer for each window of x's output channels. For a window, the function of returns the channels that the
-// layer reads and the first channel that it writes.
+// add adds a layer for each window of x's output channels. For a window, the callback `of` returns the first channel
+// and the number of channels that the layer reads, and the first channel that it writes.
 func (l *lowering) add(x Layer, op abi.Op, win graph.Window, name string, parts [][2]int, of func(w [2]int) (in0, inC, out0 int)) error {
 	for _, w := range parts {
 		x := x
@@ -308,11 +309,11 @@ func (l *lowering) add(x Layer, op abi.Op, win graph.Window, name string, parts 
 	return nil
 }
 
-// link sets for every layer how its output reaches the next one, and marks the first layer of each start.
+// link sets, for each layer, how the next layer reads its output. It also marks the first layer of each start.
 func (l *lowering) link() {
 	root := func(t graph.TensorID) graph.TensorID { return l.Views[t].Root }
 	reads := map[graph.TensorID]int{}
-	for _, e := range l.Exits { // read by the host
+	for _, e := range l.Exits { // the host reads the exits
 		reads[root(e.Tensor)]++
 	}
 	for i := range l.out {

@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// TensorAlign is the number of bytes of one round of stripes over the ports of any design (four stripes of 256
-	// bytes). Tensors at other addresses are split into more bursts, and one port gets both the first and the last. On
-	// zcu104 this slowed layers that read weights continuously by up to a quarter.
+	// TensorAlign is the alignment of tensors in bytes: one round of stripes over the ports of any design (four stripes
+	// of 256 bytes). A tensor at another address is split into more bursts, and one port transfers both the first and
+	// the last burst. On zcu104, such addresses slowed down layers that read weights continuously by up to a quarter.
 	TensorAlign = 1024
 	slotAlign   = 4096
 )
@@ -20,18 +20,18 @@ const (
 // Slot is the layout of a sample's memory.
 type Slot struct {
 	*alias.Plan
-	Stride int64   // bytes from one slot to the next
-	elem   int64   // bytes of an element
-	offset []int64 // by root, bytes
+	Stride int64   // distance from one slot to the next, in bytes
+	elem   int64   // size of an element, in bytes
+	offset []int64 // offset of a root in the slot, in bytes
 }
 
-// At returns the byte offset in the slot of a channel of t.
+// At returns the offset of a channel of t in the slot, in bytes.
 func (s *Slot) At(t graph.TensorID, channel int) int64 {
 	v := s.Views[t]
 	return s.offset[v.Root] + int64(v.Channel+channel)*s.elem
 }
 
-// lay places every tensor in a slot.
+// lay chooses the offsets of all tensors in a slot.
 func lay(g *graph.Graph, plan *alias.Plan, elem int) (*Slot, error) {
 	s := &Slot{Plan: plan, elem: int64(elem), offset: make([]int64, len(g.Tensors))}
 	blocks, roots := s.blocks(g)
@@ -46,7 +46,7 @@ func lay(g *graph.Graph, plan *alias.Plan, elem int) (*Slot, error) {
 	return s, nil
 }
 
-// blocks lists the memory of every root, with the nodes between which it lives.
+// blocks returns the memory block of each root, with the first and the last node that use it; and the roots.
 func (s *Slot) blocks(g *graph.Graph) ([]block, []graph.TensorID) {
 	const forever = math.MaxInt
 	first := make([]int, len(g.Tensors))
@@ -59,12 +59,12 @@ func (s *Slot) blocks(g *graph.Graph) ([]block, []graph.TensorID) {
 		first[r], last[r] = min(first[r], n), max(last[r], n)
 	}
 	for n := range g.Nodes {
-		touch(g.Nodes[n].Output, n) // nodes that form one layer share a root, which lives from the first of them on
+		touch(g.Nodes[n].Output, n) // nodes that form one layer share a root, whose memory is used from the first of these nodes on
 		for _, t := range g.Nodes[n].Reads() {
 			touch(t, n)
 		}
 	}
-	// A retry needs the input, and a client the logits: both live until the request has ended.
+	// The input and the logits are needed until the request is finished, by a retry and by the client.
 	pin := func(t graph.TensorID) {
 		touch(t, -1)
 		touch(t, forever)
@@ -77,7 +77,7 @@ func (s *Slot) blocks(g *graph.Graph) ([]block, []graph.TensorID) {
 	var roots []graph.TensorID
 	for t := range g.Tensors {
 		if last[t] < first[t] {
-			continue // it is part of another tensor
+			continue // the tensor is part of another tensor
 		}
 		size := int64(g.Tensors[t].H) * int64(g.Tensors[t].W) * int64(s.Width[t]) * s.elem
 		blocks = append(blocks, block{size: size, first: first[t], last: last[t]})
@@ -86,15 +86,15 @@ func (s *Slot) blocks(g *graph.Graph) ([]block, []graph.TensorID) {
 	return blocks, roots
 }
 
-// block is memory that is used from node first to node last, both included.
+// block is memory that is used from node first to node last, including both.
 type block struct {
 	size        int64
 	first, last int
 	offset      int64
 }
 
-// allocate assigns an offset to every block so that no two blocks that live at the same time overlap. The largest
-// come first, each at the lowest free offset. It returns the number of bytes needed.
+// allocate assigns an offset to each block, so that blocks that are used at the same time do not overlap. It places the
+// largest blocks first, each at the lowest free offset. It returns the total number of bytes.
 func allocate(blocks []block) int64 {
 	order := make([]int, len(blocks))
 	for i := range order {
@@ -109,7 +109,7 @@ func allocate(blocks []block) int64 {
 		}
 		return blocks[a].first - blocks[b].first
 	})
-	var placed []int // by offset
+	var placed []int // indices of placed blocks, sorted by offset
 	var total int64
 	for _, i := range order {
 		b := &blocks[i]

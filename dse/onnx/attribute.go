@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/onnx/onnxpb"
 )
 
-// attributes reads a node's attributes and records which were not read.
+// attributes reads a node's attributes. The map byName contains the attributes that were not yet read.
 type attributes struct {
 	byName map[string]*onnxpb.AttributeProto
 	op     string
@@ -68,7 +68,7 @@ func (a *attributes) string(name, absent string) string {
 	return absent
 }
 
-// ints returns a list; nil if it is absent.
+// ints returns an attribute that is a list of integers; nil if the attribute is absent.
 func (a *attributes) ints(name string) []int64 {
 	if p := a.take(name, onnxpb.AttributeProto_INTS); p != nil {
 		return append([]int64{}, p.GetInts()...)
@@ -76,7 +76,8 @@ func (a *attributes) ints(name string) []int64 {
 	return nil
 }
 
-// sizes returns a list of n numbers from least to maxDim, or n times absent if there is no list.
+// sizes returns an attribute that is a list of n numbers from least to maxDim. If the node has no such attribute, all n
+// numbers are absent.
 func (a *attributes) sizes(name string, n int, least int64, absent int) []int {
 	list := a.ints(name)
 	sizes := make([]int, n)
@@ -100,7 +101,7 @@ func (a *attributes) sizes(name string, n int, least int64, absent int) []int {
 	return sizes
 }
 
-// only checks an integer attribute for which a single value is supported.
+// only checks an integer attribute that has a single supported value, want.
 func (a *attributes) only(name string, want int64) {
 	if got := a.int(name, want); got != want {
 		a.fail("attribute %q: %w: %d, only %d is supported", name, ErrAttribute, got, want)

@@ -23,8 +23,7 @@ const (
 	typeBFloat16 = 16
 )
 
-// constant is a tensor whose values are known: an initializer, a Constant node, or the result of operations on
-// constants and shapes.
+// constant is a tensor with known values: an initializer, a Constant node, or a result from constants and shapes.
 type constant struct {
 	name  string
 	dims  []int
@@ -35,8 +34,8 @@ type constant struct {
 	float []float32
 }
 
-// newConstant checks a tensor's type, size and amount of data, which may be in another file. seeded allows missing
-// data.
+// newConstant checks a tensor's type, size and amount of data, in the file or outside. With seeded, data may be
+// missing.
 func newConstant(name string, t *onnxpb.TensorProto, seeded bool, o *outside) (*constant, error) {
 	c := &constant{name: name, elems: 1, kind: t.GetDataType(), proto: t}
 	for i, d := range t.GetDims() {
@@ -52,7 +51,7 @@ func newConstant(name string, t *onnxpb.TensorProto, seeded bool, o *outside) (*
 	}
 	width, listed := stored(t)
 	if width == 0 {
-		return c, nil // of an unsupported type: an error only if its values are read
+		return c, nil // the type is unsupported: an error only if the values are read
 	}
 	if t.GetDataLocation() == onnxpb.TensorProto_EXTERNAL || len(t.GetExternalData()) > 0 {
 		if listed > 0 || len(t.GetRawData()) > 0 {
@@ -84,8 +83,8 @@ func newConstant(name string, t *onnxpb.TensorProto, seeded bool, o *outside) (*
 	return c, nil
 }
 
-// stored returns the bytes of an element in raw data, and the number of elements in the typed list; 0 for an
-// unsupported type.
+// stored returns the number of bytes per element in raw data, and the number of elements in the typed list. Both are 0
+// for an unsupported type.
 func stored(t *onnxpb.TensorProto) (width, listed int) {
 	switch t.GetDataType() {
 	case typeFloat:
@@ -117,7 +116,6 @@ func (c *constant) readInts(t *onnxpb.TensorProto, width int) {
 	}
 }
 
-// readable reports whether the type is supported.
 func (c *constant) readable() bool {
 	return whole(c.kind) || c.kind == typeFloat || c.kind == typeFloat16 || c.kind == typeDouble || c.kind == typeBFloat16
 }
@@ -132,7 +130,7 @@ func (c *constant) absent() bool {
 		len(t.GetInt32Data())+len(t.GetDoubleData()) == 0
 }
 
-// floats decodes the values; doubles are rounded to float32. Infinities are allowed, NaNs are not.
+// floats decodes the values and rounds doubles to float32. It allows infinities, but returns an error for NaNs.
 func (c *constant) floats() ([]float32, error) {
 	if c.float != nil {
 		return c.float, nil
@@ -171,7 +169,6 @@ func (c *constant) floats() ([]float32, error) {
 	return values, nil
 }
 
-// finite returns an error if a value is infinite.
 func (c *constant) finite(values []float32) error {
 	for i, v := range values {
 		if math.IsInf(float64(v), 0) {
@@ -207,7 +204,7 @@ func float16(h uint16) float32 {
 	return float32(v)
 }
 
-// role is the purpose of a weight. It decides the distribution of random weights, for a model without weights.
+// role is the purpose of a weight. It determines the distribution of random weights, for a model without weights.
 type role int
 
 const (
@@ -218,10 +215,10 @@ const (
 	variance             // a normalisation's variance: one
 )
 
-// surveyed is the number of random values that a survey draws for a tensor; the others repeat them.
+// surveyed is the number of random values that a survey draws for a tensor. The other values repeat them.
 const surveyed = 4093
 
-// draw returns random values, which depend on the seed and the tensor's name.
+// draw returns random values that depend only on the options, the role, fanIn and the tensor's name and size.
 func (c *constant) draw(o Options, r role, fanIn int) []float32 {
 	h := fnv.New64a()
 	h.Write([]byte(c.name))

@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-npu/sluice/dse/graph"
 )
 
-// curves maps operators that apply a function to each element to the reader of their attributes. Only designs with the
-// post stage can run them.
+// curves lists operators that apply a function to each element, with a reader of the operator's attributes. Only
+// designs with the post stage can run these operators.
 var curves = map[string]func(a *attributes) *graph.Function{
 	"Celu": func(a *attributes) *graph.Function {
 		return &graph.Function{Name: "Celu", Alpha: float64(a.float("alpha", 1))}
@@ -47,7 +47,6 @@ func named(name string) func(*attributes) *graph.Function {
 	return func(*attributes) *graph.Function { return &graph.Function{Name: name} }
 }
 
-// curve lowers an operator of the table above.
 func (c *call) curve() error {
 	if err := c.inputs(1, 1); err != nil {
 		return err
@@ -72,7 +71,7 @@ func (c *call) byFunction(fn *graph.Function) error {
 	return c.emit(layer{kind: curve, function: fn}, v, t.h, t.w, t.c, false)
 }
 
-// post returns an error for an operator that needs the post stage, if that is not allowed; else it counts the operator.
+// post returns an error for an operator that needs the post stage, or counts the operator if this is allowed.
 func (c *call) post(what string) error {
 	if !c.options.Post {
 		return fmt.Errorf("%w: %s; a design with post: true runs it", ErrUnsupported, what)
@@ -81,7 +80,7 @@ func (c *call) post(what string) error {
 	return nil
 }
 
-// pow is a constant power of a map. Powers 2 and 3 become products, which may become part of a larger function.
+// pow lowers a constant power of a map. Powers 2 and 3 become products, which can become part of a larger function.
 func (c *call) pow() error {
 	if err := c.plain(2, 2); err != nil {
 		return err
@@ -111,8 +110,8 @@ func (c *call) pow() error {
 	return c.emit(layer{kind: mul, in: []int{x, x}}, v, t.h, t.w, t.c, true)
 }
 
-// times is the product of two maps, one of which may have a single pixel that multiplies all pixels of the other. It
-// also handles a quotient of two maps, which must be a function of one map.
+// times lowers a product or a quotient of two maps. In a product, one map may have a single pixel, which multiplies all
+// pixels of the other map. A quotient must be a function of one map.
 func (c *call) times(k kind) error {
 	if err := c.plain(2, 2); err != nil {
 		return err
@@ -132,7 +131,7 @@ func (c *call) times(k kind) error {
 		return err
 	}
 	s, t := c.shapeOf(a), c.shapeOf(b)
-	if k == div && t.alike && !s.alike { // the divisor is a function of another map: multiply by its reciprocal
+	if k == div && t.alike && !s.alike { // the divisor is a function of another map, so multiply by its reciprocal
 		if b, err = c.alone(layer{kind: curve, function: &graph.Function{Name: "Reciprocal"}}, b, " (reciprocal)", t.nonNegative); err != nil {
 			return err
 		}
@@ -165,7 +164,7 @@ func (c *call) gated() (a, b value, err error) {
 // Exporters write activations as several operators on one map: x * Sigmoid(x), x * Erf(x / sqrt 2) and so on. The
 // functions below combine them to one function.
 
-// uniform returns the scale and shift of an affine layer, if they are the same for all channels.
+// uniform returns the scale and shift of an affine layer. ok means that both are the same for all channels.
 func (l *layer) uniform() (scale, shift float64, ok bool) {
 	at := func(of []float64, i int, absent float64) float64 {
 		if of == nil {
@@ -182,7 +181,7 @@ func (l *layer) uniform() (scale, shift float64, ok bool) {
 	return scale, shift, true
 }
 
-// elementwise returns a layer as a function of the elements of its inputs; nil if it is not such a function.
+// elementwise returns a layer as a function of the elements of its inputs; nil if the layer is not such a function.
 func (f *fused) elementwise(l *layer) *graph.Function {
 	if l == nil {
 		return nil
@@ -192,7 +191,7 @@ func (f *fused) elementwise(l *layer) *graph.Function {
 		return l.function
 	case clamp:
 		if f.tensors[l.out].scale != nil && f.rescaled(l) {
-			return nil // it represents a rounding
+			return nil // the clamp represents a rounding
 		}
 		return &graph.Function{Name: "Clip", Alpha: float64(l.lo), Beta: float64(l.hi)}
 	case affine:
@@ -208,11 +207,10 @@ func (f *fused) elementwise(l *layer) *graph.Function {
 }
 
 // compose finds layers that together compute a function of one map, and replaces them by a curve. It begins with the
-// last layers. It
-// returns an error if layers remain that no design computes.
+// last layers. It returns an error if no design can compute one of the remaining layers.
 func (f *fused) compose() error {
 	for _, l := range slices.Backward(f.layers) {
-		if f.readers[l.out] == 0 && !f.exits[l.out] { // no longer read
+		if f.readers[l.out] == 0 && !f.exits[l.out] { // no layer reads the output
 			l.gone = true
 			for _, t := range l.in {
 				f.readers[t]--
@@ -241,9 +239,9 @@ func (f *fused) compose() error {
 	return nil
 }
 
-// gate replaces a function x * g(x) by two layers: a curve of g, which is flat far from zero, and the product. If there
-// are more than most such functions, it changes the first ones, whose errors pass through all later layers. It stops
-// before there are too many maps.
+// gate replaces a function x * g(x) by two layers: a curve of g, which is flat far from zero, and the product. The
+// parameter `most` limits the number of replaced functions. gate begins with the first functions, because their errors
+// pass through all later layers. It stops before the limit for elements of maps is exceeded.
 func (f *fused) gate(most int) error {
 	var layers []*layer
 	for _, l := range f.layers {
@@ -277,13 +275,13 @@ func (f *fused) gate(most int) error {
 // maxCone limits the number of layers that become one function.
 const maxCone = 32
 
-// functionOf returns layer l as a function of one tensor. The function includes as many of the layers before l as
-// possible. If it can include no other layer, fn is nil.
+// functionOf returns layer l as a function fn of one tensor, base. The function includes as many of the layers before l
+// as possible. If it can include no other layer, fn is nil.
 func (f *fused) functionOf(l *layer) (base int, fn *graph.Function) {
 	switch l.kind {
 	case affine, curve:
 		if f.elementwise(f.only(l.in[0])) == nil && (l.kind == affine || l.function.Tame()) {
-			return 0, nil // other layers read a part of it, which must stay a layer
+			return 0, nil // the input must remain a layer, because other layers read it or it is not such a function
 		}
 	case add, mul, div:
 	default:
@@ -291,7 +289,7 @@ func (f *fused) functionOf(l *layer) (base int, fn *graph.Function) {
 	}
 	read, curved := map[int]bool{l.out: true}, false
 	for range maxCone {
-		last := slices.Max(slices.Collect(maps.Keys(read))) // no other one depends on it
+		last := slices.Max(slices.Collect(maps.Keys(read))) // no other tensor of read depends on last
 		if len(read) == 1 && curved {
 			if g := f.tame(f.formula(l.out, last), last); g != nil {
 				base, fn, curved = last, g, false
@@ -310,8 +308,8 @@ func (f *fused) functionOf(l *layer) (base int, fn *graph.Function) {
 	return base, fn
 }
 
-// tame returns a function in a form that line segments can approximate. If the tensor is never negative, it may change
-// the function below zero.
+// tame returns a function in a form that line segments can approximate; nil if there is no such form. If tensor base is
+// never negative, tame may change the function below zero.
 func (f *fused) tame(g *graph.Function, base int) *graph.Function {
 	if g != nil && !g.Tame() && f.tensors[base].nonNegative {
 		g = g.After(&graph.Function{Name: "Abs"})
@@ -322,7 +320,7 @@ func (f *fused) tame(g *graph.Function, base int) *graph.Function {
 	return g
 }
 
-// formula returns tensor t as a function of tensor base; nil if it is too long.
+// formula returns tensor t as a function of tensor base; nil if the function is too long.
 func (f *fused) formula(t, base int) *graph.Function {
 	if t == base {
 		return graph.X()

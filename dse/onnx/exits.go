@@ -14,7 +14,6 @@ import (
 	"github.com/sluice-npu/sluice/dse/plaintext"
 )
 
-// maxExitsBytes limits the size of a file of exits.
 const maxExitsBytes = 1 << 20
 
 // exitName is an entry of a file of exits: a tensor, and the name of the exit's confidence measure.
@@ -35,7 +34,7 @@ func (e *exitName) UnmarshalYAML(n *yaml.Node) error {
 	return n.Decode((*struct{ Tensor, Confidence string })(e))
 }
 
-// LoadExits reads from a YAML file the names of the tensors that are exits, and the confidence measures of some
+// LoadExits reads the names of the tensors that are exits from a YAML file. An exit may have a confidence measure
 // (graph.Confidences):
 //
 //	exits:

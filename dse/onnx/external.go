@@ -15,11 +15,11 @@ import (
 	"github.com/sluice-npu/sluice/dse/onnx/onnxpb"
 )
 
-// PyTorch's exporter writes the weights to a separate file beside the model (NAME.onnx.data). The position that a tensor
-// names there is untrusted: the file must be in the model's folder, also after links are followed, and the bytes read
-// count towards the limit for the model.
+// PyTorch's exporter writes the weights to a separate file beside the model (NAME.onnx.data). A tensor names a file and
+// a position, which are untrusted. The file must be in the model's folder, even after links are followed. The bytes
+// read count towards the limit for the model.
 
-// Outside returns the files that hold data of a model, relative to its folder, each once.
+// Outside returns the files with data of a model, as paths relative to its folder. It returns each file once.
 func Outside(file string) (names []string, err error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -43,14 +43,14 @@ func Outside(file string) (names []string, err error) {
 		}
 	})
 	for _, name := range names {
-		if _, err := root.Stat(name); err != nil { // it may be above the folder
+		if _, err := root.Stat(name); err != nil { // the file may be outside the folder
 			return nil, fmt.Errorf("%s: %w: %w", file, ErrExternal, err)
 		}
 	}
 	return names, nil
 }
 
-// tensors calls see with all tensors of a message, in graphs inside graphs too.
+// tensors calls see for each tensor of a message, including tensors in nested graphs.
 func tensors(m protoreflect.Message, see func(*onnxpb.TensorProto)) {
 	if t, ok := m.Interface().(*onnxpb.TensorProto); ok {
 		see(t)
@@ -71,20 +71,20 @@ func tensors(m protoreflect.Message, see func(*onnxpb.TensorProto)) {
 	}
 }
 
-// outside opens the files with tensor data, each once.
+// outside opens the files with tensor data. It opens each file once.
 type outside struct {
-	dir   fs.FS // nil: there are none
+	dir   fs.FS // folder of the files; nil: files outside the model are not allowed
 	files map[string]fs.File
 	left  int64 // bytes that may still be read
 }
 
 func (o *outside) close() {
 	for _, f := range o.files {
-		f.Close() // only read
+		f.Close() // an error does not matter, because the file was only read
 	}
 }
 
-// read returns the data of a tensor: size bytes.
+// read returns the data of a tensor, which must have size bytes.
 func (o *outside) read(t *onnxpb.TensorProto, size int64) ([]byte, error) {
 	var location string
 	offset, length := int64(0), size

@@ -82,8 +82,8 @@ func (im *importer) finish() (*graph.Graph, error) {
 	return g, g.Check()
 }
 
-// delivered returns an exit in a form that the host can read: consecutive memory from the first element on; logits in
-// their own order.
+// delivered returns an exit in a form that the host can read: all elements in consecutive memory. For logits, the
+// memory must also have the order of the view.
 func (im *importer) delivered(name string, v value) (value, error) {
 	c := &call{importer: im}
 	t := c.shapeOf(v)
@@ -100,8 +100,8 @@ func (im *importer) delivered(name string, v value) (value, error) {
 	return c.materialised(name, v)
 }
 
-// sortExits sorts exits by the number of nodes that they share with other exits: the backbone up to their branch. The
-// last two share the same number; the one with more nodes is last.
+// sortExits sorts exits by the number of nodes that they share with other exits: the backbone up to their branch. Exits
+// with the same number are sorted by multiplications, and then by nodes.
 func sortExits(g *graph.Graph) {
 	if len(g.Exits) < 2 {
 		return

@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// Exporters that do not fold constants leave arithmetic on them in the file: weight normalisation, casts of float16
-// weights, permuted kernels, the target of a Reshape. The functions below compute it at import.
+// Exporters that do not fold constants write arithmetic on constants to the file: weight normalisation, casts of
+// float16 weights, permuted kernels, the target of a Reshape. The functions below compute this arithmetic at import.
 
 // numbers holds a constant's elements in row-major order: ints for integer types, real for others.
 type numbers struct {
@@ -16,7 +16,7 @@ type numbers struct {
 	kind   int32
 	ints   []int64
 	real   []float64
-	absent bool // there are only dims; the values will be random
+	absent bool // the file has no values; they will be random
 }
 
 // folds maps an operator to the function that computes it for constant inputs.
@@ -89,7 +89,7 @@ var folds = map[string]func(*call) error{
 
 var sum = broadcasting(func(a, b int64) int64 { return a + b }, func(a, b float64) float64 { return a + b })
 
-// quotient is ONNX's integer division. A division by zero, which ONNX does not define, gives zero.
+// quotient returns the result of ONNX's integer division. A division by zero, which ONNX does not define, returns zero.
 func quotient(a, b int64) int64 {
 	if b == 0 || a == math.MinInt64 && b == -1 {
 		return 0
@@ -106,7 +106,7 @@ func whole(kind int32) bool {
 	return false
 }
 
-// round rounds v to a floating-point type. Doubles of the file are rounded to float32.
+// round rounds v to a floating-point type. It rounds doubles to float32.
 func round(kind int32, v float64) float64 {
 	if kind == typeBFloat16 && !math.IsNaN(v) {
 		b := math.Float32bits(float32(v))
@@ -126,7 +126,6 @@ func round(kind int32, v float64) float64 {
 	return math.Ldexp(math.RoundToEven(math.Ldexp(v, -e)), e)
 }
 
-// operand returns the elements of input i.
 func (c *call) operand(i int) (*numbers, error) {
 	k := c.constants[c.input(i)]
 	if k == nil {
@@ -149,7 +148,7 @@ func (c *call) operand(i int) (*numbers, error) {
 	return n, nil
 }
 
-// fresh returns a tensor of zeros, if its size is within the limit of the import.
+// fresh returns a tensor of zeros, or an error if its size exceeds the limit of the import.
 func (c *call) fresh(kind int32, dims []int, absent bool) (*numbers, error) {
 	n, err := c.afforded(dims)
 	if err != nil {
@@ -164,7 +163,7 @@ func (c *call) fresh(kind int32, dims []int, absent bool) (*numbers, error) {
 	return out, nil
 }
 
-// afforded adds the elements of a tensor to the total of computed constants, and checks the limit.
+// afforded returns a tensor's number of elements, and adds it to the total of computed constants, which is limited.
 func (c *call) afforded(dims []int) (int, error) {
 	n := 1
 	for _, d := range dims {
@@ -179,10 +178,9 @@ func (c *call) afforded(dims []int) (int, error) {
 	return n, nil
 }
 
-// define makes output i a constant.
 func (c *call) define(i int, n *numbers) {
 	name := c.node.GetOutput()[i]
-	if name == "" { // not read
+	if name == "" { // no node reads this output
 		return
 	}
 	k := &constant{name: name, dims: n.dims, elems: len(n.ints) + len(n.real), kind: n.kind, ints: n.ints}
@@ -195,7 +193,7 @@ func (c *call) define(i int, n *numbers) {
 	c.constants[name] = k
 }
 
-// pick returns a tensor whose element i is element from(i) of x.
+// pick returns a tensor with dimensions dims. Its element i is element from(i) of x.
 func (c *call) pick(x *numbers, dims []int, from func(i int) int) (*numbers, error) {
 	y, err := c.fresh(x.kind, dims, x.absent)
 	if err != nil {
@@ -210,7 +208,6 @@ func (c *call) pick(x *numbers, dims []int, from func(i int) int) (*numbers, err
 	return y, nil
 }
 
-// picked is pick for the node's only output.
 func (c *call) picked(x *numbers, dims []int, from func(i int) int) error {
 	y, err := c.pick(x, dims, from)
 	if err == nil {
@@ -221,7 +218,7 @@ func (c *call) picked(x *numbers, dims []int, from func(i int) int) error {
 
 func same(i int) int { return i }
 
-// places enumerates the index vectors of a tensor.
+// places converts an element's index in row-major order to its index vector.
 type places struct{ dims, at []int }
 
 func placesOf(dims []int) places { return places{dims, make([]int, len(dims))} }
@@ -321,7 +318,7 @@ func broadcasting(ints func(a, b int64) int64, real func(a, b float64) float64) 
 			if err != nil {
 				return err
 			}
-			if opName(c.node) == "Pow" && y.kind != x.kind { // the only operator whose operands may have different types
+			if opName(c.node) == "Pow" && y.kind != x.kind { // only Pow may have operands of different types
 				if y, err = c.as(x.kind, y); err != nil {
 					return err
 				}
@@ -380,7 +377,6 @@ func (c *call) as(kind int32, x *numbers) (*numbers, error) {
 	return y, nil
 }
 
-// cut converts an integer to a narrower type.
 func cut(kind int32, v int64) int64 {
 	switch kind {
 	case typeInt32:
@@ -409,7 +405,7 @@ func (c *call) foldClip() error {
 		if name == "" {
 			continue
 		}
-		if k := c.constants[name]; whole(x.kind) && k != nil { // as Brevitas has them around codes of weights
+		if k := c.constants[name]; whole(x.kind) && k != nil { // Brevitas clips codes of weights to integer bounds
 			if k.kind != x.kind || len(k.ints) != 1 {
 				return fmt.Errorf("tensor %q: %w %d, expected one number of type %d", name, ErrType, k.kind, x.kind)
 			}
@@ -433,13 +429,13 @@ func (c *call) foldClip() error {
 		y.ints[i] = int64(min(max(float64(v), lo), hi))
 	}
 	for i, v := range x.real {
-		y.real[i] = min(max(v, lo), hi) // the upper bound wins, as in ONNX
+		y.real[i] = min(max(v, lo), hi) // hi if lo > hi, as in ONNX
 	}
 	c.define(0, y)
 	return nil
 }
 
-// comparing compares two constants of the same type, element by element.
+// comparing returns a function that compares two constants of the same type, element by element.
 func comparing(holds func(order int) bool) func(*call) error {
 	return func(c *call) error {
 		x, y, err := c.operands()
@@ -461,7 +457,7 @@ func comparing(holds func(order int) bool) func(*call) error {
 	}
 }
 
-// logic combines bools; a node with one input uses it as both operands.
+// logic returns a function that combines bools element by element. A node with one input uses it as both operands.
 func logic(of func(a, b int64) int64) func(*call) error {
 	return func(c *call) error {
 		x, y, err := c.operands()
@@ -475,7 +471,7 @@ func logic(of func(a, b int64) int64) func(*call) error {
 	}
 }
 
-// operands returns both operands of an operator without attributes; they must have the same type. For a Not, both are
+// operands returns both operands of an operator without attributes. They must have the same type. For a Not, both are
 // its input. Values that will be random are zeros here.
 func (c *call) operands() (x, y *numbers, err error) {
 	n := 2
@@ -497,7 +493,7 @@ func (c *call) operands() (x, y *numbers, err error) {
 	return
 }
 
-// pairwise makes the output an integer constant. Its elements are `of` applied to the indices in x and y.
+// pairwise sets the output to an integer constant: the results of the callback `of` for indices in x and y.
 func (c *call) pairwise(kind int32, x, y *numbers, of func(i, k int) int64) error {
 	dims, err := broadcast(x.dims, y.dims)
 	if err != nil {
@@ -515,8 +511,8 @@ func (c *call) pairwise(kind int32, x, y *numbers, of func(i, k int) int64) erro
 	return nil
 }
 
-// mod is the remainder. It has the sign of the divisor; with the attribute fmod, which also allows floats, the sign of
-// the dividend.
+// mod computes the remainder, which has the sign of the divisor. With the attribute fmod, the remainder has the sign of
+// the dividend, and the operands may be floats.
 func (c *call) mod() error {
 	if c.attr.int("fmod", 0) != 0 {
 		return broadcasting(func(a, b int64) int64 { return a - b*quotient(a, b) }, math.Mod)(c)
@@ -544,7 +540,6 @@ func (c *call) foldMean() error {
 	return nil
 }
 
-// sizeOf is the operator Size: the number of elements.
 func (c *call) sizeOf() error {
 	if err := c.plain(1, 1); err != nil {
 		return err
@@ -553,7 +548,7 @@ func (c *call) sizeOf() error {
 	return nil
 }
 
-// foldPad pads a constant with one number; negative amounts crop.
+// foldPad pads a constant with one number. It crops the constant if an amount is negative.
 func (c *call) foldPad() error {
 	x, err := c.operand(0)
 	if err != nil {
@@ -604,7 +599,7 @@ func (c *call) foldPad() error {
 	return nil
 }
 
-// where selects elements of the second input if the first is true, else of the third.
+// where selects each element from the second input if the first input is true there, and otherwise from the third.
 func (c *call) where() error {
 	if err := c.plain(3, 3); err != nil {
 		return err
@@ -669,7 +664,7 @@ func (c *call) foldCast() error {
 	return err
 }
 
-// axisOf checks an axis of a tensor with rank axes; negative axes count from the end.
+// axisOf returns the index of axis a of a tensor with rank axes. A negative axis is counted from the end.
 func axisOf(a int64, rank int) (int, error) {
 	if a < int64(-rank) || a >= int64(rank) {
 		return 0, fmt.Errorf("axis %d: %w: rank %d", a, ErrAttribute, rank)
@@ -769,7 +764,6 @@ func (c *call) constantOfShape() error {
 	return c.picked(fill, dims, func(int) int { return 0 })
 }
 
-// sizesOf converts a tensor of integers to dimensions.
 func sizesOf(shape []int64) ([]int, error) {
 	dims := make([]int, len(shape))
 	for i, d := range shape {
@@ -781,7 +775,7 @@ func sizesOf(shape []int64) ([]int, error) {
 	return dims, nil
 }
 
-// dequantize is (x - zero) * scale, with scalars or with one value per element of an axis.
+// dequantize computes (x - zero) * scale. The scale and zero are scalars, or have one value per element of an axis.
 func (c *call) dequantize() error {
 	if err := c.inputs(2, 3); err != nil {
 		return err
@@ -842,7 +836,7 @@ func (c *call) dequantize() error {
 	return nil
 }
 
-// operandAndSizes returns the two inputs of an operator without attributes: the operand, and sizes by axis.
+// operandAndSizes returns the two inputs of an operator without attributes: the operand, and one size per axis.
 func (c *call) operandAndSizes() (x *numbers, sizes []int, err error) {
 	if err := c.inputs(2, 2); err != nil {
 		return nil, nil, err
@@ -924,7 +918,7 @@ func (c *call) foldFlatten() error {
 	return c.picked(x, dims, same)
 }
 
-// gathered returns the axis and the indices of a Gather from a tensor of these dimensions.
+// gathered returns the axis and the indices of a Gather from a tensor with these sizes.
 func (c *call) gathered(sizes []int) (along int, at []int, err error) {
 	if err = c.inputs(2, 2); err != nil {
 		return
@@ -981,7 +975,7 @@ func (c *call) foldMatMul() error {
 	if err != nil {
 		return err
 	}
-	// As left operand, a vector is a row; as right operand, a column. The product does not keep that axis.
+	// A vector is a row as the left operand, and a column as the right operand. The product does not have this axis.
 	left, right := x.dims, y.dims
 	dims := slices.Concat(left[:max(len(left)-1, 0)], right[min(len(right), 1):])
 	if len(left) == 1 {
@@ -994,7 +988,7 @@ func (c *call) foldMatMul() error {
 		return fmt.Errorf("%w: a product of the constants %v of type %d and %v of type %d, expected matrices or vectors of floats", ErrShape, left, x.kind, right, y.kind)
 	}
 	rows, depth, columns := x.dims[0], x.dims[1], y.dims[1]
-	if _, err := c.afforded([]int{rows, columns, max(depth/4, 1)}); err != nil { // multiplications take time too
+	if _, err := c.afforded([]int{rows, columns, max(depth/4, 1)}); err != nil { // limits the time for multiplications too
 		return err
 	}
 	z, err := c.fresh(x.kind, dims, x.absent || y.absent)
@@ -1117,8 +1111,8 @@ func reduce(start float64, step func(sum, v float64) float64, end func(sum float
 	}
 }
 
-// foldNormalization is (x - mean) / sqrt(variance + epsilon) * scale + shift along axis 1, as in exports of standardised
-// weights. In training mode, mean and variance are those of x.
+// foldNormalization computes (x - mean) / sqrt(variance + epsilon) * scale + shift along axis 1, as in exports of
+// standardised weights. In training mode, it uses the mean and variance of x.
 func (c *call) foldNormalization() error {
 	if err := c.inputs(5, 5); err != nil {
 		return err
@@ -1179,7 +1173,7 @@ func (c *call) foldNormalization() error {
 	return nil
 }
 
-// target returns a function from the dimensions of a Reshape's input to those of its output.
+// target returns a function that maps the dimensions of a Reshape's input to the dimensions of its output.
 func (c *call) target() (of func(have []int) ([]int, error), err error) {
 	if err := c.inputs(2, 2); err != nil {
 		return nil, err
@@ -1201,8 +1195,8 @@ func (c *call) target() (of func(have []int) ([]int, error), err error) {
 	}, nil
 }
 
-// filled replaces zeros in a Reshape's dimensions, if they mean the input's own, and -1. It returns nil if that is not
-// possible.
+// filled replaces -1 in a Reshape's dimensions by the size that results. With zeros, it also replaces 0 by the input's
+// dimension. It returns nil if the dimensions do not match the input.
 func filled(want []int64, have []int, zeros bool) []int {
 	elems := 1
 	for _, d := range have {
@@ -1260,7 +1254,7 @@ func (c *call) foldShape() error {
 	return c.shapeIs(c.constants[c.input(0)].dims)
 }
 
-// shapeIs makes the output of a Shape whose input has these dimensions.
+// shapeIs sets the output of a Shape for an input with dimensions dims.
 func (c *call) shapeIs(dims []int) error {
 	rank := int64(len(dims))
 	bound := func(name string, absent int64) int64 {
@@ -1286,7 +1280,7 @@ func (c *call) shapeIs(dims []int) error {
 // piece is the part of an axis that a Slice selects.
 type piece struct{ axis, from, step, n int }
 
-// cuts returns the parts that a Slice selects from a tensor of these dimensions.
+// cuts returns the parts that a Slice selects from a tensor with dimensions dims.
 func (c *call) cuts(dims []int) ([]piece, error) {
 	list := map[string][]int64{}
 	for i, name := range []string{"starts", "ends", "axes", "steps"} {
@@ -1367,7 +1361,7 @@ func (c *call) foldSlice() error {
 	})
 }
 
-// parts returns the axis of a Split of a tensor of these dimensions, and the sizes of its outputs along that axis.
+// parts returns the axis of a Split, and the sizes of the outputs along this axis, for an input with dimensions dims.
 func (c *call) parts(dims []int) (along int, sizes []int, err error) {
 	if along, err = axisOf(c.attr.int("axis", 0), len(dims)); err != nil {
 		return
@@ -1444,7 +1438,7 @@ func (c *call) foldSplit() error {
 	return nil
 }
 
-// squeezed returns the axes that a Squeeze of a tensor of these dimensions keeps.
+// squeezed returns the axes that a Squeeze does not remove from a tensor with these sizes.
 func (c *call) squeezed(sizes []int) (kept []int, err error) {
 	if err := c.inputs(1, 2); err != nil {
 		return nil, err
@@ -1487,7 +1481,7 @@ func (c *call) foldSqueeze() error {
 // added marks an axis that an Unsqueeze adds.
 const added = -1
 
-// unsqueezed returns the input axis of each output axis of an Unsqueeze, or added.
+// unsqueezed returns, for each output axis of an Unsqueeze, its input axis, or the constant added.
 func (c *call) unsqueezed(rank int) (from []int, err error) {
 	if err := c.inputs(1, 2); err != nil {
 		return nil, err
@@ -1540,7 +1534,7 @@ func (c *call) foldUnsqueeze() error {
 	return c.picked(x, dims, same)
 }
 
-// permutation reads the attribute of a Transpose. Without it, the order of the axes is reversed.
+// permutation reads the attribute perm of a Transpose. Without this attribute, it reverses the order of the axes.
 func (c *call) permutation(rank int) ([]int, error) {
 	list := c.attr.ints("perm")
 	if list == nil {

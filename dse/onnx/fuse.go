@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-npu/sluice/dse/graph"
 )
 
-// kind is an operator of the network during fusion: the operators of package graph, and some that must become part of
-// other layers.
+// kind is an operator of the network during fusion: an operator of package graph, or an operator that fusion must make
+// part of another layer.
 type kind int
 
 const (
@@ -23,7 +23,7 @@ const (
 	add
 	affine // y = scale[c] * x + shift[c]
 	clamp
-	pick    // channels of a map, in any order
+	pick    // selected channels of a map, in any order
 	mul     // a product of two maps; the second may be 1 x 1 x C
 	curve   // a function of each element
 	div     // quotient of two maps; it must become a function of one map
@@ -39,31 +39,31 @@ type layer struct {
 	window   graph.Window
 	countPad bool
 	lo, hi   float32
-	function *graph.Function // of a curve, or applied after a convolution or sum and its residual; before lo and hi
+	function *graph.Function // the function of a curve; for a convolution or sum, it is applied after the residual, before lo and hi
 
 	groups   int
 	weights  []float32 // [C out][KH][KW][C in / groups], not yet scaled
-	residual int       // or -1
-	// For a convolution's output, or of an affine layer; nil means one and zero.
+	residual int       // tensor that is added to the result; -1: none
+	// Per output channel, of a convolution or an affine layer. nil means scale one and shift zero.
 	scale, shift []float64
-	// For a convolution's input: an affine layer before it.
+	// Per input channel of a convolution: the affine layer before the convolution.
 	preScale, preShift []float64
 
-	channels []int // of a pick: the selected channels
+	channels []int // for a pick: the selected channels
 
-	steps []float64 // of a convolution: by output channel, the step of the weights in the file (0: none); nil for float weights
+	steps []float64 // for a convolution, by output channel: step of the weights in the file (0: none); nil for float weights
 
-	twins int  // number of other, equal layers of the file that this one replaces
+	twins int  // number of other, equal layers of the file that this layer replaces
 	gone  bool // folded into another layer
 }
 
 type shape struct {
 	name    string
 	h, w, c int
-	// Negative values cannot occur, so zero padding does not change a maximum.
+	// The map has no negative values, so zero padding does not change a maximum.
 	nonNegative bool
 	alike       bool         // all channels of a pixel have the same value
-	scale       *graph.Scale // of a quantised file; its rounding must stay
+	scale       *graph.Scale // scale of the map's codes in a quantised file; fusion must not remove the rounding
 }
 
 // fused is the network during fusion, between ONNX and package graph.
@@ -72,15 +72,15 @@ type fused struct {
 	layers  []*layer
 	input   int
 
-	channelsLast bool // the file's input
-	bytes        bool // the file's input
+	channelsLast bool // the file's input is N x H x W x C
+	bytes        bool // the file's input has integer elements
 
-	elems, channels int64 // of all tensors
+	elems, channels int64 // total of all tensors
 
-	merged   map[string][]*layer // to find equal layers, by their inputs and a hash of their numbers; nil: do not merge
+	merged   map[string][]*layer // layers by a key of their inputs and a hash of their numbers, to find equal ones; nil: do not merge
 	equal    map[int][]string    // other names of tensors
 	apart    map[string]bool     // tensors that must not be merged with others
-	seed     maphash.Seed        // random, so that a file cannot be made whose layers all have the same hash
+	seed     maphash.Seed        // random, so that nobody can prepare a file with many layers of the same hash
 	producer []*layer
 	readers  []int // by tensor: number of inputs and exits that read it
 	exits    []bool
@@ -95,8 +95,8 @@ func (f *fused) tensor(name string, h, w, c int) (int, error) {
 		return 0, fmt.Errorf("tensor %q: %w: %d x %d x %d (H x W x C) is more than %d elements",
 			name, ErrTooLarge, h, w, c, maxElems)
 	}
-	// A small file can describe many large maps, and tables by channel. The memory for all of them is limited here, before
-	// any of it is allocated.
+	// A small file can describe many large maps, and tables by channel. This check limits their total memory before any
+	// of it is allocated.
 	if f.elems += int64(h) * int64(w) * int64(c); f.elems > maxElems {
 		return 0, fmt.Errorf("tensor %q: %w: the maps up to it have more than %d elements", name, ErrTooLarge, maxElems)
 	}
@@ -108,14 +108,14 @@ func (f *fused) tensor(name string, h, w, c int) (int, error) {
 	return len(f.tensors) - 1, nil
 }
 
-// add returns the tensor that a layer writes. If an equal layer exists, or another form of the same computation
-// (norm.go), it returns that layer's tensor; else it appends the layer.
+// add appends a layer and returns its output tensor. If an equal layer or another form of the same computation
+// (norm.go) exists, add returns that layer's tensor instead.
 func (f *fused) add(l layer, name string, h, w, c int) (int, error) {
 	l.residual = -1
 	if l.kind != clamp {
 		l.lo, l.hi = float32(math.Inf(-1)), float32(math.Inf(1))
 	}
-	if p := f.producer[l.in[0]]; f.merged != nil && l.kind == add && l.in[0] == l.in[1] && p != nil && (p.kind == conv || p.kind == affine) { // x + x, with x a convolution or an affine layer
+	if p := f.producer[l.in[0]]; f.merged != nil && l.kind == add && l.in[0] == l.in[1] && p != nil && (p.kind == conv || p.kind == affine) { // x + x, if a convolution or an affine layer computes x
 		l.kind, l.in, l.scale, l.shift = affine, l.in[:1], slices.Repeat([]float64{2}, c), make([]float64, c)
 	}
 	if t, ok, err := f.canonical(&l, name, h, w, c); ok || err != nil {
@@ -156,7 +156,8 @@ func (f *fused) called(t int, name string) {
 	f.equal[t] = append(f.equal[t], name)
 }
 
-// hash covers a layer's numbers, and all else that may differ between layers with the same inputs.
+// hash returns a hash of a layer's numbers and function. It covers what can differ between layers with the same kind,
+// inputs and output size.
 func (l *layer) hash(seed maphash.Seed) uint64 {
 	var h maphash.Hash
 	h.SetSeed(seed)
@@ -166,7 +167,7 @@ func (l *layer) hash(seed maphash.Seed) uint64 {
 	}
 	b := make([]byte, 0, 8)
 	for _, w := range l.weights {
-		h.Write(binary.LittleEndian.AppendUint32(b[:0], math.Float32bits(w+0))) // -0 is 0, as for equals
+		h.Write(binary.LittleEndian.AppendUint32(b[:0], math.Float32bits(w+0))) // converts -0 to 0, because equals treats both alike
 	}
 	for _, of := range [][]float64{l.scale, l.shift} {
 		for _, v := range of {
@@ -176,17 +177,18 @@ func (l *layer) hash(seed maphash.Seed) uint64 {
 	return h.Sum64()
 }
 
-// equals reports whether two layers compute the same. The order of inputs does not matter for sums and products.
+// equals reports whether two layers with the same inputs compute the same result. The order of the inputs does not
+// matter for sums and products.
 func (l *layer) equals(o *layer) bool {
 	a, b := *l, *o
 	if (l.kind == add || l.kind == mul) && !slices.Equal(l.in, o.in) { // the inputs are the same set
 		a.in = o.in
 	}
-	a.name, a.out, a.weights, a.twins = b.name, b.out, b.weights, b.twins // a loop compares these faster than reflection
+	a.name, a.out, a.weights, a.twins = b.name, b.out, b.weights, b.twins // slices.Equal compares weights faster than reflection does
 	return slices.Equal(l.weights, o.weights) && reflect.DeepEqual(a, b)
 }
 
-// fuse folds layers into others where possible, and turns the rest into convolutions.
+// fuse folds layers into others if possible. It turns other affine layers, clamps, curves and picks into convolutions.
 func (f *fused) fuse(exits []int, o Options) error {
 	f.nest()
 	f.readers = make([]int, len(f.tensors))
@@ -226,8 +228,8 @@ func (f *fused) fuse(exits []int, o Options) error {
 	return nil
 }
 
-// foldPicks selects channels in the layer that writes them, in those that read them, or by a 1 x 1 convolution:
-// whichever needs the fewest multiplications.
+// foldPicks removes picks. It selects the channels in the layer that writes them, in the layers that read them, or by a
+// 1 x 1 convolution, depending on the number of multiplications.
 func (f *fused) foldPicks() {
 	readers, whole := f.pickReaders()
 	made := map[*layer]int{} // by convolution: number of weights that picks have copied
@@ -238,7 +240,7 @@ func (f *fused) foldPicks() {
 		t, p := l.in[0], f.producer[l.in[0]]
 		all := f.tensors[t].c
 		if p != nil && p.kind == conv && p.groups == 1 && p.residual < 0 && !p.gone && (!whole[t] && !f.exits[t] || len(p.weights) <= all*all) {
-			n := len(p.weights) / all * len(l.channels) // limited, as a few indices can repeat a large kernel many times
+			n := len(p.weights) / all * len(l.channels) // limited, because a few indices can repeat a large kernel many times
 			if n <= all*len(l.channels) || made[p]+n <= 2*len(p.weights) {
 				made[p] += n
 				f.makeOnly(l, p)
@@ -268,8 +270,8 @@ func (f *fused) foldPicks() {
 	}
 }
 
-// pickReaders returns the readers of each tensor; nil if one adds it. whole tells which tensors have readers other than
-// picks.
+// pickReaders returns the readers of each tensor. A reader is nil if it is a layer that adds the tensor as its
+// residual. The result whole reports whether a tensor has other readers than picks.
 func (f *fused) pickReaders() (readers map[int][]*layer, whole map[int]bool) {
 	readers, whole = map[int][]*layer{}, map[int]bool{}
 	for _, l := range f.layers {
@@ -288,8 +290,8 @@ func (f *fused) pickReaders() (readers map[int][]*layer, whole map[int]bool) {
 	return readers, whole
 }
 
-// readable reports whether all readers of a pick are convolutions that can select the channels themselves, with no
-// more multiplications than the pick would need.
+// readable reports whether all readers of a pick are convolutions that can select the channels themselves. They must
+// not need more additional multiplications than the pick itself.
 func (f *fused) readable(l *layer, readers []*layer, all int) bool {
 	once := slices.Clone(l.channels)
 	slices.Sort(once)
@@ -356,14 +358,15 @@ func (f *fused) readOnly(l, r *layer) {
 	r.weights, r.in[0] = wide, l.in[0]
 }
 
-// nest shortens a concatenation that begins with all the inputs of an earlier one: it reads the earlier one instead.
-// DenseNet concatenates the same maps again for each layer; nested, each map is in memory once.
+// nest shortens a concatenation that begins with all inputs of an earlier concatenation: it reads the earlier result
+// instead of these inputs. DenseNet concatenates the same maps again for each layer. After nest, each map is in memory
+// only once.
 func (f *fused) nest() {
 	type joined struct {
 		out int
 		in  []int // the original inputs
 	}
-	last := map[int]joined{} // by first input
+	last := map[int]joined{} // by first input: the latest concatenation
 	for _, l := range f.layers {
 		if l.kind != concat {
 			continue
@@ -376,12 +379,11 @@ func (f *fused) nest() {
 	}
 }
 
-// exact reports whether a concatenation keeps all codes, without rounding.
+// exact reports whether a concatenation copies all codes without rounding.
 func (f *fused) exact(out int, in []int) bool {
 	return f.tensors[out].scale == nil || f.carried(&layer{kind: concat, in: in}) != nil
 }
 
-// nextReaders returns the readers of each tensor.
 func (f *fused) nextReaders() [][]*layer {
 	next := make([][]*layer, len(f.tensors))
 	for _, l := range f.layers {
@@ -392,7 +394,7 @@ func (f *fused) nextReaders() [][]*layer {
 	return next
 }
 
-// only returns the producer of a tensor that has a single reader and is not an exit.
+// only returns the producer of a tensor that has a single reader and is not an exit; nil for other tensors.
 func (f *fused) only(t int) *layer {
 	if f.readers[t] != 1 || f.exits[t] {
 		return nil
@@ -400,9 +402,9 @@ func (f *fused) only(t int) *layer {
 	return f.producer[t]
 }
 
-// again turns l, which reads t, into a copy of the convolution, sum or product that writes t. It does so if the file
-// has that layer more than once and t has other readers, which would share a range. The caller adds the function or
-// clamp of l.
+// again turns l, which reads t, into a copy of the convolution, sum or product that writes t. The conditions: the file
+// has that layer more than once, and t has other readers or is an exit. Without the copy, all of them would share a
+// range. The caller adds the function or clamp of l.
 func (f *fused) again(l *layer, t int) bool {
 	p := f.producer[t]
 	if p == nil || p.twins == 0 || f.readers[t] < 2 && !f.exits[t] || p.kind != conv && p.kind != add && p.kind != mul {
@@ -427,7 +429,7 @@ func (f *fused) repeat(l, p *layer) {
 	*l = own
 }
 
-// replace makes p write the tensor of l.
+// replace removes l and sets the output of p to the output of l.
 func (f *fused) replace(l, p *layer) {
 	l.gone = true
 	p.twins = min(p.twins, l.twins)
@@ -435,7 +437,7 @@ func (f *fused) replace(l, p *layer) {
 	f.producer[p.out] = p
 }
 
-// finished reports whether a layer has operations after its sum.
+// finished reports whether a layer applies a function or a clamp to its result.
 func (l *layer) finished() bool {
 	return l.function != nil || !math.IsInf(float64(l.lo), -1) || !math.IsInf(float64(l.hi), 1)
 }
@@ -456,7 +458,7 @@ func (f *fused) foldAffine(l *layer, next []*layer) {
 		f.replace(l, p)
 		return
 	}
-	// After padding, the shift would apply inside the border only, which a convolution cannot do.
+	// A shift before a padded convolution does not apply to the padding, and a convolution cannot express that.
 	takes := func(n *layer) bool {
 		padded := n.window.PT|n.window.PL|n.window.PB|n.window.PR != 0
 		return n.kind == affine && f.tensors[l.out].scale == nil || n.kind == conv && n.preScale == nil && !(padded && l.shifted())
@@ -478,7 +480,7 @@ func (f *fused) foldAffine(l *layer, next []*layer) {
 	l.gone = true
 }
 
-// product multiplies two factors per channel; nil means one.
+// product returns a * b per channel. A nil operand means one.
 func product(a, b []float64) []float64 {
 	if a == nil {
 		return b
@@ -493,7 +495,7 @@ func product(a, b []float64) []float64 {
 	return p
 }
 
-// addProduct is a + b * c per channel; nil means zero, one and zero.
+// addProduct returns a + b * c per channel. nil means zero for a and c, and one for b.
 func addProduct(a, b, c []float64) []float64 {
 	if c == nil {
 		return a
@@ -569,7 +571,7 @@ func (f *fused) clampable(t int) bool {
 	return false
 }
 
-// clampProducer moves a clamp, and its rounding, to the producer that clampable found.
+// clampProducer moves a clamp and its rounding to the producers that clampable found.
 func (f *fused) clampProducer(t int, lo, hi float32, to *graph.Scale) {
 	p := f.producer[t]
 	switch p.kind {
@@ -586,8 +588,8 @@ func (f *fused) clampProducer(t int, lo, hi float32, to *graph.Scale) {
 	}
 }
 
-// foldCurve makes a function part of the convolution or sum before it, or of the inputs of the concatenation before it.
-// A mean over channels is computed again for each function, because 16 bits would make it less precise.
+// foldCurve moves a function into the convolution or sum before it, or into the inputs of the concatenation before it.
+// A mean over channels is computed again for each function, because a stored mean has only 16 bits.
 func (f *fused) foldCurve(l *layer) {
 	p, fn := f.producer[l.in[0]], l.function
 	if p != nil && !p.finished() && p.kind != mul && f.again(l, l.in[0]) {
@@ -633,7 +635,7 @@ func (f *fused) foldAdd(l *layer) {
 	if f.sum(l) {
 		return
 	}
-	// The later producer first: when its convolution runs, the other operand exists.
+	// Try the later producer first, because the other operand exists when its convolution runs.
 	candidates := []int{1, 0}
 	if f.place(l.in[0]) > f.place(l.in[1]) {
 		candidates = []int{0, 1}
@@ -649,18 +651,18 @@ func (f *fused) foldAdd(l *layer) {
 	}
 }
 
-// sum merges two convolutions of the same tensor whose results are added, if the result is no larger than one of them.
-// Examples are the training-time branches of RepVGG and MobileOne, including a normalisation of the tensor itself.
-// Separate branches are each rounded to 16 bits (MobileOne-S0 with random weights: 8.5 % error, merged 2.9 %). A branch
-// with much smaller weights would lose precision and is not merged (RepVGG-A0 beside normalisations of gain 100: 0.4 %,
-// merged 3.4 %).
+// sum merges two convolutions of the same tensor if l adds their results. The merged kernel must not be larger than the
+// larger one of the two. Examples are the training-time branches of RepVGG and MobileOne, including a normalisation of
+// the tensor itself. Separate branches are each rounded to 16 bits (MobileOne-S0 with random weights: 8.5 % error,
+// merged 2.9 %). sum does not merge a branch with much smaller weights, which would lose precision (RepVGG-A0 beside
+// normalisations of gain 100: 0.4 % error, merged 3.4 %).
 func (f *fused) sum(l *layer) bool {
 	p, q := f.only(l.in[0]), f.only(l.in[1])
 	if p == nil || q == nil || p == q || !p.plain() || !q.plain() || p.in[0] != q.in[0] || p.residual >= 0 && q.residual >= 0 {
 		return false
 	}
 	if q.residual >= 0 || p.residual < 0 && f.place(q.out) > f.place(p.out) {
-		p, q = q, p // p stays: its residual is computed before it
+		p, q = q, p // p becomes the merged layer: its residual is computed before p
 	}
 	a, b := p.window, q.window
 	w := graph.Window{
@@ -700,8 +702,8 @@ func (f *fused) sum(l *layer) bool {
 	return true
 }
 
-// sumLoss limits how much coarser the weights of a convolution may become in a sum: by three bits, as in quant for
-// convolutions that share a layer.
+// sumLoss is the maximum ratio of the largest weight of a sum to the largest weight of each convolution. The ratio
+// limits the loss of precision to three bits, as quant does for convolutions that share a layer.
 const sumLoss = 8
 
 func largest(v []float64) (m float64) {
@@ -711,7 +713,7 @@ func largest(v []float64) (m float64) {
 	return m
 }
 
-// largest is the largest magnitude of a convolution's scaled weights.
+// largest returns the largest magnitude of a convolution's scaled weights.
 func (l *layer) largest(cout int) (m float64) {
 	per := len(l.weights) / cout
 	for i, w := range l.weights {
@@ -724,10 +726,10 @@ func (l *layer) largest(cout int) (m float64) {
 	return m
 }
 
-// plain reports whether a layer is a convolution without further operations; it may have a residual.
+// plain reports whether a layer is a convolution without further operations, except possibly a residual.
 func (l *layer) plain() bool { return l.kind == conv && !l.finished() && l.preScale == nil }
 
-// spread adds a convolution's weights to those of a larger window with fewer groups.
+// spread adds a convolution's scaled weights to the weights of a window that may be larger and have fewer groups.
 func (l *layer) spread(into []float64, w graph.Window, groups, cin, cout int) {
 	mine, theirs := cin/l.groups, cin/groups
 	for c := range cout {
@@ -735,7 +737,7 @@ func (l *layer) spread(into []float64, w graph.Window, groups, cin, cout int) {
 		if l.scale != nil {
 			scale = l.scale[c]
 		}
-		first := c/(cout/l.groups)*mine - c/(cout/groups)*theirs // its first input channel within the group
+		first := c/(cout/l.groups)*mine - c/(cout/groups)*theirs // first input channel of l's group within the larger group
 		for y := range l.window.KH {
 			for x := range l.window.KW {
 				from := ((c*l.window.KH+y)*l.window.KW + x) * mine
@@ -748,7 +750,7 @@ func (l *layer) spread(into []float64, w graph.Window, groups, cin, cout int) {
 	}
 }
 
-// plus is the sum per channel; nil means zero.
+// plus returns a + b per channel. A nil operand means zero.
 func plus(a, b []float64) []float64 {
 	if a == nil {
 		return b
@@ -763,8 +765,8 @@ func plus(a, b []float64) []float64 {
 	return out
 }
 
-// place is the position of a tensor's producer: tensors are computed in the order of their producers. A folded layer
-// passes its position on.
+// place returns the position of a tensor's producer in the order of computation; -1 for the input. A layer that
+// replaces a folded layer also takes over its position.
 func (f *fused) place(t int) int {
 	if f.producer[t] == nil {
 		return -1
@@ -772,7 +774,6 @@ func (f *fused) place(t int) int {
 	return t
 }
 
-// emit builds the graph; exits name tensors.
 func (f *fused) emit(name string, exits []graph.Exit) (*graph.Graph, error) {
 	g := &graph.Graph{Name: name, Input: graph.TensorID(f.input), ChannelsLast: f.channelsLast, Bytes: f.bytes, Exits: exits, Scales: map[graph.TensorID]graph.Scale{}}
 	for i, t := range f.tensors {
@@ -812,7 +813,7 @@ func (l *layer) fold(n *graph.Node, cout int) error {
 	if l.scale != nil || l.preScale != nil {
 		n.Weights = make([]float32, len(l.weights))
 	}
-	cin := 1 // input channels of a group
+	cin := 1 // number of input channels of a group
 	if l.window.KH*l.window.KW > 0 {
 		cin = p / (l.window.KH * l.window.KW)
 	}
@@ -824,7 +825,7 @@ func (l *layer) fold(n *graph.Node, cout int) error {
 		if l.shift != nil {
 			bias = l.shift[c]
 		}
-		first := c / (cout / l.groups) * cin // input channel of the group
+		first := c / (cout / l.groups) * cin // first input channel of the group
 		for k := range p {
 			w := float64(l.weights[c*p+k]) * scale
 			if l.preShift != nil {

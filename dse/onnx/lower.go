@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// call is one node while it is lowered.
+// call is a node while lower turns it into layers, values or constants.
 type call struct {
 	*importer
 	node *onnxpb.NodeProto
@@ -24,7 +24,7 @@ type call struct {
 // lowerings maps an operator to the function that turns it into layers, values or constants.
 var lowerings map[string]func(*call) error
 
-// The functions of the table refer to the table, so it is filled in init: a plain initialisation would be a cycle.
+// init fills the table, because its functions refer to the table: a plain initialisation would be a cycle.
 func init() {
 	lowerings = map[string]func(*call) error{
 		"Abs":                (*call).magnitude,
@@ -97,7 +97,7 @@ func (im *importer) lower(n *onnxpb.NodeProto) error {
 		return fmt.Errorf("%w: its output has no name", ErrMissing)
 	}
 	if fold := folds[opName(n)]; fold != nil && im.fixed(n) {
-		if c.coded() { // default; the function that folds it may know better
+		if c.coded() { // a default; the function fold may record steps
 			for _, out := range n.GetOutput() {
 				c.steps[out] = codeSteps{}
 			}
@@ -126,7 +126,7 @@ func (im *importer) fixed(n *onnxpb.NodeProto) bool {
 	return some
 }
 
-// valued lists the inputs whose values are used. Of a CastLike's second input, only the type is.
+// valued returns the inputs that the node uses by value. A CastLike uses only the type of its second input.
 func valued(n *onnxpb.NodeProto) []string {
 	if in := n.GetInput(); opName(n) == "CastLike" && len(in) > 1 {
 		return in[:1]
@@ -149,7 +149,6 @@ func (c *call) input(i int) string {
 
 func (c *call) output() string { return c.node.GetOutput()[0] }
 
-// inputs checks the number of inputs.
 func (c *call) inputs(least, most int) error {
 	if n := len(c.node.GetInput()); n < least || n > most {
 		return fmt.Errorf("%w: %d inputs, expected %d to %d", ErrMissing, n, least, most)
@@ -157,7 +156,7 @@ func (c *call) inputs(least, most int) error {
 	return nil
 }
 
-// plain checks the number of inputs, and that there are no attributes.
+// plain checks the number of inputs. It returns an error if the node has attributes.
 func (c *call) plain(least, most int) error {
 	if err := c.inputs(least, most); err != nil {
 		return err
@@ -165,7 +164,7 @@ func (c *call) plain(least, most int) error {
 	return c.attr.done()
 }
 
-// padded returns a feature map. The caller must handle pending padding.
+// padded returns input i, a feature map. The caller must apply pending padding.
 func (c *call) padded(i int) (value, error) {
 	v, err := c.reading(i)
 	if err != nil || v.view == nil {
@@ -174,8 +173,8 @@ func (c *call) padded(i int) (value, error) {
 	return c.materialised(c.input(i), v)
 }
 
-// elements returns a map for operators that work element by element. Its view must contain all elements; of channels
-// that are all alike, one is enough.
+// elements returns a map for operators that work element by element. The map has a view only if the view contains all
+// elements, or one of several equal channels.
 func (c *call) elements(i int) (value, error) {
 	v, err := c.reading(i)
 	if err != nil || v.view == nil || !v.view.whole(c.shapeOf(v)) && !v.view.single(c.shapeOf(v)) {
@@ -184,7 +183,7 @@ func (c *call) elements(i int) (value, error) {
 	return v, nil
 }
 
-// reading returns a feature map with its view.
+// reading returns input i, a feature map with its view.
 func (c *call) reading(i int) (value, error) {
 	name := c.input(i)
 	v, ok := c.values[name]
@@ -209,21 +208,22 @@ func (c *call) reading(i int) (value, error) {
 	return v, nil
 }
 
-// ofBytes lists the operators that may read bytes: they convert them to floats, or move them.
+// ofBytes lists the operators that may read bytes: they convert bytes to floats, or move bytes.
 var ofBytes = []string{"Cast", "DequantizeLinear", "Flatten", "Gather", "Identity", "Reshape", "Shape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze"}
 
-// ofLogits lists the operators that may follow a Softmax before an output: they only change its view.
+// ofLogits lists the operators that are allowed between a Softmax and an output: they only change the view.
 var ofLogits = []string{"Flatten", "Reshape", "Shape", "Squeeze", "Transpose", "Unsqueeze"}
 
-// squashes are functions of each element to 0..1. Before an output, the host computes them. It computes a HardSigmoid
-// as clip(x / 4 + 1/2, 0, 1).
+// squashes lists functions that map each element to 0..1. The host computes such a function before an output. It
+// computes a HardSigmoid as clip(x / 4 + 1/2, 0, 1).
 var squashes = []string{"Sigmoid", "HardSigmoid"}
 
-// ofSigmoids lists the operators after such a function that may move before it: Clip with bounds of about 0 and 1, Sub
-// as 1 - p, and Concat if all its inputs are such functions.
+// ofSigmoids lists the operators that can be computed before such a function instead of after it. Conditions: a Clip
+// has bounds of about 0 and 1, a Sub is 1 - p, and all inputs of a Concat are such functions.
 var ofSigmoids = []string{"Cast", "CastLike", "Clip", "Concat", "DequantizeLinear", "Dropout", "Flatten", "Gather", "Identity", "QuantizeLinear", "Reshape", "Shape", "Slice", "Split", "Squeeze", "Sub", "Transpose", "Unsqueeze"}
 
-// squashed returns a Sigmoid for its reader: still pending if the reader may move before it, else as a layer.
+// squashed returns the map v, on which one of squashes is pending. The function stays pending if the node can be
+// computed before it; otherwise squashed adds the function as a layer.
 func (c *call) squashed(name string, v value) (value, error) {
 	same := func(name string) bool { return c.values[name].activation == v.activation }
 	switch op := opName(c.node); {
@@ -279,8 +279,8 @@ func (c *call) value(i int) (value, error) {
 	return v, err
 }
 
-// pixels applies pending padding, for operators that cannot pad: it adds a depthwise 1 x 1 convolution, which pads with
-// zeros. For another padding value, that value is subtracted before and added afterwards.
+// pixels applies pending padding, for operators that cannot pad. It adds a depthwise 1 x 1 convolution, which pads with
+// zeros. Any other padding value is subtracted before the convolution and added after it.
 func (c *call) pixels(i int, v value) (value, error) {
 	name, p, t := c.input(i), v.pad, c.shapeOf(v)
 	if x := float64(p.value); math.IsInf(x, 0) || math.IsNaN(x) {
@@ -310,7 +310,8 @@ func (c *call) pixels(i int, v value) (value, error) {
 	return v, nil
 }
 
-// pixelMaps is maps for operators without a window. These cannot include the padding of a Pad.
+// pixelMaps returns the same as maps, for operators without a window. Such operators cannot apply the padding of a Pad,
+// so pixelMaps applies it first.
 func (c *call) pixelMaps(i int) (value, error) {
 	if _, err := c.value(i); err != nil {
 		return value{}, err
@@ -318,7 +319,7 @@ func (c *call) pixelMaps(i int) (value, error) {
 	return c.maps(i)
 }
 
-// maps returns input i of an operator over N x C x H x W, as value does.
+// maps returns input i, a feature map of N x C x H x W. The caller must apply pending padding.
 func (c *call) maps(i int) (value, error) {
 	v, err := c.padded(i)
 	if err == nil && v.rank != 4 {
@@ -347,11 +348,10 @@ func (c *call) emit(l layer, v value, h, w, ch int, nonNegative bool) error {
 	return nil
 }
 
-// window reads the geometry of a convolution or pool and returns the output's size. Pending padding is added to the
-// window's own.
+// window reads the geometry of a convolution or pool, and returns the output's size. It includes pending padding.
 func (c *call) window(v value, kh, kw int) (w graph.Window, h, width int, err error) {
 	strides := c.attr.sizes("strides", 2, 1, 1)
-	for _, d := range c.attr.sizes("dilations", 2, 1, 1) { // a convolution has read its own
+	for _, d := range c.attr.sizes("dilations", 2, 1, 1) { // conv has already read the dilations of a convolution
 		if d != 1 {
 			c.attr.fail("attribute \"dilations\": %w: %d of a pool, only 1 is supported", ErrAttribute, d)
 		}
@@ -391,7 +391,7 @@ func (c *call) window(v value, kh, kw int) (w graph.Window, h, width int, err er
 	return w, h, width, nil
 }
 
-// samePads returns the padding of ONNX's SAME_UPPER, or of SAME_LOWER, which puts the extra pixel before.
+// samePads returns the padding of ONNX's SAME_UPPER or SAME_LOWER. SAME_LOWER adds an odd pixel before the map.
 func samePads(in, k, s int, lower bool) (before, after int) {
 	total := max(((in+s-1)/s-1)*s+k-in, 0)
 	if lower {
@@ -400,8 +400,8 @@ func samePads(in, k, s int, lower bool) (before, after int) {
 	return total / 2, total - total/2
 }
 
-// positions is the number of positions of a window along one axis. If it is rounded up, the last window must begin
-// before the padding after the input.
+// positions returns the number of positions of a window along one axis. With ceil, the number is rounded up if the last
+// window then begins before the padding at the end.
 func positions(in, before, after, k, s int, ceil bool) int {
 	span := in + before + after - k
 	if span < 0 {
@@ -448,7 +448,7 @@ func (c *call) conv() error {
 	dilation := c.attr.sizes("dilations", 2, 1, 1)
 	own := shape{h: kh, w: kw}
 	kh, kw = (kh-1)*dilation[0]+1, (kw-1)*dilation[1]+1
-	// A convolution has no such attribute. It is checked here, because the code for pools would accept it.
+	// A convolution has no attribute ceil_mode. The check is here because window accepts ceil_mode for pools.
 	if c.attr.byName["ceil_mode"] != nil {
 		return fmt.Errorf("%w: [\"ceil_mode\"]", ErrAttribute)
 	}
@@ -478,7 +478,7 @@ func (c *call) conv() error {
 	return c.emit(l, v, h, width, cout, false)
 }
 
-// dilated inserts taps of weight 0 into a kernel, since the hardware reads all pixels under a window.
+// dilated inserts taps of weight 0 into a kernel, because the hardware reads all pixels under a window.
 func (c *call) dilated(weights []float32, cout, cin int, own shape, by []int, kh, kw int) ([]float32, error) {
 	if kh > maxReach || kw > maxReach {
 		return nil, fmt.Errorf("tensor %q: %w: a kernel of %d x %d dilated by %v is %d x %d, at most %d", c.input(1), ErrUnsupported, own.h, own.w, by, kh, kw, maxReach)
@@ -497,11 +497,11 @@ func (c *call) dilated(weights []float32, cout, cin int, own shape, by []int, kh
 	return wide, nil
 }
 
-// reach adds taps of weight 0 before and after the kernel of a convolution if some windows contain only padding. Then
-// each window contains a pixel, as the hardware requires.
+// reach adds taps of weight 0 before and after a convolution's kernel if some windows contain only padding. With these
+// taps, each window contains a pixel, as the hardware requires.
 func (c *call) reach(l *layer, in shape, h, width, cout, cin int) error {
 	w := &l.window
-	// the number of taps that the first window needs after it, and the last one before it
+	// missing returns the number of taps to add before the kernel, for the last window, and after it, for the first one
 	missing := func(in, before, k, s, out int) (front, back int) {
 		return max(0, (out-1)*s-before-in+1), max(0, before-k+1)
 	}
@@ -530,7 +530,7 @@ func (c *call) reach(l *layer, in shape, h, width, cout, cin int) error {
 	return nil
 }
 
-// maxReach is the largest kernel that a descriptor holds.
+// maxReach is the largest height or width of a kernel that a descriptor can represent.
 const maxReach = 255
 
 // channelsLast converts [o][c][h][w] to [o][h][w][c].
@@ -579,7 +579,7 @@ func (c *call) pool(k kind) error {
 		own := slices.ContainsFunc(c.attr.byName["pads"].GetInts(), func(p int64) bool { return p != 0 }) ||
 			strings.HasPrefix(string(c.attr.byName["auto_pad"].GetS()), "SAME")
 		switch {
-		case k == avgPool && (v.pad.value != 0 || own && !countPad), // the average includes the Pad's pixels, but not those of the pool's own padding
+		case k == avgPool && (v.pad.value != 0 || own && !countPad), // the average includes the pixels of the Pad, but excludes the pool's own padding
 			k == maxPool && v.pad.value > -math.MaxFloat32 && !(v.pad.value == 0 && t.nonNegative),
 			max(v.pad.t, v.pad.b) >= size[0], max(v.pad.l, v.pad.r) >= size[1]: // some windows may contain only padding
 			if v, err = c.pixels(0, v); err != nil {
@@ -597,7 +597,7 @@ func (c *call) pool(k kind) error {
 		return err
 	}
 	if w == (graph.Window{KH: 1, KW: 1, SH: 1, SW: 1}) {
-		c.view(v, v.rank) // AdaptiveAvgPool2d(7) on a map of 7 x 7
+		c.view(v, v.rank) // for example AdaptiveAvgPool2d(7) on a map of 7 x 7
 		return nil
 	}
 	t := c.shapeOf(v)
@@ -631,7 +631,7 @@ func (c *call) globalPool() error {
 	return c.global(v, k)
 }
 
-// global pools a map over height and width; in two steps if the map is larger than the hardware's window.
+// global pools a map over height and width. It uses two layers if the map is larger than the hardware's window.
 func (c *call) global(v value, k kind) error {
 	t := c.shapeOf(v)
 	fits := func(h, w int) bool {
@@ -659,8 +659,8 @@ func (c *call) global(v value, k kind) error {
 	return c.emit(layer{kind: k, window: graph.Window{KH: t.h, KW: t.w, SH: 1, SW: 1}}, v, 1, 1, t.c, t.nonNegative)
 }
 
-// axes reads a list of axes from an attribute or, in later opsets, from an input. Negative axes count from the end. It
-// returns nil if both are absent.
+// axes reads a list of axes from an attribute or, in later opsets, from an input. A negative axis is counted from the
+// end. axes returns nil if both the attribute and the input are absent.
 func (c *call) axes(input, rank int) ([]bool, error) {
 	list := c.attr.ints("axes")
 	if name := c.input(input); name != "" {
@@ -685,12 +685,12 @@ func (c *call) axes(input, rank int) ([]bool, error) {
 	return axes, nil
 }
 
-// spatial reports whether axes are height and width.
+// spatial reports whether the selected axes are exactly height and width.
 func (o order) spatial(axes []bool) bool {
 	return len(axes) == 4 && !axes[0] && !axes[1+o.axisOf(0)] && axes[1+o.axisOf(1)] && axes[1+o.axisOf(2)]
 }
 
-// reduceMap is a pool over height and width: the mean, or the maximum, as in Keras' export of its global maximum.
+// reduceMap adds a pool over height and width: the mean, or the maximum, which Keras exports for its global max pool.
 func (c *call) reduceMap() error {
 	if err := c.inputs(1, 2); err != nil {
 		return err
@@ -743,7 +743,7 @@ func (c *call) reduceMap() error {
 	return nil
 }
 
-// view makes the node's output v with another rank.
+// view sets the node's output to v with another rank.
 func (c *call) view(v value, rank int) {
 	v.rank = rank
 	if t := c.shapeOf(v); rank == 2 && t.h*t.w == 1 {
@@ -752,7 +752,8 @@ func (c *call) view(v value, rank int) {
 	c.values[c.output()] = v
 }
 
-// trains reports whether a BatchNormalization uses the statistics of its input, in the form of opsets before 14.
+// trains reports whether a BatchNormalization uses its input's statistics: before opset 14, it has several outputs
+// then.
 func (c *call) trains() bool {
 	return c.opset < 14 && slices.ContainsFunc(c.node.GetOutput()[1:], func(out string) bool { return out != "" })
 }
@@ -766,7 +767,7 @@ func (c *call) batchNormalization() error {
 		return err
 	}
 	epsilon := c.attr.float("epsilon", 1e-5)
-	c.attr.float("momentum", 0) // of training
+	c.attr.float("momentum", 0) // used only in training
 	c.attr.only("training_mode", 0)
 	c.attr.only("spatial", 1)
 	if err := c.attr.done(); err != nil {
@@ -834,7 +835,7 @@ func (c *call) clip() error {
 }
 
 func (c *call) bounded(lo, hi float32) error {
-	const near = 1e-3 // distance from 0 and 1: such a Clip precedes a logarithm
+	const near = 1e-3 // distance of the bounds from 0 and 1; files have such a Clip before a logarithm
 	if v := c.values[c.input(0)]; opName(c.node) == "Clip" && v.coded == nil && lo <= near && hi >= 1-near &&
 		(slices.Contains(squashes, v.activation) || v.activation == "Softmax") {
 		c.values[c.output()] = v
@@ -883,10 +884,10 @@ func (c *call) add() error {
 	return c.emit(layer{kind: add, in: []int{a.tensor, b.tensor}}, a, s.h, s.w, s.c, s.nonNegative && t.nonNegative)
 }
 
-// pair returns two maps of the same shape and view. If one has a single channel for all channels of the other, it is
-// expanded.
+// pair returns two maps of the same shape and view. If one map has a single channel and the other has several, pair
+// expands the single channel.
 func (c *call) pair() (a, b value, err error) {
-	for _, read := range []func(int) (value, error){c.elements, c.value} { // first with their views; if these differ, as plain maps
+	for _, read := range []func(int) (value, error){c.elements, c.value} { // first with their views; if the views differ, as plain maps
 		if a, err = read(0); err != nil {
 			return
 		}
@@ -913,7 +914,6 @@ func (c *call) pair() (a, b value, err error) {
 	return a, b, fmt.Errorf("%w: %q is %v and %q is %v, or in other axes, expected the same", ErrShape, c.input(0), c.dims(a), c.input(1), c.dims(b))
 }
 
-// sum is a chain of additions.
 func (c *call) sum() error {
 	if err := c.plain(1, maxDim); err != nil {
 		return err
@@ -986,13 +986,12 @@ func (c *call) div() error {
 	return c.arithmetic(gain, func(k float64) (float64, float64) { return 1 / k, 0 }, nil)
 }
 
-// withConstant reports whether one of two inputs is a constant.
 func (c *call) withConstant() bool {
 	return c.constants[c.input(0)] != nil || c.constants[c.input(1)] != nil
 }
 
-// arithmetic combines a map and a constant. behind returns factor and shift if the constant is the second input, before
-// if it is the first.
+// arithmetic combines a map and a constant. The factor and shift are the results of behind if the constant is the
+// second input, and those of before if it is the first.
 func (c *call) arithmetic(r role, behind, before func(k float64) (scale, shift float64)) error {
 	if err := c.plain(2, 2); err != nil {
 		return err
@@ -1003,7 +1002,8 @@ func (c *call) arithmetic(r role, behind, before func(k float64) (scale, shift f
 	return c.byConstant(1, 0, r, before)
 }
 
-// byConstant computes with one number per channel, or with a single number.
+// byConstant combines map x with constant k, which has one number per channel or a single number. The callback `of`
+// returns the factor and the shift for a number.
 func (c *call) byConstant(x, k int, r role, of func(k float64) (scale, shift float64)) error {
 	if v, ok := c.values[c.input(x)]; ok && v.slice != nil {
 		numbers, err := c.perChannel(c.input(k), r, v, 1)
@@ -1052,7 +1052,7 @@ func (s *slice) check() error {
 	return nil
 }
 
-// join combines single channels that were taken from one map.
+// join concatenates single channels of one map to the whole map again.
 func (c *call) join(axis int64) error {
 	whole := c.values[c.input(0)]
 	t := c.shapeOf(whole)
@@ -1067,7 +1067,7 @@ func (c *call) join(axis int64) error {
 	return c.emit(l, value{tensor: whole.tensor, rank: 4, order: nchw}, t.h, t.w, t.c, false)
 }
 
-// perChannel reads a constant that broadcasts along all axes but the channels.
+// perChannel reads one number per channel from a constant, which must be the same along all other axes.
 func (c *call) perChannel(name string, r role, v value, channels int) ([]float64, error) {
 	k := c.constants[name]
 	if k == nil {
@@ -1077,7 +1077,7 @@ func (c *call) perChannel(name string, r role, v value, channels int) ([]float64
 	if v.view != nil {
 		rank = len(v.view.axes) + 1
 	}
-	at := rank - 1 - v.order.axisOf(0) // from the end
+	at := rank - 1 - v.order.axisOf(0) // channel axis, counted from the end
 	if v.view != nil {
 		at = len(v.view.axes) - v.view.channelAxis(channels)
 	}
@@ -1089,7 +1089,7 @@ func (c *call) perChannel(name string, r role, v value, channels int) ([]float64
 	}
 	along := len(k.dims) - at // the constant's channel axis, if it has one
 	varies := along >= 0 && k.dims[along] == channels
-	for i, d := range k.dims { // an Expand may have broadcast it over the map
+	for i, d := range k.dims { // an Expand may have broadcast the constant over the map
 		if d != 1 && !(i == along && varies) && (rank == 2 || d != c.dims(v)[rank-len(k.dims)+i]) {
 			return nil, fmt.Errorf("tensor %q: %w: %v, expected one number for each of %d channels", name, ErrShape, k.dims, channels)
 		}
@@ -1163,7 +1163,8 @@ func (c *call) matMul() error {
 }
 
 // fullyConnected turns a matrix, [K][N] or transposed [N][K], into a convolution. For a flattened map, the kernel is as
-// large as the map, and K enumerates its axes in their order. For a map whose last axis is the channels, it is 1 x 1.
+// large as the map, and K enumerates the map's axes in their order. For a map with the channels last, the kernel is
+// 1 x 1.
 func (c *call) fullyConnected(transposed bool) (v value, l layer, size shape, err error) {
 	if v, err = c.value(0); err != nil {
 		return
@@ -1211,7 +1212,7 @@ func (c *call) fullyConnected(transposed bool) (v value, l layer, size shape, er
 	return
 }
 
-// channelsLast converts rows of n numbers, whose axes are in this order, to [o][h][w][c].
+// channelsLast converts n rows, each of which has its axes in order o, to [n][h][w][c].
 func (o order) channelsLast(x []float32, n, c, h, w int) []float32 {
 	if o == nchw {
 		return channelsLast(x, n, c, h, w)
@@ -1267,8 +1268,8 @@ func (c *call) concat() error {
 	return nil
 }
 
-// joined reads maps whose views differ only in the channels, which are the axis. It also returns the view of their
-// concatenation.
+// joined reads maps to concatenate along an axis, which must be their channels. Their views may differ only in the
+// number of channels. The result all is the view of the concatenation.
 func (c *call) joined(axis int64, read func(int) (value, error)) (in []value, all view, err error) {
 	channels := 0
 	for i := range c.node.GetInput() {
@@ -1304,13 +1305,13 @@ func (c *call) joined(axis int64, read func(int) (value, error)) (in []value, al
 
 // channels reports whether an axis is exactly a map's channels.
 func (w view) channels(axis int, t shape) bool {
-	if t.c == 1 { // any axis of size 1
+	if t.c == 1 { // any axis of size 1 can represent a single channel
 		return len(w.axes[axis]) == 0
 	}
 	return slices.Equal(w.axes[axis], []factor{{0, t.c, 1}}) && w.whole(t)
 }
 
-// pads reads the padding of a Pad, before and after each of rank axes.
+// pads reads the amounts of a Pad: first those before each of the rank axes, and then those after each axis.
 func (c *call) pads(rank int) (pads []int64, err error) {
 	if mode := c.attr.string("mode", "constant"); mode != "constant" {
 		return nil, fmt.Errorf("attribute \"mode\": %w: %q, only \"constant\" is supported", ErrAttribute, mode)
@@ -1427,7 +1428,7 @@ func (c *call) moreChannels(v value, before, after int, fill float32) (value, er
 	return v, nil
 }
 
-// cropped removes the pixels that negative pads crop.
+// cropped removes as many elements at each end of an axis as its negative pads require.
 func (c *call) cropped(pads []int64) (value, error) {
 	v, err := c.value(0)
 	if err != nil {
@@ -1452,7 +1453,7 @@ func (c *call) cropped(pads []int64) (value, error) {
 	return c.materialised(c.input(0), v)
 }
 
-// padsOf converts the pads of some axes to those of N, C, H, W.
+// padsOf converts pads of the listed axes to pads of all axes.
 func (c *call) padsOf(name string, some []int64, rank int) ([]int64, error) {
 	axes, err := c.integers(name)
 	if err != nil {
@@ -1473,7 +1474,7 @@ func (c *call) padsOf(name string, some []int64, rank int) ([]int64, error) {
 	return pads, nil
 }
 
-// alias is an operator that returns its input: Identity, and Dropout after training.
+// alias lowers an operator that returns its input: Identity, and Dropout after training.
 func (c *call) alias() error {
 	if err := c.inputs(1, 3); err != nil {
 		return err
@@ -1548,7 +1549,7 @@ func (c *call) reshape() error {
 		return err
 	}
 	out, ok := w.reshaped(sizes[1:])
-	if !ok { // copying the view to a map may help
+	if !ok { // the change of sizes may be possible after a copy of the view to a map
 		if v.view != nil {
 			if v, err = c.materialised(c.input(0), v); err != nil {
 				return err
@@ -1586,7 +1587,7 @@ func (c *call) softmax() error {
 	if t := c.shapeOf(v); along == 0 || len(w.axes) > 1 && !w.channels(along-1, t) {
 		return fmt.Errorf("attribute \"axis\": %w: %d, expected the classes' axis", ErrAttribute, axis)
 	}
-	if c.opset < 13 { // it normalises jointly over all axes from this one on
+	if c.opset < 13 { // the operator normalises jointly over this axis and all later ones
 		for _, n := range w.sizes()[along:] {
 			if n > 1 {
 				return fmt.Errorf("%w: %s of %v before opset 13 normalises over all axes from %d on; export with opset 13 or newer", ErrUnsupported, opName(c.node), w.sizes(), along)
@@ -1610,7 +1611,7 @@ func (c *call) sigmoid() error {
 		if err := c.byFunction(&graph.Function{Name: "Sigmoid"}); err != nil {
 			return err
 		}
-		c.logits[c.values[c.output()].tensor] = v.tensor // in case it is also an output
+		c.logits[c.values[c.output()].tensor] = v.tensor // used if the Sigmoid is also an output
 		return nil
 	}
 	v.activation = opName(c.node)

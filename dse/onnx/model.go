@@ -11,22 +11,22 @@ import (
 	"github.com/sluice-npu/sluice/dse/onnx/onnxpb"
 )
 
-// value is the meaning of a tensor's name during lowering: a feature map, and ONNX's view of it.
+// value describes a feature map during lowering, and ONNX's view of that map.
 type value struct {
-	tensor     int // of the fused network
+	tensor     int // index in the fused network
 	rank       int // 4: N x C x H x W; 2: N x (C*H*W)
 	order      order
-	view       *view        // for other views
-	pad        *pad         // not yet applied
-	bytes      bool         // its elements are integers in the file; they must be converted to floats before any computation
-	coded      *graph.Scale // it is codes of a quantised file, with this scale
-	kind       int32        // of the codes
+	view       *view        // the view, if rank and order cannot describe it
+	pad        *pad         // padding that is not yet applied
+	bytes      bool         // the elements are integers in the file and must be converted to floats before any computation
+	coded      *graph.Scale // scale, if the elements are codes of a quantised file
+	kind       int32        // type of the codes
 	activation string       // a pending Softmax, Sigmoid or similar function: allowed before an output, but not before a computation (computed)
 	slice      *slice
 }
 
 // order maps ONNX's axes after the batch to the map's axes: 0 is C, 1 is H, 2 is W. For a flattened map, the outermost
-// axis is first. In memory the channels are always last, so a Transpose costs nothing.
+// axis is first. The channels are always last in memory, so a Transpose needs no computation.
 type order [3]int
 
 var (
@@ -36,7 +36,7 @@ var (
 
 func (o order) axisOf(which int) int { return slices.Index(o[:], which) }
 
-// slice is one channel taken from a map (rank 3: N x H x W), and the later operations on it.
+// slice describes a single channel of a map (rank 3: N x H x W), and the later operations on this channel.
 type slice struct {
 	channel      int
 	scale, shift float64
@@ -52,7 +52,7 @@ type importer struct {
 	options   Options
 	graph     *onnxpb.GraphProto
 	opset     int64
-	batch     int64 // the result of Shape
+	batch     int64 // batch size that a Shape returns
 	seeded    bool
 	budget    int64 // number of weights that may still be created
 	folding   int64 // number of elements that may still be computed from constants
@@ -60,13 +60,13 @@ type importer struct {
 	constants map[string]*constant
 	values    map[string]value
 	names     map[string]bool // names of the file's tensors and nodes
-	inner     map[string]bool // tensors that are read by a node which an exit needs
-	inside    map[string]bool // tensors with which such a node computes; nodes that only change a view do not
+	inner     map[string]bool // tensors that are read by nodes needed for an exit
+	inside    map[string]bool // those of inner that nodes compute with and do not only reshape (look)
 	exits     []string
 	made      map[string]value     // copies of views, as maps
 	steps     map[string]codeSteps // by name: steps of constants that a DequantizeLinear has computed
 	rounded   map[rounding]int     // outputs of QuantizeLinear on maps
-	logits    map[int]int          // by output of a Sigmoid that is a layer: its input
+	logits    map[int]int          // input tensor of a Sigmoid that is a layer, by its output tensor
 	posts     map[string]int       // number of nodes that need the post stage, by operator
 	net       fused
 }
@@ -148,14 +148,13 @@ func (im *importer) readInitializers() error {
 	return nil
 }
 
-// input finds the network's only input.
 func (im *importer) input() (input *onnxpb.ValueInfoProto, err error) {
 	isWeight := map[string]bool{}
 	for _, t := range im.graph.GetInitializer() {
 		isWeight[t.GetName()] = true
 	}
 	for _, v := range im.graph.GetInput() {
-		// Before IR version 4, initializers are listed as inputs too.
+		// A file before IR version 4 lists initializers as inputs too.
 		if isWeight[v.GetName()] {
 			continue
 		}
@@ -205,7 +204,7 @@ func (im *importer) readInput(side Side) error {
 			v = int64([]int{side.H, side.W}[axes[i]-1])
 		}
 		_, number := d.GetValue().(*onnxpb.TensorShapeProto_Dimension_DimValue)
-		if v == 0 && !(number && axes[i] == 0) { // a name instead of a number, or neither
+		if v == 0 && !(number && axes[i] == 0) { // the dimension has a name instead of a number, or is open
 			return open(name, d.GetDimParam(), i+1, number, axes[i] > 0)
 		}
 		if v < 1 || v > maxDim {
@@ -217,14 +216,14 @@ func (im *importer) readInput(side Side) error {
 	if err != nil {
 		return fmt.Errorf("input %q: %w", name, err)
 	}
-	if im.net.bytes { // its elements are codes
+	if im.net.bytes { // the input's elements are codes
 		im.net.tensors[t].scale = &graph.Scale{Step: 1, Zero: math.MinInt8}
 	}
 	im.values[name] = value{tensor: t, rank: len(dims), order: axes, bytes: im.net.bytes}
 	return nil
 }
 
-// open returns the error for a dimension without a number. Some exporters write 0 for an open side.
+// open returns the error for a dimension without a number. Some exporters write 0 for an unknown height or width.
 func open(name, called string, dim int, number, side bool) error {
 	switch {
 	case called != "":
@@ -306,8 +305,8 @@ func (im *importer) live() ([]*onnxpb.NodeProto, error) {
 	return order, nil
 }
 
-// look finds the tensors that are used in computations. The others are only reshaped on their way to an output. Their
-// Sigmoid is left to the host.
+// look finds the tensors that are used in computations. Other tensors are only reshaped before an output, so the host
+// can compute their Sigmoid.
 func (im *importer) look(order []*onnxpb.NodeProto) {
 	still := map[string]bool{}
 	for _, n := range order {
@@ -336,7 +335,8 @@ func (im *importer) look(order []*onnxpb.NodeProto) {
 	}
 }
 
-// quantised reports whether a node rounds a map to codes, and not only constants. Nodes are in topological order.
+// quantised reports whether a node rounds a map to codes. A node that rounds only constants does not count. The nodes
+// are in topological order.
 func (im *importer) quantised(order []*onnxpb.NodeProto) bool {
 	maps := map[string]bool{}
 	for name := range im.values {
@@ -356,7 +356,6 @@ func (im *importer) quantised(order []*onnxpb.NodeProto) bool {
 	return false
 }
 
-// readConstants reads the initializers that nodes use.
 func (im *importer) readConstants(order []*onnxpb.NodeProto) error {
 	weights := make(map[string]*onnxpb.TensorProto, len(im.graph.GetInitializer()))
 	for _, t := range im.graph.GetInitializer() {
@@ -378,11 +377,11 @@ func (im *importer) readConstants(order []*onnxpb.NodeProto) error {
 	return nil
 }
 
-// weightsOf is the limit for the number of weights: as many float32 as a file may contain.
+// weightsOf returns the limit for the number of weights: the number of float32 values in a file of the maximum size.
 func weightsOf(o Options) int64 { return max(o.MaxBytes/4, 1) }
 
-// afford adds up the weights that nodes will copy, before any are read or drawn. A small file may use one initializer
-// many times, or need random weights.
+// afford adds up the weights that nodes will copy, and checks the limit before any weight is read or drawn. A small
+// file may use one initializer many times, or need random weights.
 func (im *importer) afford(order []*onnxpb.NodeProto, weights map[string]*onnxpb.TensorProto) error {
 	limit := weightsOf(im.options)
 	total := int64(0)
@@ -395,7 +394,7 @@ func (im *importer) afford(order []*onnxpb.NodeProto, weights map[string]*onnxpb
 			elems := int64(1)
 			for _, d := range t.GetDims() {
 				switch {
-				case d < 0: // an error when it is read
+				case d < 0: // reported as an error when the tensor is read
 					elems = 0
 				case d > 0 && elems > limit/d:
 					elems = limit + 1
@@ -411,7 +410,7 @@ func (im *importer) afford(order []*onnxpb.NodeProto, weights map[string]*onnxpb
 	return nil
 }
 
-// sortNodes sorts the needed nodes topologically; where there is a choice, in the file's order.
+// sortNodes sorts the needed nodes topologically. If several orders are possible, it uses the file's order.
 func sortNodes(nodes []*onnxpb.NodeProto, needed []bool, producer map[string]int) ([]*onnxpb.NodeProto, error) {
 	waits := make([]int, len(nodes))
 	readers := make([][]int, len(nodes))
@@ -465,8 +464,8 @@ func (h *intHeap) Pop() any {
 	return x
 }
 
-// weights returns a constant's values, all finite, and checks its dimensions (-1: any). If the model has no values, they
-// are drawn from the seed. fanIn is the number of inputs of one output.
+// weights returns a constant's values and checks that they are finite. It checks the dimensions too (-1: any). If the
+// model has no values, weights draws them from the seed. The callback fanIn returns the number of inputs of one output.
 func (im *importer) weights(name string, r role, fanIn func(dims []int) int, dims ...int) (*constant, []float32, error) {
 	c := im.constants[name]
 	if c == nil {
@@ -486,7 +485,7 @@ func (im *importer) weights(name string, r role, fanIn func(dims []int) int, dim
 	if !c.readable() {
 		return nil, nil, c.errType()
 	}
-	// Several layers may use one initializer; each has a copy.
+	// Several layers may use one initializer. Each layer has its own copy.
 	if im.budget -= int64(c.elems); im.budget < 0 {
 		return nil, nil, fmt.Errorf("tensor %q: %w: the network has more than %d weights",
 			name, ErrTooLarge, weightsOf(im.options))
@@ -548,7 +547,6 @@ func (im *importer) integers(name string) ([]int64, error) {
 	return c.ints, nil
 }
 
-// truth returns a constant bool.
 func (im *importer) truth(name string) (bool, error) {
 	c := im.constants[name]
 	if c == nil {

@@ -11,9 +11,9 @@ import (
 	"github.com/sluice-npu/sluice/dse/onnx/onnxpb"
 )
 
-// Means over channels, and the layer norms that use them. On the NPU, a map of one channel cannot multiply all channels
-// of another map. So a dense 1 x 1 convolution computes the mean in all channels at once. It is viewed as one channel
-// until it is combined with a whole map.
+// This file lowers means over channels, and the layer norms that use them. On the NPU, a map of one channel cannot
+// multiply all channels of another map. So a dense 1 x 1 convolution writes the mean to all channels. The result is
+// viewed as one channel until a node combines it with a whole map.
 
 // alike reports whether a layer's output has the same value in all channels of a pixel.
 func (f *fused) alike(l *layer) bool {
@@ -29,7 +29,7 @@ func (f *fused) alike(l *layer) bool {
 	return !slices.ContainsFunc(l.in, func(t int) bool { return !f.tensors[t].alike })
 }
 
-// single reports whether a view shows one channel of a map whose channels are all equal.
+// single reports whether a view shows one channel of a map with equal channels.
 func (w view) single(t shape) bool {
 	n := 1
 	for _, f := range slices.Concat(w.axes...) {
@@ -41,12 +41,12 @@ func (w view) single(t shape) bool {
 	return t.alike && n == t.h*t.w
 }
 
-// channelAxis is the axis of a map's n channels; -1 if there is none.
+// channelAxis returns the axis that represents a map's n channels; -1 if the view has no such axis.
 func (w view) channelAxis(n int) int {
 	return slices.IndexFunc(w.axes, func(f []factor) bool { return slices.Equal(f, []factor{{0, n, 1}}) })
 }
 
-// widened returns a view of all channels of a map, along this axis, instead of one.
+// widened returns a map that was viewed as one channel with a view of all its channels, along this axis.
 func (c *call) widened(v value, axis int) value {
 	w := c.viewOf(v)
 	w.axes = slices.Clone(w.axes)
@@ -54,8 +54,8 @@ func (c *call) widened(v value, axis int) value {
 	return c.seen(v, w)
 }
 
-// widen returns input i with all channels, if it is a view of one channel and a constant of these dimensions has a
-// number for each.
+// widen returns input i with a view of all channels instead of one. It does so if a constant with dimensions dims has
+// one number per channel.
 func (c *call) widen(i int, dims []int) (value, bool) {
 	v, ok := c.values[c.input(i)]
 	if !ok {
@@ -70,7 +70,8 @@ func (c *call) widen(i int, dims []int) (value, bool) {
 	return v, false
 }
 
-// widenedAs expands a view of one channel, or a map of one channel, to a whole map; false if v is neither.
+// widenedAs expands a view of one channel, or a map of one channel, to the shape and view of whole. It returns false if
+// v is neither of them.
 func (c *call) widenedAs(v, whole value) (value, bool, error) {
 	w, as, s, t := c.viewOf(v), c.viewOf(whole), c.shapeOf(v), c.shapeOf(whole)
 	if !(w.single(s) && s.c == t.c || s.c == 1 && t.c > 1 && w.whole(s)) || s.h != t.h || s.w != t.w || len(w.axes) > len(as.axes) {
@@ -100,7 +101,7 @@ func (c *call) widenedAs(v, whole value) (value, bool, error) {
 	return c.seen(v, as), true, nil
 }
 
-// channelsAlone reports whether axes are exactly a map's channels.
+// channelsAlone reports whether the selected axes contain all channels of a map and nothing else.
 func (w view) channelsAlone(t shape, axes []bool) bool {
 	if len(axes) != len(w.axes)+1 || axes[0] || t.c == 1 || !w.whole(t) {
 		return false
@@ -114,7 +115,7 @@ func (w view) channelsAlone(t shape, axes []bool) bool {
 	return axis >= 0 && axes[axis+1]
 }
 
-// channelMean is the mean, or the sum, over a map's channels; false for other axes.
+// channelMean computes the mean or the sum over a map's channels. It returns false for other axes.
 func (c *call) channelMean(v value, axes []bool, keep, sum bool) (bool, error) {
 	w, t := c.viewOf(v), c.shapeOf(v)
 	if !w.channelsAlone(t, axes) {
@@ -146,11 +147,10 @@ func (c *call) channelMean(v value, axes []bool, keep, sum bool) (bool, error) {
 	return true, nil
 }
 
-// Exporters write norms in several forms. When layers are added, each form is rewritten to
-// (x - mean) * function(mean of squares). Equal layers are merged, so the result is the same for all forms. Layers that
-// are then unused are dropped later.
+// Exporters write norms in several forms. The method add rewrites each form to (x - mean) * function(mean of squares).
+// Equal layers are merged, so the result is the same for all forms. Layers without a reader are dropped later.
 
-// part describes a tensor as another one with a factor and a shift per channel; nil means one and zero.
+// part describes a tensor as another tensor with a scale and a shift per channel. nil means one and zero.
 type part struct {
 	of           int
 	scale, shift []float64
@@ -158,7 +158,7 @@ type part struct {
 
 func (f *fused) partOf(t int) part {
 	p := part{of: t}
-	const most = 4 // a file may have a chain of thousands
+	const most = 4 // limited, because a file may have a chain of thousands of layers
 	for range most {
 		l := f.producer[p.of]
 		if l == nil || l.kind != affine {
@@ -184,13 +184,13 @@ func (p part) shifted() bool {
 	return slices.ContainsFunc(p.shift, func(s float64) bool { return s != 0 })
 }
 
-// isMean reports whether t is the mean of all channels of a tensor.
+// isMean reports whether t is the mean over all channels of a tensor.
 func (f *fused) isMean(t int) bool {
 	l := f.producer[t]
 	return l != nil && l.kind == conv && f.tensors[t].alike && l.weights[0] == 1/float32(f.tensors[t].c)
 }
 
-// squared returns the tensor whose square t is; -1 if t is not a square.
+// squared returns x if t is the product x * x; otherwise -1.
 func (f *fused) squared(t int) int {
 	if l := f.producer[t]; l != nil && l.kind == mul && l.in[0] == l.in[1] {
 		return l.in[0]
@@ -198,7 +198,7 @@ func (f *fused) squared(t int) int {
 	return -1
 }
 
-// norms reports whether r is a function of the mean of squares of x, or of a sum with x.
+// norms reports whether r is a function of the mean over y * y. Tensor y is x, or a sum with x as an operand.
 func (f *fused) norms(r, x int) bool {
 	const most = 8
 	for range most {
@@ -215,13 +215,13 @@ func (f *fused) norms(r, x int) bool {
 	return false
 }
 
-// exponent is the exponent of a function that is a power of x; 0 for other functions.
+// exponent returns the exponent of a function that is a power of x; 0 for other functions.
 func exponent(f *graph.Function) float64 {
 	return map[string]float64{"Reciprocal": -1, "Sqrt": 0.5, "Pow": f.Alpha}[f.Name]
 }
 
-// canonical rewrites a product or a sum to its standard form and adds that. If l already has this form, only its inputs
-// may change.
+// canonical rewrites a layer to its standard form. It returns the result's tensor and true if it added layers, or if l
+// does not change its input. Otherwise the caller must add l, whose inputs and function may have changed.
 func (f *fused) canonical(l *layer, name string, h, w, c int) (t int, ok bool, err error) {
 	if f.merged == nil {
 		return 0, false, nil
@@ -266,7 +266,7 @@ func (f *fused) power(l *layer) {
 	}
 }
 
-// rewriting is the state of rewriting a layer whose output is h x w x c.
+// rewriting is the state while a layer with an output of h x w x c is rewritten.
 type rewriting struct {
 	*fused
 	l       *layer
@@ -274,13 +274,12 @@ type rewriting struct {
 	h, w, c int
 
 	made bool
-	t    int // the last layer's
+	t    int // output of the last layer
 	err  error
 }
 
-// then appends a layer.
 func (r *rewriting) then(k kind, what string, with layer, in ...int) int {
-	// The suffix is added once only, else names would grow with each rewriting.
+	// A name has the suffix only once. Otherwise, names would grow with each rewriting.
 	with.kind, with.name, with.in, r.made = k, strings.TrimSuffix(r.l.name, what)+what, in, true
 	if r.err == nil {
 		r.t, r.err = r.add(with, strings.TrimSuffix(r.name, what)+what, r.h, r.w, r.c)
@@ -288,18 +287,17 @@ func (r *rewriting) then(k kind, what string, with layer, in ...int) int {
 	return r.t
 }
 
-// less returns x - m.
 func (r *rewriting) less(x, m int) int {
 	turned := layer{scale: slices.Repeat([]float64{-1}, r.c), shift: make([]float64, r.c)}
 	return r.then(add, " (difference)", layer{}, x, r.then(affine, " (turned)", turned, m))
 }
 
-// whole reports whether a tensor has the size of the result; a factor may be a single pixel.
+// whole reports whether a tensor has the size of the result. The second factor of a product may be a single pixel.
 func (r *rewriting) whole(t int) bool {
 	return r.tensors[t].h == r.h && r.tensors[t].w == r.w && r.tensors[t].c == r.c
 }
 
-// inOrder makes the factor whose channels are all equal the second one, and replaces |x| * |x| by x * x.
+// inOrder moves a factor with equal channels to the second position. It also replaces |x| * |x| by x * x.
 func (r *rewriting) inOrder() {
 	in := r.l.in
 	if r.tensors[in[0]].alike && !r.tensors[in[1]].alike && r.whole(in[1]) {
@@ -311,7 +309,8 @@ func (r *rewriting) inOrder() {
 	r.l.in = in
 }
 
-// product moves the scale of p behind the product: (s * x) * r becomes s * (x * r). (-x) * (-x) becomes x * x.
+// product moves the scale of p behind the product: (s * x) * r becomes s * (x * r). It also rewrites (-x) * (-x) to
+// x * x.
 func (r *rewriting) product(i int, p, q part) {
 	one := part{of: q.of}
 	switch {
@@ -327,7 +326,7 @@ func (r *rewriting) product(i int, p, q part) {
 	}
 }
 
-// variance rewrites mean(x * x) - mean(x) * mean(x) to mean((x - mean(x))^2); false if p is not a mean.
+// variance rewrites mean(x * x) - mean(x) * mean(x) to mean((x - mean(x))^2). It returns false if p is not a mean.
 func (r *rewriting) variance(p, q part) bool {
 	if !r.isMean(p.of) || p.scale != nil || p.shifted() || q.shifted() {
 		return false
@@ -362,8 +361,8 @@ func (r *rewriting) difference(p, q part) {
 	}
 }
 
-// layerNorm adds (x - mean) / sqrt(variance + epsilon), scaled and shifted, as the layers that exporters write in its
-// place.
+// layerNorm lowers a LayerNormalization to the nodes that exporters write in its place. They compute (x - mean) /
+// sqrt(variance + epsilon), scaled and shifted.
 func (c *call) layerNorm() error {
 	if err := c.inputs(2, 3); err != nil {
 		return err

@@ -2,29 +2,30 @@
 // onnxpb) and folds it into the few operators of package graph: one fused layer per convolution,
 // NHWC, without the batch.
 //
-//   - Shapes follow from the graph's input, N x C x H x W, or N x H x W x C if a Transpose of the input implies that; N
-//     may be anything.
-//   - Operations on constants are computed at import (fold.go). A Transpose only changes the order of a map's axes; in
-//     memory, channels are always last.
-//   - BatchNormalization is folded, in float64, into the convolution before it or, if that is exact, into the one after
-//     it. Otherwise it becomes a depthwise 1x1 convolution, and so does an activation that cannot become part of the
-//     layer before it.
-//   - Relu and Clip become clamps. Pad becomes the padding of the next layer, or pixels if that layer cannot pad in this
-//     way. Flatten and Reshape change the view of a map: a fully connected layer on a map becomes a convolution as large
-//     as the map.
+//   - Shapes follow from the graph's input. The input is N x C x H x W, or N x H x W x C if a Transpose of the input
+//     implies that. N may have any value.
+//   - Operations on constants are computed at import (fold.go). A Transpose only changes the order of a map's axes,
+//     because the channels are always last in memory.
+//   - BatchNormalization is folded, in float64, into the convolution before it. If that is not possible, it is folded
+//     into the convolution after it, provided that the result is exact. Otherwise it becomes a depthwise 1x1
+//     convolution. An activation that cannot become part of the layer before it becomes such a convolution too.
+//   - Relu and Clip become clamps. Pad becomes the padding of the next layer, or pixels if the next layer cannot pad in
+//     this way. Flatten and Reshape change the view of a map. A fully connected layer on a map becomes a convolution as
+//     large as the map.
 //   - Slice, Split, Gather, Reshape, Transpose, Squeeze and Unsqueeze change the view of a map (view.go). A reader that
 //     needs channels, rows and columns copies the view to a map first.
 //   - A dilated kernel gets additional taps of weight 0.
-//   - An Add becomes the residual of the convolution before it, if that has no other reader. If it adds two such
-//     convolutions, it becomes the residual of the later one. Two convolutions of the same tensor that are added become
-//     one convolution, if that is no larger and loses no precision.
+//   - An Add becomes the residual of the convolution before it, if the convolution has no other reader. If it adds two
+//     such convolutions, it becomes the residual of the later convolution. An Add of two convolutions of the same
+//     tensor becomes one convolution, if the result is no larger and loses no precision.
 //   - Arithmetic with constants per channel is treated like a normalisation. Channels that are separated one by one may
 //     only be combined again (torchvision's transform_input).
-//   - With Options.Post, a function of a map (curve.go), such as a Sigmoid or an equivalent group of operators, becomes
-//     part of the convolution or sum before it, and two maps may be multiplied.
-//   - Equal layers are merged. All forms of a norm over channels are rewritten to one (norm.go).
-//   - A Concat that begins with all inputs of an earlier one reads that one instead.
-//   - Softmax or Sigmoid before an output is left to the host. Nodes that no exit needs are dropped.
+//   - With Options.Post, a function of a map becomes part of the convolution or sum before it (curve.go). Such a
+//     function is a Sigmoid, for example, or an equivalent group of operators. With Options.Post, two maps may be
+//     multiplied too.
+//   - Equal layers are merged. All forms of a norm over channels are rewritten to one form (norm.go).
+//   - A Concat that begins with all inputs of an earlier Concat reads the earlier result instead.
+//   - The host computes a Softmax or Sigmoid before an output. Nodes that no exit needs are dropped.
 //
 // A file is untrusted input. Each error wraps one of the sentinels below, and names file, node and tensor.
 package onnx
@@ -68,29 +69,29 @@ var (
 	errSame = fmt.Errorf("%w: the same tensor", ErrExits)
 )
 
-// Limits that are not options: far above what the NPU can run, and far below an overflow.
+// Limits that are not options. They are far above the sizes that the NPU can run, and far below an overflow.
 const (
 	defaultMaxBytes = 1 << 30 // VGG-19 has 575 MB of weights
 	maxNodes        = 20000
 	maxExits        = 64
 	maxDim          = 1<<16 - 1
-	maxElems        = 1 << 28 // of a tensor, and of all maps of a sample
-	maxChannels     = 1 << 22 // of all maps: DenseNet-201 has 0.1 million
+	maxElems        = 1 << 28 // elements of a tensor, and of all maps of a sample together
+	maxChannels     = 1 << 22 // channels of all maps together; DenseNet-201 has 0.1 million
 )
 
-// Options of an import; the zero value is useful.
+// Options are the options of an import. The zero value is useful.
 type Options struct {
-	Name       string            // of the network, and for errors; the graph's own name if empty
+	Name       string            // name of the network, also in errors; the graph's own name if empty
 	Exits      []string          // tensors that are exits; all outputs of the graph if empty
-	Confidence map[string]string // by tensor: the exit's confidence measure (graph.Confidences)
-	WeightSeed uint64            // for models whose metadata says sluice.weights = seeded
+	Confidence map[string]string // the exit's confidence measure (graph.Confidences), by tensor
+	WeightSeed uint64            // seed of random weights, for models with the metadata sluice.weights = seeded
 	InputSide  Side              // replaces the input's height and width
-	Post       bool              // for designs with the post stage: allows curves, and products of two maps
-	Gates      bool              // with Post: functions x * g(x), such as SiLU, become a curve of g and a product, not one curve
-	MaxBytes   int64             // limit for the file, and for the data outside it; the limit for weights is a quarter of it; 1 GiB if 0
+	Post       bool              // the design has the post stage: curves and products of two maps are allowed
+	Gates      bool              // with Post: functions x * g(x), such as SiLU, become a curve of g and a product, instead of one curve
+	MaxBytes   int64             // limit for the file, and for the data outside it; 1 GiB if 0. The limit for the number of weights is a quarter
 	External   fs.FS             // folder of data outside the file; nil: such data is an error
 
-	gates  int             // with Gates: maximum number of such functions
+	gates  int             // with Gates: maximum number of functions to replace
 	apart  map[string]bool // tensors that must not be merged with equal ones
 	survey bool            // the values of weights do not matter
 }
@@ -134,13 +135,13 @@ func ImportFile(path string, o Options) (*graph.Graph, error) {
 	return g, nil
 }
 
-// read is parse without unknown fields.
+// read calls parse, and discards unknown fields.
 func read(r io.Reader, o *Options) (*onnxpb.ModelProto, error) {
 	model, _, err := parse(r, o, proto.UnmarshalOptions{DiscardUnknown: true})
 	return model, err
 }
 
-// parse reads a model of limited size. It makes all names printable, also those in the options.
+// parse reads a model of limited size. It makes all names in the model and in the options printable.
 func parse(r io.Reader, o *Options, how proto.UnmarshalOptions) (m *onnxpb.ModelProto, renamed bool, err error) {
 	if o.MaxBytes <= 0 {
 		o.MaxBytes = defaultMaxBytes
@@ -180,7 +181,7 @@ func importModel(r io.Reader, o Options) (*graph.Graph, error) {
 		if n := &g.Nodes[i]; n.Op != graph.Concat && n.Op != graph.Reshape {
 			layers++
 		} else if in := slices.Sorted(slices.Values(n.Inputs)); n.Op == graph.Concat {
-			layers += len(in) - len(slices.Compact(in)) // copies
+			layers += len(in) - len(slices.Compact(in)) // copies of repeated inputs
 		}
 	}
 	// The first functions become gates, because their errors pass through all later layers. A gate needs two more layers.
@@ -189,7 +190,6 @@ func importModel(r io.Reader, o Options) (*graph.Graph, error) {
 	return lowered(model, with)
 }
 
-// lowered returns the network of a model.
 func lowered(model *onnxpb.ModelProto, o Options) (*graph.Graph, error) {
 	im, err := newImporter(model, o)
 	if err != nil {
@@ -210,7 +210,7 @@ func lowered(model *onnxpb.ModelProto, o Options) (*graph.Graph, error) {
 	if !im.quantised(nodes) {
 		im.net.merged, im.net.seed, im.net.apart = map[string][]*layer{}, maphash.MakeSeed(), o.apart
 	}
-	for _, constants := range []bool{true, false} { // constants first, since lowering a map needs the scales of all its readers
+	for _, constants := range []bool{true, false} { // constants first, because quantizeMap needs the scales of all readers of a map
 		for _, n := range nodes {
 			if (opName(n) == "Constant") != constants {
 				continue
@@ -221,7 +221,7 @@ func lowered(model *onnxpb.ModelProto, o Options) (*graph.Graph, error) {
 		}
 	}
 	g, err := im.finish()
-	if errors.Is(err, errSame) && o.apart == nil { // untrained heads may be equal, but are two exits
+	if errors.Is(err, errSame) && o.apart == nil { // two untrained heads may be equal, but must stay separate exits
 		o.apart = map[string]bool{}
 		for _, exit := range im.exits {
 			for _, name := range append(im.net.equal[im.values[exit].tensor], exit) {
@@ -233,7 +233,7 @@ func lowered(model *onnxpb.ModelProto, o Options) (*graph.Graph, error) {
 	return g, err
 }
 
-// describe names a node for errors; names are optional in ONNX.
+// describe returns a text for errors that identifies a node, because names are optional in ONNX.
 func describe(n *onnxpb.NodeProto) string {
 	return fmt.Sprintf("%q (%s)", nodeName(n), opName(n))
 }

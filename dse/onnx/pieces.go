@@ -8,7 +8,8 @@ import (
 	"github.com/sluice-npu/sluice/dse/graph"
 )
 
-// Functions that sums, scales and clamps can express: curves of two line segments, extrema and differences.
+// This file lowers functions that sums, scales and clamps can express: curves of two line segments, extrema and
+// differences.
 
 // alone appends a layer that works element by element on v, and returns the result.
 func (c *call) alone(l layer, v value, what string, nonNegative bool) (value, error) {
@@ -24,7 +25,7 @@ func (c *call) alone(l layer, v value, what string, nonNegative bool) (value, er
 	return v, nil
 }
 
-// own returns a name for an intermediate result of a node, which does not occur in the file.
+// own returns a name for an intermediate result of a node. The name does not occur in the file.
 func (c *call) own(what string) string {
 	name := c.output() + " (" + what + ")"
 	for c.names[name] {
@@ -33,12 +34,12 @@ func (c *call) own(what string) string {
 	return name
 }
 
-// scaled is a map times one number per channel.
+// scaled multiplies a map by one number per channel.
 func (c *call) scaled(v value, by []float64, what string) (value, error) {
 	return c.alone(layer{kind: affine, scale: by, shift: make([]float64, len(by))}, v, what, false)
 }
 
-// below is max(-x, 0).
+// below computes max(-x, 0).
 func (c *call) below(v value) (value, error) {
 	u, err := c.scaled(v, slices.Repeat([]float64{-1}, c.shapeOf(v).c), " (turned)")
 	if err != nil {
@@ -47,7 +48,7 @@ func (c *call) below(v value) (value, error) {
 	return c.alone(layer{kind: clamp, lo: 0, hi: float32(math.Inf(1))}, u, " (below zero)", true)
 }
 
-// bent is x for x >= 0, else slope * x, with one slope per channel: x + (1 - slope) max(-x, 0).
+// bent computes x if x >= 0, and slope * x otherwise, with one slope per channel: x + (1 - slope) max(-x, 0).
 func (c *call) bent(v value, slopes []float64, nonNegative bool) error {
 	if !slices.ContainsFunc(slopes, func(a float64) bool { return a != 1 }) {
 		c.values[c.output()] = v
@@ -116,7 +117,7 @@ func (c *call) pRelu() error {
 	return c.bent(v, slopes, t.nonNegative || slices.Max(slopes) <= 0)
 }
 
-// magnitude is |x| = x + 2 max(-x, 0).
+// magnitude computes |x| = x + 2 max(-x, 0).
 func (c *call) magnitude() error {
 	if err := c.plain(1, 1); err != nil {
 		return err
@@ -143,7 +144,7 @@ func (c *call) negated() error {
 	return err
 }
 
-// hardSigmoid is max(0, min(1, alpha x + beta)).
+// hardSigmoid computes max(0, min(1, alpha x + beta)).
 func (c *call) hardSigmoid() error {
 	if err := c.inputs(1, 1); err != nil {
 		return err
@@ -161,7 +162,7 @@ func (c *call) hardSigmoid() error {
 		return err
 	}
 	t := c.shapeOf(v)
-	left := t.h*t.w == 1 && !c.computes(c.node) // left to the host
+	left := t.h*t.w == 1 && !c.computes(c.node) // the host computes the function
 	if left {
 		alpha, beta = 4*alpha, 4*beta-2
 	}
@@ -177,8 +178,8 @@ func (c *call) hardSigmoid() error {
 	return c.emit(layer{kind: clamp, lo: 0, hi: 1}, v, t.h, t.w, t.c, true)
 }
 
-// extreme is the maximum or minimum of maps and numbers, computed in pairs: a clamp, or max(a, b) = a + max(b - a, 0)
-// and min(a, b) = a - max(a - b, 0).
+// extreme computes the maximum or minimum of maps and numbers in pairs. A map and a number need a clamp. Two maps need
+// max(a, b) = a + max(b - a, 0) or min(a, b) = a - max(a - b, 0).
 func (c *call) extreme() error {
 	if err := c.plain(1, maxDim); err != nil {
 		return err
@@ -237,7 +238,6 @@ func (c *call) extreme() error {
 	})
 }
 
-// mean is the sum of maps divided by their number.
 func (c *call) mean() error {
 	if err := c.plain(1, maxDim); err != nil {
 		return err
@@ -254,7 +254,6 @@ func (c *call) mean() error {
 	return err
 }
 
-// difference is a + (-b).
 func (c *call) difference() error {
 	if err := c.plain(2, 2); err != nil {
 		return err
@@ -264,7 +263,7 @@ func (c *call) difference() error {
 		return err
 	}
 	t, minus := c.shapeOf(a), slices.Repeat([]float64{-1}, c.shapeOf(a).c)
-	if t.alike && !c.shapeOf(b).alike { // mean - x is -(x - mean), so that both forms share a layer
+	if t.alike && !c.shapeOf(b).alike { // computes mean - x as -(x - mean), so that both forms share a layer
 		if a, err = c.scaled(a, minus, " (turned)"); err != nil {
 			return err
 		}

@@ -9,28 +9,29 @@ import (
 )
 
 // A quantised file (QDQ) computes with floats, and has a QuantizeLinear and a DequantizeLinear for each map and each
-// weight. Here the two become a clamp to the range of the codes. The scale of a map (graph.Tensor) and the steps of
-// weights (graph.Node) are recorded. Nothing is folded across a rounding to other codes, so that a network in int8
-// (quant.Int8) computes what the file describes.
+// weight. The functions below turn such a pair into a clamp to the range of the codes. They record the scale of a map
+// (graph.Graph.Scales) and the steps of weights (graph.Node). Nothing is folded across a rounding to other codes.
+// Therefore, a network in int8 (quant.Int8) computes the same as the file.
 
-// ofCodes lists the operators that may read codes: they convert them to floats, clip them, or change their view.
+// ofCodes lists the operators that may read codes: they convert codes to floats, clip codes, or change the view.
 var ofCodes = []string{"Clip", "DequantizeLinear", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"}
 
-// rounding is a map and the scale of its codes. Several readers may quantise a map separately.
+// rounding identifies a quantised map by the map and the scale of the codes. Several readers may quantise a map
+// separately.
 type rounding struct {
 	tensor int
 	scale  graph.Scale
 }
 
-// codeSteps holds a constant's steps: one, or one per index of the axis. It is empty if an operation has mixed elements
-// of different steps.
+// codeSteps contains a constant's steps: a single step, or one step per index of the axis. It is empty if an operation
+// has mixed elements with different steps.
 type codeSteps struct {
 	of   []float64
 	axis int64
 }
 
-// stepsOf returns the steps of weights by output channel: 0 if a channel has several steps, nil if the weights are floats
-// in the file.
+// stepsOf returns the step of each output channel of weights: 0 if a channel has several steps. It returns nil if the
+// weights are floats in the file.
 func (c *call) stepsOf(name string, axis int64, channels int) []float64 {
 	switch s, ok := c.steps[name]; {
 	case !ok:
@@ -43,8 +44,8 @@ func (c *call) stepsOf(name string, axis int64, channels int) []float64 {
 	return make([]float64, channels)
 }
 
-// keepSteps copies the steps of a constant to the output of a node that moves its elements. axis maps an axis of the
-// input to that of the output.
+// keepSteps copies the steps of a constant to the output of a node that moves its elements. The function axis maps an
+// axis of the input to an axis of the output, or returns -1.
 func (c *call) keepSteps(axis func(int) int) {
 	s, ok := c.steps[c.input(0)]
 	if !ok {
@@ -63,7 +64,8 @@ func (c *call) coded() bool {
 	return slices.ContainsFunc(c.node.GetInput(), func(name string) bool { _, ok := c.steps[name]; return ok })
 }
 
-// alongside maps an axis to other dimensions of the same elements; -1 if it is not an axis there.
+// alongside returns a function for a reshape between two lists of dimensions. The function maps an axis to the same
+// axis after the reshape, or to -1 if the reshape splits or joins the axis.
 func alongside(from, to []int) func(int) int {
 	return func(axis int) int {
 		before := 1
@@ -83,7 +85,7 @@ func alongside(from, to []int) func(int) int {
 	}
 }
 
-// stepped returns a convolution's steps after folding; 0 if the factors of a channel's inputs differ.
+// stepped returns a convolution's steps after folding; 0 if the factors of its input channels differ.
 func (l *layer) stepped() []float64 {
 	if l.steps == nil {
 		return nil
@@ -104,7 +106,7 @@ func (l *layer) stepped() []float64 {
 	return s
 }
 
-// scaleOf reads a node's scale and zero point. kind is the type of the codes if the node does not tell.
+// scaleOf reads a node's scale and zero point. It returns the type of the codes too; kind is the default.
 func (c *call) scaleOf(kind int32) (s graph.Scale, _ int32, err error) {
 	step, err := c.number(c.input(1))
 	if err != nil {
@@ -128,7 +130,7 @@ func (c *call) scaleOf(kind int32) (s graph.Scale, _ int32, err error) {
 	}
 	c.attr.int("axis", 1) // only for scales per channel
 	c.attr.only("block_size", 0)
-	c.attr.only("saturate", 1) // of floats of 8 bits
+	c.attr.only("saturate", 1) // only for 8-bit floats
 	switch kind {
 	case typeUint8:
 		s.Zero = int(zero) + math.MinInt8
@@ -140,7 +142,6 @@ func (c *call) scaleOf(kind int32) (s graph.Scale, _ int32, err error) {
 	return s, kind, c.attr.done()
 }
 
-// quantizeMap is QuantizeLinear of a map.
 func (c *call) quantizeMap() error {
 	if err := c.inputs(2, 3); err != nil {
 		return err
@@ -149,7 +150,7 @@ func (c *call) quantizeMap() error {
 	if err != nil {
 		return err
 	}
-	if v := c.values[c.input(0)]; v.activation != "" { // the host computes it, without the rounding
+	if v := c.values[c.input(0)]; v.activation != "" { // the host computes the function without the rounding
 		v.coded, v.kind = &s, kind
 		c.values[c.output()] = v
 		return nil
@@ -170,7 +171,7 @@ func (c *call) quantizeMap() error {
 	default:
 		lo, hi := s.Bounds()
 		l := layer{kind: clamp, lo: float32(lo), hi: float32(hi)}
-		if joins != nil { // the inputs of the concatenation, so that they are rounded once
+		if joins != nil { // concatenate the inputs again, so that each input is rounded only once
 			l = layer{kind: concat, in: slices.Clone(joins.in)}
 		}
 		if err := c.emit(l, v, t.h, t.w, t.c, lo >= 0 || t.nonNegative); err != nil {
@@ -205,7 +206,7 @@ func (c *call) quantised(s graph.Scale) (coded, alike bool) {
 	return coded, alike
 }
 
-// decode is DequantizeLinear of a map's codes.
+// decode lowers a DequantizeLinear of a map's codes.
 func (c *call) decode(v value) error {
 	s, _, err := c.scaleOf(v.kind)
 	if err != nil {
@@ -219,7 +220,7 @@ func (c *call) decode(v value) error {
 	return nil
 }
 
-// clipCodes is a Clip of codes, as in Brevitas' export of codes with fewer bits.
+// clipCodes lowers a Clip of codes. Brevitas exports codes with fewer bits in this form.
 func (c *call) clipCodes(v value) error {
 	if err := c.plain(1, 3); err != nil {
 		return err
@@ -249,7 +250,7 @@ func (c *call) clipCodes(v value) error {
 	return nil
 }
 
-// quantize is QuantizeLinear of constants: the nearest code, ties to even.
+// quantize computes QuantizeLinear for a constant: the nearest code, ties to even.
 func (c *call) quantize() error {
 	if err := c.inputs(2, 3); err != nil {
 		return err
@@ -296,7 +297,7 @@ func (c *call) quantize() error {
 		return err
 	}
 	for i, v := range x.real {
-		if x.absent || scale.absent { // of a survey, to which codes do not matter
+		if x.absent || scale.absent { // only in a survey, which does not need codes
 			break
 		}
 		s := of(i)
@@ -310,7 +311,7 @@ func (c *call) quantize() error {
 	return nil
 }
 
-// carried returns the scale that a layer's output inherits from its inputs.
+// carried returns the scale that a layer's output inherits from its inputs; nil if the layer may compute new values.
 func (f *fused) carried(l *layer) *graph.Scale {
 	switch l.kind {
 	case maxPool, reshape, pick, concat, clamp:
@@ -329,13 +330,14 @@ func (f *fused) carried(l *layer) *graph.Scale {
 	return s
 }
 
-// onCode reports whether a bound is the value of a code, or not a bound at all.
+// onCode reports whether a bound is infinite or the value of a code.
 func onCode(s *graph.Scale, bound float32) bool {
 	code := float64(bound) / s.Step
 	return math.IsInf(code, 0) || math.Abs(code-math.Round(code)) < 1e-3
 }
 
-// joins returns the concatenation that produces a map, if none of its inputs can exceed the codes of a scale; else nil.
+// joins returns the concatenation that produces a map, if all its inputs are codes within the range of scale s.
+// Otherwise it returns nil.
 func (f *fused) joins(t int, s graph.Scale) *layer {
 	lo, hi := s.Bounds()
 	for _, l := range f.layers {
@@ -357,7 +359,7 @@ func (f *fused) joins(t int, s graph.Scale) *layer {
 	return nil
 }
 
-// rescaled reports whether a layer is a clamp that does not change codes, or whose input is not codes.
+// rescaled reports whether the input of clamp l is not codes, or has the same codes as the output.
 func (f *fused) rescaled(l *layer) bool {
 	from, to := f.tensors[l.in[0]].scale, f.tensors[l.out].scale
 	return from == nil || to != nil && *from == *to

@@ -23,8 +23,8 @@ func printable(name string) string {
 	return quoted[1 : len(quoted)-1]
 }
 
-// rename makes all names of a model printable, before they are used. If two names become equal, they are an error later,
-// like any name that is defined twice. It reports whether a name changed.
+// rename makes all names of a model printable before they are used. It reports whether a name changed. If two names
+// become equal, a later check reports them like any other name that is defined twice.
 func rename(m *onnxpb.ModelProto) (renamed bool) {
 	one := func(name *string) {
 		if name == nil {
@@ -63,8 +63,8 @@ func rename(m *onnxpb.ModelProto) (renamed bool) {
 	return renamed
 }
 
-// narrow converts a model's doubles to floats, as Import does, since other programs have few operators for doubles. It
-// reports whether there were any. It does not change files outside the model.
+// narrow converts a model's doubles to floats, as Import does, because other programs have few operators for doubles.
+// It reports whether it found doubles. It does not change files outside the model.
 func narrow(m *onnxpb.ModelProto) (narrowed bool, err error) {
 	kind := func(k **int32) {
 		if *k != nil && **k == typeDouble {
@@ -115,9 +115,9 @@ func narrow(m *onnxpb.ModelProto) (narrowed bool, err error) {
 	return narrowed, nil
 }
 
-// Rewrite returns a model with which other programs run the same network as Import reads: with printable names, floats
-// instead of doubles, and the input size of o.InputSide. It returns nil if nothing changes. Data outside the file stay
-// there.
+// Rewrite returns a changed model, so that other programs run the same network as Import reads. The model has printable
+// names, floats instead of doubles, and the input size of o.InputSide. Data outside the file is not copied into the
+// model. Rewrite returns nil if nothing changes.
 func Rewrite(r io.Reader, o Options) ([]byte, error) {
 	model, renamed, err := parse(r, &o, proto.UnmarshalOptions{})
 	if err != nil {
@@ -152,7 +152,7 @@ func Rewrite(r io.Reader, o Options) ([]byte, error) {
 				d.Value = &onnxpb.TensorShapeProto_Dimension_DimValue{DimValue: int64([]int{o.InputSide.H, o.InputSide.W}[i])}
 			}
 		}
-		for _, v := range g.GetOutput() { // sizes have changed, and stated ones would be believed
+		for _, v := range g.GetOutput() { // remove the old output sizes, because other programs would use them
 			if t := v.GetType().GetTensorType(); t != nil {
 				t.Shape = nil
 			}

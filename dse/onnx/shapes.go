@@ -70,7 +70,7 @@ func (c *call) shape() error {
 	return c.shapeIs(dims)
 }
 
-// gather selects elements along an axis: one channel, channels in any order, or elements at equal distances.
+// gather lowers a Gather along an axis: of one channel, of channels in any order, or of elements at equal distances.
 func (c *call) gather() error {
 	v, w, err := c.seenInput(0)
 	if err != nil {
@@ -110,13 +110,12 @@ func (c *call) gather() error {
 	return nil
 }
 
-// gatherChannels selects channels in any order.
 func (c *call) gatherChannels(v value, w view, axis int, at []int) error {
 	t := c.shapeOf(v)
 	if v.view != nil || !w.channels(axis, t) {
 		return fmt.Errorf("tensor %q: %w: elements %v in uneven steps of another axis than the channels'", c.input(1), ErrUnsupported, at)
 	}
-	// in a map of one channel, another axis of size 1 looks the same
+	// in a map of one channel, the channel axis cannot be distinguished from another axis of size 1
 	if ones := slices.DeleteFunc(w.sizes(), func(n int) bool { return n != 1 }); t.c == 1 && len(at) != 1 && len(ones) > 1 {
 		return fmt.Errorf("tensor %q: %w: %d elements along an axis of one, of %v: repeat it with Concat", c.input(1), ErrUnsupported, len(at), w.sizes())
 	}
@@ -129,7 +128,6 @@ func (c *call) gatherChannels(v value, w view, axis int, at []int) error {
 	return nil
 }
 
-// castTo returns the target type of a Cast or CastLike.
 func (c *call) castTo() (to int64, err error) {
 	like, n := opName(c.node) == "CastLike", 1
 	if like {
@@ -137,15 +135,15 @@ func (c *call) castTo() (to int64, err error) {
 	} else {
 		to = c.attr.int("to", 0)
 	}
-	c.attr.int("saturate", 1)         // of 8-bit floats
-	c.attr.string("round_mode", "up") // of 8-bit floats
+	c.attr.int("saturate", 1)         // only for 8-bit floats
+	c.attr.string("round_mode", "up") // only for 8-bit floats
 	if err := c.plain(n, n); err != nil || !like {
 		return to, err
 	}
 	if k := c.constants[c.input(1)]; k != nil {
 		return int64(k.kind), nil
 	}
-	_, err = c.reading(1) // refuses maps of integers
+	_, err = c.reading(1) // returns an error for maps of integers
 	return typeFloat, err
 }
 
@@ -161,7 +159,7 @@ func (c *call) cast() error {
 	}
 	switch {
 	case to == typeFloat || to == typeFloat16 || to == typeDouble:
-		v.bytes = false // the hardware decides in which type a map is computed
+		v.bytes = false // the target type does not matter: the hardware determines the type of a map
 	case v.bytes && (to == typeUint8 || to == typeInt32 || to == typeInt64):
 	default:
 		return fmt.Errorf("attribute \"to\": %w: %d, feature maps are cast only to 1 (float), 10 (float16), 11 (double)", ErrAttribute, to)
@@ -170,13 +168,13 @@ func (c *call) cast() error {
 	return nil
 }
 
-// dequantizeMap is (x - zero) * scale of bytes.
+// dequantizeMap computes (x - zero) * scale for a map of bytes.
 func (c *call) dequantizeMap() error {
 	if err := c.inputs(2, 3); err != nil {
 		return err
 	}
 	if v := c.values[c.input(0)]; v.coded != nil {
-		return c.decode(v) // keeps its view
+		return c.decode(v) // does not change the view
 	}
 	v, err := c.value(0)
 	if err != nil {
@@ -197,7 +195,7 @@ func (c *call) dequantizeMap() error {
 		}
 		zero = k.ints[0]
 	}
-	c.attr.int("axis", 1) // of scales by channel
+	c.attr.int("axis", 1) // only for scales per channel
 	c.attr.only("block_size", 0)
 	if err := c.attr.done(); err != nil {
 		return err
@@ -273,7 +271,6 @@ func (c *call) unsqueeze() error {
 	return nil
 }
 
-// transpose changes the view of a map.
 func (c *call) transpose() error {
 	if err := c.inputs(1, 1); err != nil {
 		return err
@@ -312,8 +309,8 @@ func (o order) String() string {
 	return names
 }
 
-// addsChannel reports whether a node is a Reshape of N x H x W x 1 to N x 1 x H x W, which tf2onnx writes instead of a
-// Transpose.
+// addsChannel reports whether a node is a Reshape of N x H x W x 1 to N x 1 x H x W. tf2onnx writes this Reshape
+// instead of a Transpose.
 func (im *importer) addsChannel(input string, n *onnxpb.NodeProto) bool {
 	if len(n.GetInput()) != 2 {
 		return false
@@ -329,8 +326,8 @@ func (im *importer) addsChannel(input string, n *onnxpb.NodeProto) bool {
 	return false
 }
 
-// integersOf returns the values of an integer constant, for use before constants are read; nil if the name is not such
-// a constant.
+// integersOf returns the values of an integer constant, or nil if the name is not an integer constant. It can be used
+// before readConstants.
 func (im *importer) integersOf(name string) (ints []int64) {
 	for _, t := range im.graph.GetInitializer() {
 		if t.GetName() == name {
@@ -351,7 +348,7 @@ func (im *importer) integersOf(name string) (ints []int64) {
 	return ints
 }
 
-// overLast reports whether a node reduces the last of four axes, as is done with channels.
+// overLast reports whether a node reduces only the last of four axes, as nodes do with channels.
 func (im *importer) overLast(n *onnxpb.NodeProto) bool {
 	a, err := newAttributes(n)
 	if err != nil {
@@ -366,12 +363,13 @@ func (im *importer) overLast(n *onnxpb.NodeProto) bool {
 	return len(axes) == 1 && (axes[0] == -1 || axes[0] == 3)
 }
 
-// channelsLast reports whether an input is N x H x W x C. Frameworks with this layout write a Transpose before operators
-// that need ONNX's layout, and only arithmetic before the Transpose. Only nodes that exits need are considered.
+// channelsLast reports whether an input is N x H x W x C. Frameworks with this layout write a Transpose before
+// operators that need ONNX's layout. Before this Transpose, they write only arithmetic. channelsLast ignores nodes that
+// no exit needs.
 func (im *importer) channelsLast(input string) bool {
 	nodes := im.needed()
 	as, last := map[string]bool{input: true}, false
-	for range nodes { // nodes may be in any order; the longest chain has all of them
+	for range nodes { // one round per node is enough, even if the nodes are in reverse order
 		before := len(as)
 		for _, n := range nodes {
 			if !slices.ContainsFunc(n.GetInput(), func(x string) bool { return as[x] }) {
@@ -401,7 +399,7 @@ func (im *importer) channelsLast(input string) bool {
 	return last
 }
 
-// needed returns the nodes that exits need, in the file's order. It ignores errors of the file, which live reports.
+// needed returns the nodes that exits need, in the file's order. It ignores errors in the file, which live reports.
 func (im *importer) needed() (nodes []*onnxpb.NodeProto) {
 	producer, names := map[string]*onnxpb.NodeProto{}, slices.Clone(im.exits)
 	for _, n := range im.graph.GetNode() {
@@ -420,7 +418,6 @@ func (im *importer) needed() (nodes []*onnxpb.NodeProto) {
 	return slices.DeleteFunc(slices.Clone(im.graph.GetNode()), func(n *onnxpb.NodeProto) bool { return !need[n] })
 }
 
-// exitsOf returns the names of the tensors that are exits.
 func exitsOf(g *onnxpb.GraphProto, o Options) []string {
 	exits := o.Exits
 	if len(exits) == 0 {

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// Side is a height and width that replace those of the model's input; zero: keep them.
+// Side is a height and width that replace the model's input size. The zero value means that the size does not change.
 type Side struct{ H, W int }
 
-// Square is a Side of n by n.
+// Square returns a Side of n by n.
 func Square(n int) Side { return Side{n, n} }
 
 // UnmarshalText reads "224" (square) or "480x640" (height first).
@@ -35,7 +35,7 @@ func (s Side) String() string {
 	return fmt.Sprintf("%dx%d", s.H, s.W)
 }
 
-// MarshalJSON writes a square as a number.
+// MarshalJSON writes a square as a number, and another Side as the text of String.
 func (s Side) MarshalJSON() ([]byte, error) {
 	if s.H == s.W {
 		return []byte(s.String()), nil

@@ -17,27 +17,27 @@ import (
 // Need is a part of a network that Import does not support.
 type Need struct {
 	Op    string `json:"op"`
-	Why   string `json:"why"`   // for an operator that Import knows: what is missing; of a quantised file: what is read in its place
-	Nodes int    `json:"nodes"` // number of nodes that need it
+	Why   string `json:"why"`   // for a supported operator: the reason; for an operator of a quantised file: the supported form
+	Nodes int    `json:"nodes"` // number of nodes with this operator and reason
 }
 
-// Survey tells which parts of a network are supported.
+// Survey describes which parts of a network are supported.
 type Survey struct {
 	Ops   map[string]int `json:"ops"`   // number of nodes that exits need, by operator
-	Needs []Need         `json:"needs"` // what no design supports, by operator
+	Needs []Need         `json:"needs"` // parts that no design supports, sorted by operator
 	Post  map[string]int `json:"post"`  // number of nodes that need a design with post: true, by operator
-	// Whole means that all nodes were examined, so nothing else is missing. Nodes after an unknown operator that changes
-	// shapes cannot be examined.
+	// Whole reports whether all nodes were examined, so that Needs is complete. Nodes after an unknown operator that
+	// changes shapes cannot be examined.
 	Whole bool `json:"whole"`
-	// Layers is the smallest number of layers on a shipped configuration, which LayersOn names; 0: not counted. Package
-	// recipe sets it.
+	// Layers is the smallest number of layers on a shipped configuration; 0: not counted. LayersOn names that
+	// configuration. Package recipe sets both.
 	Layers   int    `json:"layers,omitempty"`
 	LayersOn string `json:"layers_on,omitempty"`
 	// Graph is the network with random weights, if nothing is missing.
 	Graph *graph.Graph `json:"-"`
 }
 
-// elementwise lists the operators whose output has the shape of their largest input, so that a survey can continue.
+// elementwise lists operators with an output of the shape of their largest input. A survey can continue after them.
 var elementwise = strings.Fields(`Add And Celu Clip Div Dropout Elu Erf Exp Gelu HardSigmoid HardSwish Identity LayerNormalization
 	GroupNormalization InstanceNormalization LeakyRelu Log Max Min Mish Mul Neg Pow PRelu Reciprocal Relu Selu Sigmoid Sin Softmax
 	Softplus Softsign Sqrt Sub Tanh ThresholdedRelu`)
@@ -63,7 +63,8 @@ func SurveyOf(r io.Reader, o Options) (*Survey, error) {
 		return nil, err
 	}
 	o.Post, o.survey = true, true
-	// Values do not matter, and may be in a missing file. NaNs are not the fault of an operator.
+	// Values do not matter for a survey, and may be in a missing file. A NaN does not mean that an operator is
+	// unsupported.
 	wrong := forget(model)
 	im, err := newImporter(model, o)
 	if err != nil {
@@ -84,7 +85,7 @@ func SurveyOf(r io.Reader, o Options) (*Survey, error) {
 		for _, in := range n.GetInput() {
 			if err := wrong[in]; err != nil {
 				s.need(values, err.Error())
-				delete(wrong, in) // counted once, also if several nodes read it
+				delete(wrong, in) // a tensor is counted once, even if several nodes read it
 			}
 		}
 		if slices.ContainsFunc(n.GetInput(), func(in string) bool { return lost[in] }) {
@@ -109,7 +110,7 @@ func SurveyOf(r io.Reader, o Options) (*Survey, error) {
 			}
 		}
 		s.need(op, why)
-		// The largest of its input maps replaces the unknown output.
+		// The node's largest input map replaces the unknown output.
 		largest, ok := im.largestInput(n)
 		if !ok || !slices.Contains(elementwise, opName(n)) {
 			for _, out := range n.GetOutput() {
@@ -135,7 +136,6 @@ func SurveyOf(r io.Reader, o Options) (*Survey, error) {
 	return s, nil
 }
 
-// need counts a node that is not supported.
 func (s *Survey) need(op, why string) {
 	for i := range s.Needs {
 		if n := &s.Needs[i]; n.Op == op && n.Why == why {
@@ -146,7 +146,6 @@ func (s *Survey) need(op, why string) {
 	s.Needs = append(s.Needs, Need{op, why, 1})
 }
 
-// largestInput returns the largest map that a node reads.
 func (im *importer) largestInput(n *onnxpb.NodeProto) (largest value, ok bool) {
 	elems := 0
 	for _, in := range n.GetInput() {
@@ -162,11 +161,11 @@ func (im *importer) largestInput(n *onnxpb.NodeProto) (largest value, ok bool) {
 // values replaces the operator in a Need if the values of a tensor are wrong.
 const values = "values"
 
-// forget removes the values of large tensors, so that random ones replace them. It returns, by name, Import's errors about
-// NaNs and infinities in them.
+// forget removes the values of large tensors, so that random values replace them. It returns Import's errors about NaNs
+// and infinities in these tensors, by name.
 func forget(model *onnxpb.ModelProto) map[string]error {
 	wrong := map[string]error{}
-	const small = 64 // keeps, for example, the bounds of a Clip
+	const small = 64 // number of elements up to which values are not removed, for example the bounds of a Clip
 	for _, t := range model.GetGraph().GetInitializer() {
 		n := int64(1)
 		for _, d := range t.GetDims() {
@@ -192,7 +191,7 @@ func finite(t *onnxpb.TensorProto) error {
 	}
 	c, err := newConstant(t.GetName(), t, true, nil)
 	if err != nil || !c.readable() || whole(c.kind) || c.absent() {
-		return nil // reported where the tensor is read
+		return nil // an error is reported later, if the tensor is read
 	}
 	values, err := c.floats()
 	if err != nil {

@@ -16,13 +16,13 @@ type UnsupportedOp struct {
 	Fixed bool // all inputs of its nodes are constants
 }
 
-// UnsupportedError lists every operator of a network that Import cannot map, each once.
+// UnsupportedError lists the operators of a network that Import cannot map. It lists each operator once.
 type UnsupportedError struct {
 	Ops  []UnsupportedOp
 	post bool // the design has the post stage
 }
 
-// shownNodes limits the nodes of one operator that the error's text names.
+// shownNodes limits the number of nodes that the error's text names for an operator.
 const shownNodes = 8
 
 func (e *UnsupportedError) Error() string {
@@ -65,8 +65,8 @@ func (e *UnsupportedError) Error() string {
 	return b.String()
 }
 
-// otherForm returns, for an operator of a quantised file, the form of file that is read instead; "" for other
-// operators.
+// otherForm returns a text about an unsupported operator of a quantised file: the supported form of such files. It
+// returns "" for other operators.
 func otherForm(op string) string {
 	name, contrib := strings.CutPrefix(op, "com.microsoft.")
 	switch {
@@ -87,7 +87,7 @@ func (e *UnsupportedError) others() []string {
 	})
 }
 
-// Is makes errors.Is(err, ErrUnsupported) hold.
+// Is reports whether target is ErrUnsupported, for errors.Is.
 func (e *UnsupportedError) Is(target error) bool { return target == ErrUnsupported }
 
 // Supported lists the operators that Import maps, in alphabetical order.
@@ -100,17 +100,17 @@ func Supported() []string {
 	return names
 }
 
-// known reports whether a node can be mapped, or computed because all its inputs are constants.
+// known reports whether a node can be mapped, or can be computed at import because all its inputs are constants.
 func (im *importer) known(n *onnxpb.NodeProto) bool {
 	return im.mapped(n) || folds[opName(n)] != nil && im.fixed(n)
 }
 
-// mapped reports whether a node can be mapped. A function can be, if the design or the host computes it.
+// mapped reports whether a node can be mapped. A function can be mapped if the design or the host computes it.
 func (im *importer) mapped(n *onnxpb.NodeProto) bool {
 	return lowerings[opName(n)] != nil && (im.options.Post || !im.curved(n))
 }
 
-// curved reports whether a node needs the post stage, by its operator.
+// curved reports whether a node needs the post stage. A Sigmoid needs it only if another node computes with the result.
 func (im *importer) curved(n *onnxpb.NodeProto) bool {
 	return NeedsPost(opName(n)) || opName(n) == "Sigmoid" && im.computes(n)
 }
@@ -123,7 +123,8 @@ func (im *importer) computes(n *onnxpb.NodeProto) bool {
 	return slices.ContainsFunc(n.GetOutput(), func(out string) bool { return im.inside[out] })
 }
 
-// unsupported returns an error for nodes, in topological order, that can neither be mapped nor computed from constants.
+// unsupported returns an error for nodes that can neither be mapped nor be computed from constants. The nodes must be
+// in topological order.
 func (im *importer) unsupported(nodes []*onnxpb.NodeProto) error {
 	e := UnsupportedError{post: im.options.Post}
 	at := map[string]int{}

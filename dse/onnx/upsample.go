@@ -8,9 +8,9 @@ import (
 	"github.com/sluice-npu/sluice/dse/graph"
 )
 
-// weave interleaves phases to one map: pixel (y, x) of phases[dy][dx], all of h x w x ch, becomes pixel
-// (sy y + dy, sx x + dx). The phases of a row are concatenated by channels, which puts them side by side. Then rows,
-// viewed as one pixel each, are concatenated by channels too. Equal phases are computed once.
+// weave interleaves phases, maps of h x w x ch, to one map. Pixel (y, x) of phases[dy][dx] becomes pixel (sy y + dy, sx
+// x + dx). The phases of a row are concatenated by channels, which interleaves their pixels. Then each row is viewed as
+// one pixel, and these pixels are concatenated by channels too. Equal rows of phases are computed once.
 func (c *call) weave(name string, phases [][]int, h, w, ch int) (int, error) {
 	sy, sx := len(phases), len(phases[0])
 	if row := sy * sx * w * ch; row > maxDim {
@@ -47,7 +47,7 @@ func (c *call) weave(name string, phases [][]int, h, w, ch int) (int, error) {
 	return seen(name, all, sy*h, sx*w, ch)
 }
 
-// woven makes the result of weave the node's output, cropped to h x w.
+// woven sets the node's output to the result of weave, cropped to h x w.
 func (c *call) woven(v value, phases [][]int, size shape, h, w int, nonNegative bool) error {
 	t, err := c.weave(c.output(), phases, size.h, size.w, size.c)
 	if err != nil {
@@ -65,7 +65,7 @@ func (c *call) woven(v value, phases [][]int, size shape, h, w int, nonNegative 
 	return nil
 }
 
-// count returns 0 .. n-1.
+// count returns the numbers 0 .. n-1.
 func count(n int) []int {
 	at := make([]int, n)
 	for i := range at {
@@ -85,8 +85,8 @@ func (c *call) spread(v value, sy, sx int) (int, error) {
 	return out, err
 }
 
-// resize implements Resize and Upsample by integer factors. Nearest repeats pixels. Bilinear repeats pixels, then
-// averages twice over windows as large as the factor, without pixels outside the map. So the border has the outermost
+// resize lowers Resize and Upsample by integer factors. Mode nearest repeats pixels. Mode linear repeats pixels and
+// then averages them (interpolate). The averages exclude pixels outside the map, so the border has the outermost
 // pixel's value.
 func (c *call) resize() error {
 	if err := c.inputs(1, 4); err != nil {
@@ -148,7 +148,8 @@ func (c *call) resize() error {
 	return nil
 }
 
-// interpolate averages windows of map in, which has each pixel of t sy by sx times. Its result is linear interpolation.
+// interpolate averages windows of map in, which repeats each pixel of t sy times vertically and sx times horizontally.
+// The averages are linear interpolation.
 func (c *call) interpolate(in int, t shape, sy, sx int, asymmetric bool) (int, error) {
 	h, w := sy*t.h, sx*t.w
 	average := func(name string, l graph.Window, oh, ow int) (err error) {
@@ -159,7 +160,8 @@ func (c *call) interpolate(in int, t shape, sy, sx int, asymmetric bool) (int, e
 		err := average(" (average)", graph.Window{KH: sy, KW: sx, SH: 1, SW: 1, PB: sy - 1, PR: sx - 1}, h, w)
 		return in, err
 	}
-	// Windows of sy pixels. For even sy, one window is half a pixel off the centre; two of them together are centred.
+	// A window with an even number of pixels is half a pixel off the centre. A first average over two pixels corrects
+	// that.
 	even := func(s int) (k, p int) {
 		if s%2 == 0 {
 			return 2, 1
@@ -178,9 +180,9 @@ func (c *call) interpolate(in int, t shape, sy, sx int, asymmetric bool) (int, e
 	return in, err
 }
 
-// repeats reports whether, in a map s times as large, each source pixel is repeated s times.
+// repeats reports whether the coordinates and rounding of a Resize by s repeat each source pixel s times.
 func repeats(s int, where, round string) bool {
-	for i := range s { // one period in the middle of a map
+	for i := range s { // the s pixels that must equal source pixel 0
 		x := float64(i) / float64(s)
 		switch where {
 		case "half_pixel", "pytorch_half_pixel", "half_pixel_symmetric":
@@ -250,7 +252,6 @@ func (c *call) factors(t shape) (sy, sx int, err error) {
 	return int(by[2]), int(by[3]), nil
 }
 
-// depthToSpace moves channels to pixels.
 func (c *call) depthToSpace() error {
 	if err := c.inputs(1, 1); err != nil {
 		return err
@@ -290,7 +291,7 @@ func (c *call) depthToSpace() error {
 	return c.woven(v, phases, shape{h: t.h, w: t.w, c: few}, size*t.h, size*t.w, t.nonNegative)
 }
 
-// spaceToDepth moves pixels to channels: a convolution with a single weight of one per output.
+// spaceToDepth moves pixels to channels. It adds a convolution with a single weight of one per output.
 func (c *call) spaceToDepth() error {
 	if err := c.inputs(1, 1); err != nil {
 		return err
@@ -307,7 +308,7 @@ func (c *call) spaceToDepth() error {
 	if size < 1 || size > maxReach || t.h%size != 0 || t.w%size != 0 || t.c > maxDim/(size*size) {
 		return fmt.Errorf("attribute \"blocksize\": %w: %d of %d x %d pixels of %d channels", ErrAttribute, size, t.h, t.w, t.c)
 	}
-	n := size * size * t.c // number of outputs, and of weights per output
+	n := size * size * t.c // number of output channels, and number of weights per output channel
 	if c.budget -= int64(n) * int64(n); c.budget < 0 {
 		return fmt.Errorf("tensor %q: %w: blocks of %d x %d make more than %d weights", c.input(0), ErrTooLarge, size, size, weightsOf(c.options))
 	}
@@ -318,7 +319,7 @@ func (c *call) spaceToDepth() error {
 	return c.emit(l, v, t.h/size, t.w/size, n, t.nonNegative)
 }
 
-// undilated reports an error for dilations, or for pads that the attributes do not give explicitly.
+// undilated reports an error if the node has dilations, or auto_pad instead of explicit pads.
 func (c *call) undilated() {
 	for _, d := range c.attr.sizes("dilations", 2, 1, 1) {
 		if d != 1 {
@@ -330,8 +331,8 @@ func (c *call) undilated() {
 	}
 }
 
-// convTranspose adds a convolution for each phase of the output: pixel s q + d is the sum over taps with index d + pad
-// modulo the stride s.
+// convTranspose adds one convolution per phase d of the output. Output pixel s q + d is a sum over the taps with an
+// index equal to d + pad modulo the stride s.
 func (c *call) convTranspose() error {
 	if err := c.inputs(2, 3); err != nil {
 		return err
@@ -403,21 +404,21 @@ func (c *call) convTranspose() error {
 			phases[dy] = append(phases[dy], p)
 		}
 	}
-	if strides[0] == 1 && strides[1] == 1 { // a convolution
+	if strides[0] == 1 && strides[1] == 1 { // a single phase
 		c.values[c.output()] = value{tensor: phases[0][0], rank: v.rank, order: v.order}
 		return nil
 	}
 	return c.woven(v, phases, size, h, w, false)
 }
 
-// taps lists the taps of one phase along one axis, in the order of their pixels; -1 means none.
+// taps lists the taps of one phase along one axis, in the order of their pixels. -1 means a pixel without a tap.
 type taps struct {
 	at     []int
 	before int // number of pixels of the first window before the map
 }
 
-// tapsOf returns the taps of each phase of a kernel of size k with stride s: output s q + d is the sum of taps
-// d + pad - s i times pixels q + i.
+// tapsOf returns the taps of each phase d of a kernel with k taps and stride s. Output s q + d is the sum, over i, of
+// tap d + pad - s i times pixel q + i.
 func tapsOf(k, s, pad int) []taps {
 	out := make([]taps, s)
 	for d := range out {
@@ -428,11 +429,11 @@ func tapsOf(k, s, pad int) []taps {
 				first, last = min(first, i), max(last, i)
 			}
 		}
-		if first > last { // no taps: only the bias
+		if first > last { // the phase has no taps, so its output is the bias
 			out[d] = taps{at: []int{-1}}
 			continue
 		}
-		first = min(first, 0) // a window begins at its pixel or earlier
+		first = min(first, 0) // a window begins at pixel q or before it
 		for i := first; i <= last; i++ {
 			tap := d + pad - s*i
 			if tap >= k {
@@ -445,7 +446,8 @@ func tapsOf(k, s, pad int) []taps {
 	return out
 }
 
-// phaseOf returns the weights of one phase, [C out][rows][columns][C in / groups], from [C in][C out / groups][kh][kw].
+// phaseOf returns the weights of one phase, [C out][rows][columns][C in / groups]. The input w is [C in][C out /
+// groups][kh][kw].
 func phaseOf(w []float32, cin, groups, each, kh, kw int, rows, columns []int) []float32 {
 	var out []float32
 	for o := range groups * each {

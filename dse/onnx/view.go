@@ -7,15 +7,16 @@ import (
 	"github.com/sluice-npu/sluice/dse/graph"
 )
 
-// view describes a map whose axes are split, joined or cut: neither its own axes in some order, nor flattened. It costs
-// nothing. A reader that needs channels, rows and columns copies the view to a map first. The copy is a layer if pixels
-// or channels are left out or are in another order.
+// view describes a map with split, joined or cut axes. A view needs no computation. A reader that needs channels, rows
+// and columns copies the view to a map first. The copy is a layer only if the view omits or reorders pixels or
+// channels.
 type view struct {
-	axes  [][]factor // without the batch; an axis of size 1 has no factors
+	axes  [][]factor // factors by axis, without the batch; an axis of size 1 has no factors
 	first [3]int     // index of the first element along C, H and W
 }
 
-// factor is a part of an axis, the outermost first. It steps along one of the map's own axes (numbers as in order).
+// factor is a part of an axis of a view. An axis lists its outermost factor first. The field `which` is the map's own
+// axis (numbered as in order), size is the number of positions along this axis, and step is their distance.
 type factor struct{ which, size, step int }
 
 func (w view) size(axis int) int {
@@ -34,7 +35,7 @@ func (w view) sizes() []int {
 	return sizes
 }
 
-// maxRank limits the number of axes of a view: a small file could ask for millions.
+// maxRank limits the number of axes of a view, because a small file can request millions of axes.
 const maxRank = 16
 
 func rankOf(name string, rank int) error {
@@ -46,7 +47,6 @@ func rankOf(name string, rank int) error {
 
 func (s shape) size(which int) int { return [3]int{s.c, s.h, s.w}[which] }
 
-// viewOf returns the view of any value.
 func (c *call) viewOf(v value) view {
 	if v.view != nil {
 		return *v.view
@@ -62,7 +62,7 @@ func (c *call) viewOf(v value) view {
 	return w.tidy()
 }
 
-// tidy removes factors of size 1, and joins consecutive factors that continue each other.
+// tidy removes factors of size 1. It joins two consecutive factors if one factor can represent both.
 func (w view) tidy() view {
 	out := view{first: w.first}
 	for _, axis := range w.axes {
@@ -82,8 +82,8 @@ func (w view) tidy() view {
 	return out
 }
 
-// look makes the node's output i the value v with view w. A view that only reorders the axes, or only flattens, is stored as
-// such.
+// look sets the node's output i to the value v with view w. If w only reorders or flattens the axes, the value stores
+// an order or a rank instead of a view.
 func (c *call) look(i int, v value, w view) {
 	if name := c.node.GetOutput()[i]; name != "" {
 		c.values[name] = c.seen(v, w)
@@ -115,8 +115,8 @@ func (w view) whole(t shape) bool {
 	return n == t.c*t.h*t.w
 }
 
-// reshaped changes the sizes of the axes, with the same number of elements; false if an axis would have to be cut
-// between factors.
+// reshaped changes the sizes of the axes; the number of elements stays the same. It returns false if the factors cannot
+// be split into these sizes.
 func (w view) reshaped(sizes []int) (view, bool) {
 	left := slices.Concat(w.tidy().axes...)
 	out := view{first: w.first}
@@ -144,8 +144,8 @@ func (w view) reshaped(sizes []int) (view, bool) {
 	return out.tidy(), len(left) == 0
 }
 
-// cut selects n elements of an axis, from index from on, step apart. It returns false for an axis of several factors that
-// would not be cut along the outermost.
+// cut selects n elements of an axis: the element with index from, and then each step-th one. It returns false if the
+// axis has several factors and the cut would change more than the outermost factor.
 func (w view) cut(axis, from, step, n int) (view, bool) {
 	out := view{first: w.first, axes: slices.Clone(w.axes)}
 	fs := w.axes[axis]
@@ -157,7 +157,7 @@ func (w view) cut(axis, from, step, n int) (view, bool) {
 	case inner == 1:
 	case step == 1 && from%inner == 0 && n%inner == 0:
 		from, n = from/inner, n/inner
-	case n == 1: // one element: each factor has a single position
+	case n == 1: // each factor then has a single position
 		out.axes[axis] = nil
 		for i := len(fs) - 1; i >= 0; i-- {
 			out.first[fs[i].which] += from % fs[i].size * fs[i].step
@@ -172,7 +172,8 @@ func (w view) cut(axis, from, step, n int) (view, bool) {
 	return out.tidy(), true
 }
 
-// walk returns the order of a view's elements in memory, H x W x C; nil if memory has them in the view's order.
+// walk returns the strides of a view's elements in memory, which is H x W x C. It returns nil if the elements are
+// consecutive in memory.
 func (w view) walk(t shape) []graph.Stride {
 	unit := [3]int{1, t.w * t.c, t.c}
 	var walk []graph.Stride
@@ -190,7 +191,7 @@ func (w view) walk(t shape) []graph.Stride {
 	return walk
 }
 
-// positionsAlong returns the positions along one of a map's axes that an axis of a view visits.
+// positionsAlong returns the positions of a view's axis along one of the map's own axes.
 func positionsAlong(axis []factor, first int) []int {
 	at := []int{first}
 	for _, f := range axis {
@@ -205,18 +206,18 @@ func positionsAlong(axis []factor, first int) []int {
 	return at
 }
 
-// materialised copies a view to a map, with the view's order of axes, or flattened.
+// materialised copies a view to a map. The result has the view's order of axes, or is flattened.
 func (c *call) materialised(name string, v value) (value, error) {
 	w, t := *v.view, c.shapeOf(v)
 	key := fmt.Sprint(v.tensor, w)
 	if made, ok := c.made[key]; ok {
-		made.activation = v.activation // of two outputs that share the copy, only one may end in a Sigmoid
+		made.activation = v.activation // two values may share the copy, but only one of them may have a pending Sigmoid
 		return made, nil
 	}
 	refuse := fmt.Errorf("tensor %q: %w: a map of %d x %d x %d (C x H x W) seen as %v; a map can be made of it only where each of its axes is of channels, rows or columns alone",
 		name, ErrUnsupported, t.c, t.h, t.w, w.sizes())
 	axes := w.axes
-	if len(axes) == 1 { // flattened: consecutive factors of the same axis
+	if len(axes) == 1 { // a flattened view: group consecutive factors of the same map axis
 		var runs [][]factor
 		for _, f := range axes[0] {
 			if n := len(runs) - 1; n >= 0 && runs[n][0].which == f.which {
@@ -258,7 +259,7 @@ func (c *call) materialised(name string, v value) (value, error) {
 	return out, nil
 }
 
-// chosen selects the channels, rows and columns of a map at these positions, in that order.
+// chosen selects channels, rows and columns of a map. The parameter `at` lists their positions, in this order.
 func (c *call) chosen(name string, v value, at [3][]int) (value, error) {
 	t := c.shapeOf(v)
 	same := func(which int) bool {
@@ -276,7 +277,7 @@ func (c *call) chosen(name string, v value, at [3][]int) (value, error) {
 			return v, err
 		}
 		if w.KH == 1 && w.KW == 1 {
-			l.kind = maxPool // with one position selected per window, it copies
+			l.kind = maxPool // a pool over windows of one pixel copies the pixels
 		} else {
 			l.kind, l.groups = conv, t.c
 			if c.budget -= int64(t.c) * int64(w.KH) * int64(w.KW); c.budget < 0 {
@@ -307,8 +308,8 @@ func (c *call) chosen(name string, v value, at [3][]int) (value, error) {
 	return out, nil
 }
 
-// steps returns a window along one axis that visits these positions. It is so wide that its last tap is at the first
-// position; the other taps are not used.
+// steps returns a window along one axis whose last tap visits these positions. The window is so wide that it begins at
+// position 0. Its other taps are not used.
 func steps(name string, at []int, n int) (k, stride, behind int, err error) {
 	stride = 1
 	if len(at) > 1 {
@@ -338,7 +339,7 @@ func (c *call) seenInput(i int) (value, view, error) {
 	return v, c.viewOf(v), nil
 }
 
-// slice cuts axes. If an axis of several factors would have to be cut, the view is copied to a map first.
+// slice lowers a Slice. If the view cannot be cut, slice copies the view to a map first.
 func (c *call) slice() error {
 	if err := c.inputs(1, 5); err != nil {
 		return err
@@ -369,7 +370,7 @@ func (c *call) slice() error {
 	return nil
 }
 
-// cutAxis is view.cut. It copies the view to a map if that is necessary.
+// cutAxis calls view.cut. If the view cannot be cut, cutAxis copies the view to a map first.
 func (c *call) cutAxis(v value, w view, axis, from, step, n int) (value, view, error) {
 	out, ok := w.cut(axis, from, step, n)
 	if ok {

@@ -1,7 +1,7 @@
-// Package plaintext cleans every text that people write before a parser reads it: labels, arrivals, traces, links,
-// clients, boards, configurations. Editors and spreadsheets add a byte order mark, CR LF line ends or UTF-16. Files
-// contain duplicate keys, and numbers with leading zeros that YAML reads as octal. Text with one meaning is accepted;
-// all else is a named error, the same for all readers.
+// Package plaintext cleans texts that people write, before a parser reads them: labels, arrivals, traces, links,
+// clients, boards, configurations. Editors and spreadsheets may add a byte order mark, CR LF line ends or UTF-16. Files
+// may contain duplicate keys, or numbers with leading zeros that YAML reads as octal. Package plaintext accepts text
+// that has only one meaning. Any other text is an error, which is the same for all readers.
 package plaintext
 
 import (
@@ -28,29 +28,30 @@ var (
 // mark is the byte order mark of UTF-8.
 const mark = "\ufeff"
 
-// reader removes the byte order mark and ends every line with LF.
+// reader removes byte order marks, and converts line ends to LF.
 type reader struct {
 	from   *bufio.Reader
 	line   int
-	within bool  // a line has begun
-	err    error // error found at the start
+	within bool  // the current line contains a character
+	err    error // error that Read returns after the text before it
 }
 
-// ends reports whether nothing follows.
+// ends reports whether the text ends here.
 func (t *reader) ends() bool {
 	_, err := t.from.Peek(1)
 	return err != nil
 }
 
-// NewReader reads r as UTF-8 without byte order marks at the start of lines, and without a Ctrl-Z at its end. CR LF and a lone CR become LF. Other encodings are errors.
+// NewReader returns a reader of the text r in UTF-8. It removes byte order marks at the start of lines, and a Ctrl-Z at
+// the end. It converts CR LF and a single CR to LF. Other encodings are errors.
 func NewReader(r io.Reader) io.Reader {
 	b := bufio.NewReader(r)
 	t := &reader{from: b, line: 1}
-	head, _ := b.Peek(4) // Read reports a shorter or unreadable text
+	head, _ := b.Peek(4) // Read reports an error if the text is unreadable
 	zero := func(i int) bool { return i < len(head) && head[i] == 0 }
 	switch {
 	case bytes.HasPrefix(head, []byte(mark)):
-		_, _ = b.Discard(len(mark)) // Peek has read it
+		_, _ = b.Discard(len(mark)) // no error, because Peek has read the mark
 	case bytes.HasPrefix(head, []byte("\xff\xfe\x00\x00")), bytes.HasPrefix(head, []byte("\x00\x00\xfe\xff")):
 		t.err = fmt.Errorf("%w: it is UTF-32; save it as UTF-8", ErrEncoding)
 	case bytes.HasPrefix(head, []byte("\xff\xfe")), bytes.HasPrefix(head, []byte("\xfe\xff")), zero(1) && !zero(0), zero(0) && len(head) > 1 && !zero(1):
@@ -99,7 +100,7 @@ func (t *reader) Read(p []byte) (int, error) {
 			p[n], t.line, t.within = '\n', t.line+1, false
 			n++
 			continue
-		case c == 0x1a && t.ends(): // DOS programs write this at the end of a text
+		case c == 0x1a && t.ends(): // DOS programs write Ctrl-Z at the end of a text
 			continue
 		case string(c) == mark && !t.within: // the mark of a file that was appended to another file
 			continue
@@ -108,7 +109,7 @@ func (t *reader) Read(p []byte) (int, error) {
 			n += utf8.EncodeRune(p[n:], c)
 		}
 		if n > 0 && t.from.Buffered() == 0 {
-			return n, nil // return what is there rather than wait
+			return n, nil // return the available text instead of waiting for more
 		}
 	}
 	if n > 0 {
@@ -120,11 +121,11 @@ func (t *reader) Read(p []byte) (int, error) {
 	return 0, t.err
 }
 
-// Clean does what NewReader does, for a text in memory.
+// Clean converts a text in memory as NewReader does.
 func Clean(data []byte) ([]byte, error) { return io.ReadAll(NewReader(bytes.NewReader(data))) }
 
-// JSON does what Clean does, and rejects duplicate keys in an object, since encoding/json silently takes the last one.
-// Invalid JSON is left to the parser.
+// JSON converts a text as Clean does. Duplicate keys in an object are an error, because encoding/json would use the
+// last one. Invalid JSON is not an error here, because the parser reports it.
 func JSON(data []byte) ([]byte, error) {
 	data, err := Clean(data)
 	if err != nil {
@@ -138,7 +139,7 @@ func checkJSON(data []byte) error {
 	d.UseNumber()
 	type object struct {
 		keys  map[string]bool // nil for an array
-		value bool            // a value follows, not a key
+		value bool            // the next token is a value instead of a key
 	}
 	var open []object
 	for {
@@ -170,10 +171,10 @@ func checkJSON(data []byte) error {
 	}
 }
 
-// octal matches a number that YAML 1.1 reads as octal and people as decimal.
+// octal matches a number that YAML 1.1 reads as octal, but people read as decimal.
 var octal = regexp.MustCompile(`^[-+]?0[0-9_]+$`)
 
-// YAML does what Clean does, and rejects whole numbers with leading zeros. Invalid YAML is left to the parser.
+// YAML converts a text as Clean does. Whole numbers with leading zeros are an error, but invalid YAML is not.
 func YAML(data []byte) ([]byte, error) {
 	data, err := Clean(data)
 	if err != nil {
@@ -208,7 +209,7 @@ func checkNode(n *yaml.Node) error {
 	return nil
 }
 
-// Columns finds columns by name in the first row of a CSV. A missing column is -1; a duplicate is an error.
+// Columns returns the indices of columns in the first row of a CSV; -1: missing. A duplicate name is an error.
 func Columns(head []string, names ...string) ([]int, error) {
 	at := make([]int, len(names))
 	for k, name := range names {

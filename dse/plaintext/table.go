@@ -10,19 +10,19 @@ import (
 	"strings"
 )
 
-// Row is a line of a table. Its methods read a field each; Err is the error of the first bad one.
+// Row is a line of a table. Its methods read single fields. Err is the error of the first invalid field.
 type Row struct {
 	head, fields []string
 	Err          error
 }
 
-// Len is the number of fields.
+// Len returns the number of fields.
 func (r *Row) Len() int { return len(r.fields) }
 
-// Text is a field without spaces around it.
+// Text returns field i without surrounding spaces.
 func (r *Row) Text(i int) string { return strings.TrimSpace(r.fields[i]) }
 
-// Number is a number of least..most.
+// Number returns field i, which must be a number from least to most.
 func (r *Row) Number(i int, least, most float64) float64 {
 	v, err := strconv.ParseFloat(r.Text(i), 64)
 	if (err != nil || !(v >= least && v <= most)) && r.Err == nil {
@@ -31,7 +31,7 @@ func (r *Row) Number(i int, least, most float64) float64 {
 	return v
 }
 
-// Whole is a whole number of 1..most.
+// Whole returns field i, which must be a whole number from 1 to most.
 func (r *Row) Whole(i int, most float64) int64 {
 	v := r.Number(i, 1, most)
 	if v != math.Trunc(v) && r.Err == nil {
@@ -40,8 +40,8 @@ func (r *Row) Whole(i int, most float64) int64 {
 	return int64(v)
 }
 
-// Table reads CSV without lines that begin with #. head checks the header, and row gets every line after it. An error
-// names the file and the line.
+// Table reads CSV, and ignores lines that begin with #. It calls head to check the header, and row for each later line.
+// An error names the file and the line.
 func Table(name string, r io.Reader, head func([]string) error, row func(*Row) error) error {
 	c := csv.NewReader(NewReader(r))
 	c.FieldsPerRecord, c.TrimLeadingSpace, c.Comment = -1, true, '#'

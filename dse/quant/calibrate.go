@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/graph"
 )
 
-// largest returns the largest value of each tensor.
+// largest returns the largest value over the channels of each tensor.
 func largest(channels [][]float64) []float64 {
 	ranges := make([]float64, len(channels))
 	for t, of := range channels {
@@ -22,8 +22,8 @@ func largest(channels [][]float64) []float64 {
 }
 
 // calibrate runs n images (H x W x C each) through the graph in float32. It returns the largest |x| by tensor and
-// channel, and by node the distribution of the input of its function. The result does not depend on the number of
-// workers. Images are requested one at a time.
+// channel. It also returns, by node, the distribution of its function's inputs. The result does not depend on the
+// number of workers. A worker requests one image at a time.
 func calibrate(g *graph.Graph, n int, image func(i int) ([]float32, error), o Options) ([][]float64, []*spread, error) {
 	o = o.defaults()
 	if n < 1 {
@@ -32,7 +32,7 @@ func calibrate(g *graph.Graph, n int, image func(i int) ([]float32, error), o Op
 	workers := Workers(g, o.Workers, n)
 	var (
 		found = make([][][]float32, workers)
-		seen  = make([][]histogram, workers) // unless the range is the largest value
+		seen  = make([][]histogram, workers) // by worker, and then by tensor; empty if a scale covers all values
 		front = make([][]*spread, workers)
 	)
 	err := parallel(g, workers, n, func(w int, runner *graph.Runner) func(i int) error {
@@ -87,7 +87,6 @@ func calibrate(g *graph.Graph, n int, image func(i int) ([]float32, error), o Op
 	return ranges, front[0], nil
 }
 
-// fronts returns an empty spread for each node that has a function, by node.
 func fronts(g *graph.Graph) []*spread {
 	f := make([]*spread, len(g.Nodes))
 	for i := range g.Nodes {
@@ -98,8 +97,8 @@ func fronts(g *graph.Graph) []*spread {
 	return f
 }
 
-// newSpread returns an empty spread for the function of node n. It also finds out whether products read the function's
-// result: then errors are weighted by the other factor.
+// newSpread returns an empty spread for the function of node n. It also determines whether products read the function's
+// result, because errors are then weighted by the other factor.
 func newSpread(g *graph.Graph, n int) *spread {
 	node := &g.Nodes[n]
 	s := &spread{f: node.Function}
@@ -127,8 +126,8 @@ func newSpread(g *graph.Graph, n int) *spread {
 	return s
 }
 
-// parallel distributes n images over workers, each with its own runner. start makes a worker and returns the function
-// that processes an image.
+// parallel distributes n images over workers. Each worker has its own runner. The function start creates a worker, and
+// returns the worker's function that processes an image.
 func parallel(g *graph.Graph, workers, n int, start func(w int, r *graph.Runner) func(i int) error) error {
 	first, err := graph.NewRunner(g)
 	if err != nil {
@@ -160,11 +159,11 @@ func parallel(g *graph.Graph, workers, n int, start func(w int, r *graph.Runner)
 	return nil
 }
 
-// workersBytes limits the memory of all workers: each has its own maps of the network.
+// workersBytes limits the total memory of the workers, because each worker has its own maps of the network.
 const workersBytes = 4 << 30
 
-// Workers is the number of goroutines that run a graph on n images: want, or one per processor if want is 0, but
-// fewer if their maps together would be too large.
+// Workers returns the number of goroutines that run a graph on n images: want, or one per processor if want is 0. It
+// returns a smaller number if the goroutines' maps would be too large, or if there are fewer images.
 func Workers(g *graph.Graph, want, n int) int {
 	if want <= 0 {
 		want = runtime.GOMAXPROCS(0)
@@ -176,7 +175,7 @@ func Workers(g *graph.Graph, want, n int) int {
 	return max(1, min(want, n, int(min(workersBytes/bytes, 1<<30))))
 }
 
-// finite returns an error if image i gave a function an infinite input or a NaN.
+// finite returns an error if a function has an infinite input or a NaN. The error names image i.
 func finite(g *graph.Graph, front []*spread, i int) error {
 	for n, s := range front {
 		if s != nil && !(s.hi-s.lo < math.Inf(1)) {

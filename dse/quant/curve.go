@@ -9,16 +9,15 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// spread is the distribution of the inputs of a node's function, as seen in calibration.
+// spread is the distribution of the inputs of a node's function in calibration.
 type spread struct {
 	f      *graph.Function
 	lo, hi float64
-	signed [2]histogram // of the magnitudes of negative inputs, and of positive ones
+	signed [2]histogram // magnitudes of the negative inputs, and of the positive inputs
 	gate   bool         // the result multiplies the function's own input, as in x * sigmoid(x)
 	norm   bool         // the input is the norm of a map, and the result multiplies that map
 }
 
-// weight is the weight of the error at point x.
 func (s *spread) weight(x float64) float64 {
 	switch {
 	case s.gate:
@@ -29,7 +28,7 @@ func (s *spread) weight(x float64) float64 {
 	return 1
 }
 
-// least is approximately the smallest positive input.
+// least returns approximately the smallest positive input.
 func (s *spread) least() float64 {
 	b := max(slices.IndexFunc(s.signed[1][:], func(n int64) bool { return n > 0 }), 0)
 	return float64(math.Float32frombits(uint32(b) << coarse))
@@ -57,33 +56,33 @@ func (s *spread) merge(o *spread) {
 	}
 }
 
-// largest is the largest magnitude.
+// largest returns the largest magnitude of the inputs.
 func (s *spread) largest() float64 { return max(-s.lo, s.hi) }
 
 const (
-	// Inputs that did not occur in calibration have this total weight, relative to those that did. It is spread evenly
-	// over the 16-bit range, and is ten times as large within the headroom.
+	// priorShare is the total weight of inputs that did not occur in calibration, as a share of the weight of
+	// calibrated inputs. It is distributed evenly, but is priorNear times as large within the headroom.
 	priorShare = 0.001
 	priorNear  = 10
-	priorEvery = 64 // one point for so many integers
-	// gateLeast is added to the weight of a gate's point, which is the square of the other factor of the product.
+	priorEvery = 64 // distance of such points, in integers
+	// gateLeast is added to the weight of a gate's point, which is the square of the product's other factor.
 	gateLeast = 0.001
-	// The weights of a norm's points make errors relative to the function's value. Inputs below this share of the largest
-	// cannot be told from zero; they get the weight of this share.
+	// normLeast limits the weights of a norm's points, which make errors relative to the function's value. An input
+	// below this share of the largest input cannot be distinguished from zero, so it has the weight of this share.
 	normLeast = 1e-6
-	// plainer is the weight of each input below the smallest one seen, as a share of all that was seen.
+	// plainer is the weight of each point below the smallest calibrated input, as a share of all calibrated inputs.
 	plainer = 0.0005
-	// A function's asymptote replaces it in the last segment if the two differ by at most tailSteps steps of the output
-	// at the end. A line that fits the calibrated inputs better may differ by tailMost steps.
+	// tailSteps is the maximum difference between a function and its asymptote at the end of the 16-bit range, in steps
+	// of the output. For a line that fits the calibrated inputs better, the maximum is tailMost.
 	tailSteps = 4
 	tailMost  = 512
-	// curveStarts limits the positions of the first segment that are tried for each width. They are at most curveOverlap
-	// segments apart, so that no function between two of them is missed.
+	// curveStarts limits the number of positions of the first segment that place tries for each width. The positions
+	// are at most curveOverlap segments apart, so that no function between two positions is missed.
 	curveStarts  = 128
 	curveOverlap = 8
 )
 
-// sums are sums over weighted points, from which least squares gives the line.
+// sums are sums over weighted points. The method of least squares computes a line from them.
 type sums struct{ w, x, y, xx, xy, yy float64 }
 
 func (s sums) plus(w, x, y float64) sums {
@@ -94,7 +93,7 @@ func (s sums) minus(o sums) sums {
 	return sums{s.w - o.w, s.x - o.x, s.y - o.y, s.xx - o.xx, s.xy - o.xy, s.yy - o.yy}
 }
 
-// line returns the line y = slope x + offset, and its square error off.
+// line returns the line y = slope x + offset with the least square error.
 func (s sums) line() (slope, offset float64) {
 	if d := s.w*s.xx - s.x*s.x; d > 1e-12*s.w*s.xx {
 		slope = (s.w*s.xy - s.x*s.y) / d
@@ -107,22 +106,22 @@ func (s sums) off(slope, offset float64) float64 {
 	return max(e, 0)
 }
 
-// fitter finds the curve of a function, from inputs of fraction mid to outputs of fraction out. Inputs are multiplied
-// by stretch.
+// fitter finds the curve of a function. The curve's inputs have fraction mid, and its outputs have fraction out. The
+// inputs are multiplied by stretch.
 type fitter struct {
 	f        *graph.Function
 	stretch  float64
 	mid, out int
 	norm     bool
 	at       []float64 // points, ascending, in integers of fraction mid
-	before   []sums    // of the points up to each; one more than points
-	index    []int     // by integer, from the smallest: the first point at or above it
-	weight   float64   // of all points
+	before   []sums    // before[i]: sums over the first i points
+	index    []int     // index of the first point at or above an integer, by integer from -32768 on
+	weight   float64   // total weight of all points
 	tail     [2]*[2]float64
 	end      [2]float64 // the function's values at the smallest and at the largest integer
 }
 
-// newFitter prepares a fit to the calibrated inputs; first and last are the integers that may occur, with headroom.
+// newFitter prepares a fit to the calibrated inputs. It also returns the range of integers that may occur.
 func newFitter(f *graph.Function, s *spread, headroom, stretch float64, mid, out int) (t *fitter, first, last int) {
 	t = &fitter{f: f, stretch: stretch, mid: mid, out: out, norm: s.norm}
 	lo := s.lo * headroom
@@ -139,7 +138,7 @@ func newFitter(f *graph.Function, s *spread, headroom, stretch float64, mid, out
 // their width and the error.
 func (t *fitter) place() (lo, step int, least float64) {
 	least = math.Inf(1)
-	for width := abi.CurveStepMax; width >= 0; width-- { // of equally good widths the largest, which covers most
+	for width := abi.CurveStepMax; width >= 0; width-- { // from the largest width, because it is best if several widths have the same error
 		const all = math.MaxUint16 + 1
 		window := abi.CurveSegments << width
 		every := 1 << width
@@ -155,9 +154,9 @@ func (t *fitter) place() (lo, step int, least float64) {
 	return lo, step, least
 }
 
-// fit returns the curve of 32 segments, from fraction mid to fraction out, with the least square error over the
-// calibrated inputs. Its first and last segments are the function's asymptotes, or lines close to them. off is the
-// largest error on the calibrated range with headroom.
+// fit returns the curve of 32 segments with the least square error over the calibrated inputs. The curve's inputs have
+// fraction mid, and its outputs have fraction out. Its first and last segments are the function's asymptotes, or lines
+// close to them. The result off is the largest error on the calibrated range with headroom.
 func fit(f *graph.Function, s *spread, headroom, stretch float64, mid, out int) (curve *abi.Curve, off float64, err error) {
 	t, first, last := newFitter(f, s, headroom, stretch, mid, out)
 	lo, step, _ := t.place()
@@ -167,7 +166,7 @@ func fit(f *graph.Function, s *spread, headroom, stretch float64, mid, out int) 
 	return curve, math.Ldexp(t.off(curve, first, last), -out), nil
 }
 
-// off is the largest error of a curve on a range, in steps of the output.
+// off returns the largest error of a curve on a range, in steps of the output.
 func (t *fitter) off(curve *abi.Curve, first, last int) (off float64) {
 	for x := first; x <= last; x++ {
 		y := min(max(t.value(float64(x)), math.MinInt16), math.MaxInt16)
@@ -176,8 +175,8 @@ func (t *fitter) off(curve *abi.Curve, first, last int) (off float64) {
 	return off
 }
 
-// value is the function of an integer of fraction mid, in integers of fraction out. A norm's function may be as large
-// as a thousand where calibration saw no input; it is limited to the output's range.
+// value returns the function's value for an integer x of fraction mid, in integers of fraction out. A norm's function
+// may have values up to a thousand far from the calibrated inputs, so its value is limited to the output's range.
 func (t *fitter) value(x float64) float64 {
 	y := math.Ldexp(t.f.At(math.Ldexp(x, -t.mid)/t.stretch), t.out)
 	if t.norm {
@@ -186,8 +185,8 @@ func (t *fitter) value(x float64) float64 {
 	return y
 }
 
-// points sets the points of the fit: the calibrated inputs, and a few over the whole range. Integers from first to last
-// may occur.
+// points sets the points of the fit: the calibrated inputs, and a few points over the whole range. The parameters first
+// and last are the smallest and the largest integer that may occur.
 func (t *fitter) points(s *spread, first, last int) {
 	seen, weights, count := map[float64]float64{}, 0.0, 0.0
 	for side, sign := range []float64{-1, 1} {
@@ -213,7 +212,7 @@ func (t *fitter) points(s *spread, first, last int) {
 		}
 		seen[float64(x)] += weight
 	}
-	if t.norm { // later images have pixels with a slightly smaller variance than those of calibration
+	if t.norm { // later images may have pixels with slightly smaller variances than the calibration images
 		for x := max(1, float64(first)); x < math.Ldexp(s.least()*t.stretch, t.mid); x *= 1.1 {
 			seen[math.Round(x)] += max(count, 1) * plainer * s.weight(math.Ldexp(x, -t.mid)/t.stretch)
 		}
@@ -238,7 +237,7 @@ func (t *fitter) points(s *spread, first, last int) {
 	}
 }
 
-// tails finds the function's asymptotes on both sides, if the function comes close to them within 16 bits.
+// tails finds the function's asymptotes on both sides. The function must be close to them at the ends (tailSteps).
 func (t *fitter) tails() {
 	for side, end := range []float64{math.MinInt16, math.MaxInt16} {
 		far := 256 * math.Copysign(1, end)
@@ -252,7 +251,7 @@ func (t *fitter) tails() {
 	}
 }
 
-// segment returns the line of segment i and its square error; on means that it is an asymptote.
+// segment returns the line of segment i and its square error. The result `on` reports whether the line is an asymptote.
 func (t *fitter) segment(lo, step, i int) (slope, offset, off float64, on bool) {
 	from, to := float64(lo+i<<step), float64(lo+(i+1)<<step)
 	a, b := t.point(lo+i<<step), t.point(lo+(i+1)<<step)
@@ -278,24 +277,24 @@ func (t *fitter) segment(lo, step, i int) (slope, offset, off float64, on bool) 
 	return slope, offset, off, false
 }
 
-// point is the index of the first point at or above x.
+// point returns the index of the first point at or above x.
 func (t *fitter) point(x int) int { return t.index[min(max(x-math.MinInt16, 0), len(t.index)-1)] }
 
-// error is the square error of the segments from lo on. It stops when the error exceeds most.
+// error returns the square error of the curve with segments from integer lo on. It stops when the error reaches most.
 func (t *fitter) error(lo, step int, most float64) (sum float64) {
 	for i := 0; i < abi.CurveSegments && sum < most; i++ {
-		_, _, off, _ := t.segment(lo, step, (i+abi.CurveSegments-1)%abi.CurveSegments) // the last segment first: bad positions usually fail there
+		_, _, off, _ := t.segment(lo, step, (i+abi.CurveSegments-1)%abi.CurveSegments) // the last segment first, because it usually has the largest error at bad positions
 		sum += off
 	}
 	return sum
 }
 
-// integers rounds the slopes, and chooses offsets that cancel the rounding error in the middle of each segment.
+// integers rounds the slopes. It chooses offsets that cancel the rounding error in the middle of each segment.
 func (t *fitter) integers(lo, step int) (*abi.Curve, error) {
 	c := &abi.Curve{Lo: int16(lo), Step: uint8(step), Shift: 31}
 	for i := 0; i < abi.CurveSegments; {
 		slope, offset, _, tail := t.segment(lo, step, i)
-		if t.norm { // where calibration saw nothing, it may be very steep
+		if t.norm { // the function may be very steep outside the calibrated inputs
 			slope = min(max(slope, -math.MaxInt16), math.MaxInt16)
 		}
 		middle := float64(lo+i<<step) + float64(int(1)<<step)/2
@@ -321,16 +320,16 @@ func (t *fitter) integers(lo, step int) (*abi.Curve, error) {
 
 const (
 	// stretches is the number of factors from 1 to 2 that are tried for a function's input. A factor other than 1 must
-	// reduce the square error to stretchGain of that at 1, and may increase the largest error to stretchMost times at
-	// most.
+	// reduce the square error of factor 1 to the share stretchGain. It may increase the largest error of factor 1 by
+	// the factor stretchMost.
 	stretches   = 8
 	stretchGain = 0.5
 	stretchMost = 1.25
 )
 
-// stretch finds the factor from 1 to below 2 for a function's input. Segments have a width of a power of two, and the
-// factor gives them, in effect, a width between two powers that fits the calibrated inputs: segments 1.5 times as wide
-// have twice the error. out is approximately the output's fraction.
+// stretch finds the factor, from 1 to below 2, for a function's input. The width of a segment is a power of two. With
+// the factor, it is in effect a width between two powers, which fits the calibrated inputs better: segments 1.5 times
+// as wide have twice the error. The parameter out is approximately the output's fraction.
 func stretch(f *graph.Function, s *spread, headroom, lo, hi float64, out int) float64 {
 	best, gain, most := 1.0, 0.0, 0.0
 	for k := range stretches {

@@ -8,15 +8,15 @@ import (
 	"github.com/sluice-npu/sluice/dse/graph"
 )
 
-// equalLeast is the gain of a channel, in bits, from which on the tensors that contain it are scaled.
+// equalLeast is the gain of a channel, in bits, that is required to scale the tensors with this channel.
 const equalLeast = 2
 
-// equalise scales up channels that are much smaller than others with the same fraction. It multiplies the weights
-// that produce them by a power of two and divides the weights that read them, so no value of the network's output
-// changes. The method is that of M. Nagel et al., "Data-Free Quantization Through Weight Equalization and Bias
-// Correction" (ICCV 2019), equation 11, but it uses calibrated ranges of activations instead of the ranges of
-// weights. channels has the largest |x| by tensor and channel; equalise scales it too. If there is nothing to gain,
-// the result is g itself.
+// equalise scales up channels that are much smaller than other channels with the same fraction. It multiplies the
+// weights that produce such a channel by a power of two, and divides the weights that read it. So no value of the
+// network's output changes. The method is from M. Nagel et al., "Data-Free Quantization Through Weight Equalization and
+// Bias Correction" (ICCV 2019), equation 11, but equalise uses calibrated ranges of activations instead of ranges of
+// weights. The parameter channels contains the largest |x| by tensor and channel; equalise scales it too. If no gain is
+// possible, the result is g itself.
 func equalise(g *graph.Graph, channels [][]float64) *graph.Graph {
 	e := newEqualiser(g, channels)
 	active := map[int]bool{}
@@ -36,7 +36,7 @@ func equalise(g *graph.Graph, channels [][]float64) *graph.Graph {
 	for n := range copied.Nodes {
 		copied.Nodes[n].Weights, copied.Nodes[n].Bias = slices.Clone(g.Nodes[n].Weights), slices.Clone(g.Nodes[n].Bias)
 	}
-	for range 16 { // a gain reduces the largest weights of the readers, which allows further gains
+	for range 16 { // each gain reduces the largest weights of the readers, so further gains are possible
 		gains := e.gains()
 		changed := false
 		for c, gain := range gains {
@@ -53,29 +53,28 @@ func equalise(g *graph.Graph, channels [][]float64) *graph.Graph {
 	return e.g
 }
 
-// row is a channel of a node's output or input.
+// row identifies a channel of a node's output or input.
 type row struct{ node, channel int }
 
-// equaliser groups channels into classes that can only be scaled together: concatenations and pools pass a channel
-// on, and sums join two.
+// equaliser groups channels into classes. The channels of a class can only be scaled together: concatenations and pools
+// copy a channel, and sums add two channels.
 type equaliser struct {
 	g         *graph.Graph
 	channels  [][]float64
 	group     []int  // by tensor: group of tensors that share a fraction
 	first     []int  // by tensor: index of its first channel
-	class     []int  // by channel
-	live      []bool // by class: calibration saw a value other than zero
+	class     []int  // class of a channel, by channel
+	live      []bool // by class: a calibrated value is not zero
 	fixed     map[int]bool
-	tensors   map[int][]int // by class: tensors that contain it
+	tensors   map[int][]int // by class: tensors with channels of the class
 	places    map[int][]place
 	made      map[int][]row
 	read      map[int][]row
-	producers []int       // by tensor
-	clamp     []int       // by node: class of the channels that reach its clamp; -1 if there is none
+	producers []int       // node that writes a tensor, by tensor
+	clamp     []int       // by node: class of the channels that reach its clamp; -1 if no channel does
 	columns   [][]float64 // by convolution: largest weight of each input channel; nil until gains needs it
 }
 
-// place is a channel of a tensor.
 type place struct{ tensor, channel int }
 
 func find(parent []int, i int) int {
@@ -144,7 +143,7 @@ func newEqualiser(g *graph.Graph, channels [][]float64) *equaliser {
 	return e
 }
 
-// fix keeps the channels of a tensor from being scaled.
+// fix prevents the scaling of a tensor's channels.
 func (e *equaliser) fix(t graph.TensorID) {
 	for c := range e.g.Tensors[t].C {
 		e.fixed[e.class[e.first[t]+c]] = true
@@ -155,7 +154,7 @@ func (e *equaliser) join(t graph.TensorID, c int, u graph.TensorID, d int) {
 	e.class[find(e.class, e.first[t]+c)] = find(e.class, e.first[u]+d)
 }
 
-// joinNode joins the channels that node n passes on.
+// joinNode joins the classes of channels that must be scaled together because of node n.
 func (e *equaliser) joinNode(n int) {
 	g := e.g
 	node := &g.Nodes[n]
@@ -175,7 +174,7 @@ func (e *equaliser) joinNode(n int) {
 				e.join(t, c%in, node.Output, c%out)
 			}
 		}
-		if node.Op == graph.Add || node.Op == graph.Mul && i == 0 { // the other factor stays
+		if node.Op == graph.Add || node.Op == graph.Mul && i == 0 { // the second factor of a product is not scaled
 			for c := range g.Tensors[t].C {
 				e.join(t, c, node.Output, c)
 			}
@@ -187,7 +186,7 @@ func (e *equaliser) joinNode(n int) {
 		}
 	}
 	e.clamp[n] = -1
-	for c, x := range e.channels[node.Output] { // the bounds are the same for all channels, so those that reach them are scaled alike
+	for c, x := range e.channels[node.Output] { // all channels that reach a bound are scaled together, because they share the bounds
 		if !clamped(node) || 2*x <= unclamped(node) {
 			continue
 		}
@@ -209,7 +208,7 @@ func (e *equaliser) siblings(t int) map[int]float64 {
 	return most
 }
 
-// column visits the weights of node n that read its input channel c.
+// column calls visit for each weight that reads an input channel.
 func (e *equaliser) column(r row, visit func(w *float32)) {
 	node := &e.g.Nodes[r.node]
 	cin := e.g.Tensors[node.Inputs[0]].C / node.Groups
@@ -222,8 +221,8 @@ func (e *equaliser) column(r row, visit func(w *float32)) {
 	}
 }
 
-// largest is the largest weight that reads an input channel. It takes a node's weights in their order, all channels at
-// once: one by one, every weight would be a cache miss.
+// largest returns the largest weight that reads an input channel. It reads all weights of a node once, in their order
+// in memory, because a separate pass per channel would cause a cache miss for each weight.
 func (e *equaliser) largest(r row) float64 {
 	if e.columns[r.node] == nil {
 		node := &e.g.Nodes[r.node]
@@ -243,17 +242,17 @@ func (e *equaliser) largest(r row) float64 {
 	return e.columns[r.node][r.channel]
 }
 
-// row returns the weights of output channel c.
 func (e *equaliser) row(r row) []float32 {
 	node := &e.g.Nodes[r.node]
 	per := len(node.Weights) / len(node.Bias)
 	return node.Weights[r.channel*per : (r.channel+1)*per]
 }
 
-// gains returns the power of two by which to scale each class. The ideal makes the steps of the channel as coarse as
-// those of the weights that read it. The limit is that no row of the producer may become the layer's largest.
+// gains returns the power of two by which to scale each class. The ideal gain makes the steps of the channel as coarse
+// as the steps of the weights that read it. A gain is limited, because no row of the producer may exceed the layer's
+// largest weight.
 func (e *equaliser) gains() map[int]int {
-	most := make([]float64, len(e.group)) // by group of tensors
+	most := make([]float64, len(e.group)) // largest |x|, by group of tensors
 	for t, channels := range e.channels {
 		most[e.group[t]] = max(most[e.group[t]], slices.Max(channels))
 	}
@@ -291,7 +290,7 @@ func (e *equaliser) gains() map[int]int {
 			continue
 		}
 		out := int(node.Output)
-		all := math.MaxInt // the gain that every channel of the node can take; none if other nodes produce a channel too
+		all := math.MaxInt // gain that is possible for all channels of the node; 0 if other nodes also produce one of them
 		for c, x := range e.channels[out] {
 			if class := e.class[e.first[out]+c]; x > 0 {
 				all = min(all, want[class])
@@ -324,18 +323,17 @@ func (e *equaliser) gains() map[int]int {
 	return gains
 }
 
-// room returns how far the values in a class's channels allow the class to be scaled; ok is false if there are no such
-// values.
+// room returns the largest gain that the values in a class's channels allow; ok is false if there are no values.
 func (e *equaliser) room(class int, most []float64, siblings []map[int]float64) (gain float64, ok bool) {
 	gain = math.Inf(1)
 	made := e.made[class]
 	for _, p := range e.places[class] {
 		x := e.channels[p.tensor][p.channel]
 		if x == 0 {
-			if !e.live[class] { // a dead channel must be scaled too, or its weights would limit the reader's other channels
+			if !e.live[class] { // a channel of zeros must be scaled too, because its weights would limit the reader's other channels
 				x = siblings[p.tensor][made[0].node]
 			}
-			for _, r := range made { // its bias, which keeps it at zero, must fit into the accumulator
+			for _, r := range made { // the channel's bias must fit into the accumulator; it causes the zeros
 				if x > 0 || e.live[class] && int(e.g.Nodes[r.node].Output) == p.tensor {
 					x = max(x, math.Abs(float64(e.g.Nodes[r.node].Bias[r.channel])))
 				}
@@ -344,14 +342,14 @@ func (e *equaliser) room(class int, most []float64, siblings []map[int]float64) 
 		if x > 0 {
 			gain, ok = min(gain, most[e.group[p.tensor]]/x), true
 		}
-		if n := e.producers[p.tensor]; x > 0 && n >= 0 && e.clamp[n] != class { // the clamp stays out of reach
+		if n := e.producers[p.tensor]; x > 0 && n >= 0 && e.clamp[n] != class { // after scaling, the values must not reach the clamp
 			gain = min(gain, unclamped(&e.g.Nodes[n])/x)
 		}
 	}
 	return gain, ok
 }
 
-// through reports whether a channel of a node is computed only from channels of its own class. A gain then does not
+// through reports whether a channel of a node is computed only from a channel of its own class. If so, a gain does not
 // change the node's weights.
 func (e *equaliser) through(n, c, class int) bool {
 	node := &e.g.Nodes[n]
@@ -359,7 +357,6 @@ func (e *equaliser) through(n, c, class int) bool {
 	return node.Groups > 1 && node.Groups == e.g.Tensors[in].C && node.Groups == e.g.Tensors[node.Output].C && e.class[e.first[in]+c] == class
 }
 
-// scale multiplies a class by 2^k.
 func (e *equaliser) scale(class, k int) {
 	up, down := float32(math.Ldexp(1, k)), float32(math.Ldexp(1, -k))
 	for _, r := range e.made[class] {
@@ -386,7 +383,7 @@ func (e *equaliser) scale(class, k int) {
 	}
 }
 
-// unclamped is the largest magnitude, with headroom, that a node's clamp does not change. It is below zero if there is none.
+// unclamped returns the largest magnitude, with headroom, that a node's clamp does not change; -1: there is none.
 func unclamped(node *graph.Node) float64 {
 	most := math.Inf(1)
 	for _, bound := range []float64{float64(node.ClampLo), -float64(node.ClampHi)} {
@@ -400,7 +397,7 @@ func unclamped(node *graph.Node) float64 {
 	return most
 }
 
-// clamped reports whether a node has a clamp at a number other than zero, which the scale moves.
+// clamped reports whether a node has a clamp at a number other than zero. A gain must change such a bound.
 func clamped(node *graph.Node) bool {
 	return !(math.IsInf(float64(node.ClampLo), -1) || node.ClampLo == 0) || !(math.IsInf(float64(node.ClampHi), 1) || node.ClampHi == 0)
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-npu/sluice/dse/graph"
 )
 
-// Notes names the maps that are rounded to 8 bits although the quantised file gives them no scale, or several scales.
-// Their loss is not part of the file. There are no notes for a file without codes.
+// Notes returns texts about maps that are rounded to 8 bits although the quantised file contains no scale, or several
+// scales, for them. This rounding is not part of the file. For a file without codes, there are no notes.
 func (n *Int8) Notes() []string {
 	g := n.Graph
 	coded := len(g.Scales) > 1 || len(g.Scales) == 1 && !g.Bytes

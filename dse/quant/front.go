@@ -6,9 +6,9 @@ import (
 	"github.com/sluice-npu/sluice/dse/graph"
 )
 
-// front is the fraction of a function's input, for values multiplied by `by`. It holds the calibrated inputs with
-// headroom. Inputs may saturate where the function, limited to lo and hi, changes by less than half a step beyond:
-// very large inputs of a sigmoid then cost the others no bits.
+// front returns the fraction of a function's input, for values multiplied by `by`. The calibrated inputs with headroom
+// fit this fraction, or saturate without effect: beyond the largest number, the function, limited to lo and hi, changes
+// by at most half a step. Thus very large inputs of a sigmoid do not reduce the precision of other inputs.
 func (s *spread) front(f *graph.Function, headroom, by, lo, hi, step float64) int {
 	frac := fraction(orOne(s.largest()*headroom*by), maxFrac)
 	for frac < maxFrac {
@@ -21,8 +21,8 @@ func (s *spread) front(f *graph.Function, headroom, by, lo, hi, step float64) in
 	return frac
 }
 
-// flat reports whether a function, limited to lo and hi, changes by at most `most` between from and to. Both have the
-// same sign. If to is not beyond from, the answer is true.
+// flat reports whether a function, limited to lo and hi, changes by at most `most` between the inputs from and to. Both
+// inputs have the same sign. The result is true if |to| is not larger than |from|.
 func flat(f *graph.Function, from, to, lo, hi, most float64) bool {
 	const points = 128
 	at := bounded(f.At(from), lo, hi)
@@ -37,17 +37,17 @@ func flat(f *graph.Function, from, to, lo, hi, most float64) bool {
 
 func bounded(x, lo, hi float64) float64 { return min(max(x, lo), hi) }
 
-// Front tells which inputs of a node's function saturate.
+// Front determines which inputs of a node's function saturate.
 type Front struct {
 	f        *graph.Function
-	clamp    [2]float64 // of the network
+	clamp    [2]float64 // bounds of the node's clamp
 	holds    [2]float64 // range of the output's scale
-	reach    float64    // largest input that 16 bits hold
+	reach    float64    // largest input that 16 bits can represent
 	safe     float64    // inputs up to this magnitude do not saturate
-	overstep float64    // smaller differences of a result do not count: a step
+	overstep float64    // step of the output; smaller differences of a result are ignored
 }
 
-// newFront returns the Front of a node whose function has inputs of 16 bits with a fraction, and outputs with a step.
+// newFront returns the Front of a node. Its function has 16-bit inputs of fraction frac, and outputs with this step.
 func newFront(node *graph.Node, frac int, by, lo, hi, step float64) *Front {
 	f := &Front{
 		f: node.Function, clamp: [2]float64{float64(node.ClampLo), float64(node.ClampHi)}, holds: [2]float64{lo, hi},
@@ -64,7 +64,7 @@ func newFront(node *graph.Node, frac int, by, lo, hi, step float64) *Front {
 	return f
 }
 
-// Front tells what saturates before and after a layer's function; nil if the layer has none.
+// Front returns the Front of a layer's function; nil if the layer has no function.
 func (n *Network) Front(layer int) *Front {
 	node, l := &n.Graph.Nodes[layer], &n.Layers[layer]
 	if l.Curve == nil {
@@ -74,8 +74,8 @@ func (n *Network) Front(layer int) *Front {
 	return newFront(node, l.Mid, l.Stretch, math.MinInt16*step, math.MaxInt16*step, step)
 }
 
-// Saturates reports whether the input x exceeds 16 bits, or the result exceeds the output's scale, so that the result
-// changes by more than a step. A sigmoid's does not change: it is flat there.
+// Saturates reports whether saturation changes the result for input x by more than a step. The input may exceed 16
+// bits, or the result may exceed the output's scale. A very large input does not change a sigmoid's result.
 func (f *Front) Saturates(x float64) bool { return math.Abs(x) > f.safe && f.lost(x) }
 
 func (f *Front) lost(x float64) bool {

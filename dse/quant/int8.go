@@ -9,25 +9,26 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// A network in int8. A map's code q represents Step * (q - Zero), with one step and one zero point per map; weights are
-// symmetric, with one step per output channel. A layer computes, only with integers,
+// This file defines a network in int8. A map's code q represents Step * (q - Zero), with one step and one zero point
+// per map. Weights are symmetric, with one step per output channel. A layer computes, only with integers,
 //
 //	t = rnd((sum w*q + bias[c]) * mul[c], shift[c])
 //
-// where bias contains the layer's bias and the contribution of the input's zero point (padding reads the zero point),
-// mul has 17 bits, and rnd(x, n) is x / 2^n rounded to the nearest integer, ties to even, as in ONNX's QuantizeLinear.
-// A residual or second operand (Sum), a curve, the output's zero point and the clamp follow, in this order.
+// The term bias contains the layer's bias and the contribution of the input's zero point (padding reads the zero
+// point). The factor mul has 17 bits. The function rnd(x, n) is x / 2^n rounded to the nearest integer, ties to even,
+// as in ONNX's QuantizeLinear. These steps follow in this order: a residual or second operand (Sum), a curve, the
+// output's zero point, and the clamp.
 //
-// A wide layer has weights of 16 bits, and so have maps that only wide layers write and read. Nothing else differs.
+// A wide layer has 16-bit weights. Maps that only wide layers write and read have 16 bits too. Nothing else differs.
 
-// Codes is the mapping from integers to a map's values.
+// Codes maps integers to a map's values.
 type Codes struct {
 	Step float64
 	Zero int
-	Wide bool // 16 bits, else 8
+	Wide bool // the codes have 16 bits instead of 8
 }
 
-// Bounds are the lowest and the highest code.
+// Bounds returns the lowest and the highest code.
 func (c Codes) Bounds() (lo, hi int) {
 	if c.Wide {
 		return math.MinInt16, math.MaxInt16
@@ -40,19 +41,19 @@ func (c Codes) holds() (lo, hi float64) {
 	return c.Value(c.Code(math.Inf(-1))), c.Value(c.Code(math.Inf(1)))
 }
 
-// reach is the largest distance of a code from the zero point.
+// reach returns the largest distance of a code from the zero point.
 func (c Codes) reach() float64 {
 	lo, hi := c.Bounds()
 	return float64(max(hi-c.Zero, c.Zero-lo))
 }
 
-// Code is the code nearest to a value.
+// Code returns the code nearest to a value.
 func (c Codes) Code(x float64) int16 {
 	lo, hi := c.Bounds()
 	return int16(min(max(graph.Scale{Step: c.Step, Zero: c.Zero}.Nearest(x), float64(lo)), float64(hi)))
 }
 
-// Value is the value of a code.
+// Value returns the value of a code.
 func (c Codes) Value(code int16) float64 { return c.Step * float64(int(code)-c.Zero) }
 
 // Scaling is a factor Mul / 2^Shift, with Mul below 2^17 and Shift at most MaxShift.
@@ -60,29 +61,29 @@ type Scaling = abi.Scaling
 
 const mulBits = 17
 
-// scaling is the nearest factor. A factor beyond 17 bits is replaced by the largest: both saturate every code but the
-// zero point.
+// scaling returns the Scaling nearest to factor f. It replaces a factor beyond 17 bits by the largest one, because both
+// saturate every code except the zero point.
 func scaling(f float64) Scaling {
 	f = min(f, 1<<mulBits-1)
 	_, e := math.Frexp(f)
 	s := min(max(mulBits-e, 0), MaxShift)
 	if math.Round(math.Ldexp(f, s)) >= 1<<mulBits {
-		s-- // rounded up to the next power of two
+		s-- // rounding increased the factor to the next power of two
 	}
 	return Scaling{Mul: int32(math.Round(math.Ldexp(f, max(s, 0)))), Shift: uint8(max(s, 0))}
 }
 
-// Sum adds two numbers of different steps: rnd(a*A + b*B, Shift).
+// Sum adds two numbers with different steps: rnd(a*A + b*B, Shift).
 type Sum struct {
 	A, B  int32
 	Shift uint8
 }
 
-// sumOf is the sum of numbers with magnitudes up to reachA and reachB; span is larger than the result's range. A factor
-// is limited to what saturates the sum for any other number. If it exceeds 17 bits, both factors shrink, as the two
-// numbers may cancel.
+// sumOf returns the Sum for two numbers with magnitudes up to reachA and reachB; span is larger than the result's
+// range. A factor is limited to a value at which the sum saturates for any second number. If a factor still exceeds 17
+// bits, sumOf reduces both factors, because the two numbers may cancel.
 func sumOf(a, b, reachA, reachB, span float64) *Sum {
-	a, b = min(a, span+2*b*reachB), min(b, span+2*a*reachA) // twice, as factors are rounded
+	a, b = min(a, span+2*b*reachB), min(b, span+2*a*reachA) // factor 2 because a and b are rounded
 	if most := float64(1<<mulBits - 1); max(a, b) > most {
 		a, b = a*most/max(a, b), b*most/max(a, b)
 	}
@@ -90,24 +91,25 @@ func sumOf(a, b, reachA, reachB, span float64) *Sum {
 	return &Sum{int32(math.Round(math.Ldexp(a, int(s)))), int32(math.Round(math.Ldexp(b, int(s)))), s}
 }
 
-// Of is the sum.
+// Of returns the sum of a and b.
 func (s *Sum) Of(a, b int64) int64 { return abi.RoundEven(a*int64(s.A)+b*int64(s.B), s.Shift) }
 
-// Layer8 holds the integers of a layer in int8; fields that its operator lacks are zero.
+// Layer8 contains the integers of a layer in int8. Fields that its operator does not use are zero.
 type Layer8 struct {
 	Wide    bool
 	Weights []int16
-	Steps   []float64 // of the weights, by output channel
+	Steps   []float64 // steps of the weights, by output channel
 	Bias    []int32
-	Anew    int // number of channels whose weights were quantised again, with other codes than the file's
-	// Scales convert the sum to the step of the output, of Sum or of the curve: one per output channel of a Conv; one per
-	// input of a Concat; for an AvgPool one, or one per number of pixels under the window; else one.
+	Anew    int // number of channels that were quantised again: their codes differ from those in the file
+	// Scales convert the sum to the step of the output, of Sum or of the curve. A Conv has one scale per output
+	// channel, and a Concat one per input. For an AvgPool, the index is the number of pixels. Other operators have a
+	// single scale.
 	Scales []Scaling
-	// Sum is for an Add, and for a Conv with a residual: t first saturates at 16 bits.
+	// Sum is used by an Add, and by a Conv with a residual. The Conv's t first saturates at 16 bits.
 	Sum    *Sum
-	Curve  *abi.Curve // input: 16 bits with fraction Mid; result: the output's code, including the zero point
+	Curve  *abi.Curve // the input has 16 bits with fraction Mid; the result is the output's code, including the zero point
 	Mid    int
-	Lo, Hi int16 // of the output's code
+	Lo, Hi int16 // bounds of the output's code
 }
 
 // Int8 is a network in int8.
@@ -117,7 +119,7 @@ type Int8 struct {
 	Layers []Layer8 // by node
 }
 
-// Bits is the number of bits of a layer's weights.
+// Bits returns the number of bits of a layer's weights.
 func (n *Int8) Bits(layer int) int {
 	if n.Layers[layer].Wide {
 		return 16
@@ -132,17 +134,17 @@ func (n *Int8) Input(dst []int16, x []float32) {
 	}
 }
 
-// Seen is the distribution of every map of a graph, as seen in calibration.
+// Seen is the distribution of each map of a graph in calibration.
 type Seen struct {
 	g     *graph.Graph
 	o     Options
 	maps  []*spread // by tensor
-	front []*spread // by node: what its function is applied to
+	front []*spread // by node: the inputs of its function
 	part  []float64 // by node: the largest magnitude before its residual is added
 }
 
-// See runs images through a graph. A network whose file contains all scales needs them only for functions, and for sums
-// with a residual.
+// See runs images through a graph. If the network's file contains all scales, the images are needed only for functions,
+// and for sums with a residual.
 func See(g *graph.Graph, n int, image func(i int) ([]float32, error), o Options) (*Seen, error) {
 	o = o.defaults()
 	seen := make([]*Seen, Workers(g, o.Workers, n))
@@ -197,7 +199,7 @@ func (s *Seen) add(r *graph.Runner, image func(i int) ([]float32, error), i int)
 	return finite(s.g, s.front, i)
 }
 
-// covered is the part of the calibrated range that codes cover.
+// covered returns the part of the calibrated range that codes cover.
 func (s *spread) covered(r Range) (lo, hi float64) {
 	switch {
 	case r.Percentile > 0:
@@ -213,7 +215,7 @@ func (s *spread) covered(r Range) (lo, hi float64) {
 	return s.lo, s.hi
 }
 
-// leastError shrinks both ends of the range to get the smallest square error with 255 steps.
+// leastError returns the range with the smallest square error for 255 steps. The two ends are reduced independently.
 func (s *spread) leastError() (lo, hi float64) {
 	type bin struct {
 		x float64
@@ -267,8 +269,8 @@ func codesOf(lo, hi float64, wide bool) Codes {
 	return Codes{Step: step, Zero: int(math.Round(math.MinInt8 - lo/step))}
 }
 
-// Network returns the graph in int8, with these nodes wide (nil: none). It keeps the file's own scales, except those of
-// wide maps.
+// Network returns the graph in int8. The parameter wide selects the wide nodes (nil: none). Network uses the file's own
+// scales, except for wide maps.
 func (s *Seen) Network(wide []bool) (*Int8, error) {
 	if wide == nil {
 		wide = make([]bool, len(s.g.Nodes))
@@ -283,18 +285,17 @@ func (s *Seen) Network(wide []bool) (*Int8, error) {
 	return n, nil
 }
 
-// Computes reports whether a node multiplies or adds. Such a node can be wide or not; pools and concatenations are as
-// wide as their inputs.
+// Computes reports whether an operator multiplies or adds. A node with such an operator can be wide. Pools and
+// concatenations have the width of their inputs.
 func Computes(op graph.Op) bool { return op == graph.Conv || op == graph.Add || op == graph.Mul }
 
-// codes chooses every map's codes.
 func (s *Seen) codes(wide []bool) []Codes {
 	g := s.g
 	group := make([]int, len(g.Tensors)) // maps share codes if a pool or a concatenation connects them
 	for t := range group {
 		group[t] = t
 	}
-	// A map is wide if all layers that write or read it and compute are wide.
+	// A map is wide if all layers that compute (Computes) and write or read the map are wide.
 	narrow, broad := make([]bool, len(g.Tensors)), make([]bool, len(g.Tensors))
 	for i := range g.Nodes {
 		node := &g.Nodes[i]
@@ -328,7 +329,7 @@ func (s *Seen) codes(wide []bool) []Codes {
 		lo[k], hi[k] = min(lo[k], a*s.o.Headroom), max(hi[k], b*s.o.Headroom)
 		small[k], large[k] = small[k] || narrow[t], large[k] || broad[t]
 	}
-	for i := range g.Nodes { // codes need not exceed a clamp's bounds
+	for i := range g.Nodes { // codes do not need to cover values beyond a clamp's bounds
 		node := &g.Nodes[i]
 		if k := find(group, int(node.Output)); group[node.Output] == k && !node.Op.Passes() && alone(group, k) {
 			lo[k], hi[k] = max(lo[k], float64(node.ClampLo)), min(hi[k], float64(node.ClampHi))
@@ -345,7 +346,6 @@ func (s *Seen) codes(wide []bool) []Codes {
 	return out
 }
 
-// alone reports whether a group has only one map.
 func alone(group []int, k int) bool {
 	n := 0
 	for t := range group {
@@ -357,8 +357,9 @@ func alone(group []int, k int) bool {
 }
 
 const (
-	// A Conv's t before a residual has 16 bits. Its step is midFiner times finer than the output's 8 bits, midCoarser times
-	// coarser than the output's 16 bits, or coarser if the calibrated range must fit midFits times.
+	// A Conv's t before a residual has 16 bits. Its step is midFiner times finer than an 8-bit output's step, or
+	// midCoarser times coarser than a 16-bit output's step. It is coarser if midFits times the calibrated range would
+	// not fit.
 	midFiner, midCoarser, midFits = 64, 4, 2
 	curveBits                     = 7  // fraction bits of a code when a curve is fitted
 	maxCurveShift                 = 31 // CURVE_SHIFT
@@ -368,7 +369,7 @@ func (s *Seen) build(n *Int8, i int) error {
 	node, l := &s.g.Nodes[i], &n.Layers[i]
 	in, out := n.Maps[node.Inputs[0]], n.Maps[node.Output]
 	l.Lo, l.Hi = out.Code(float64(node.ClampLo)), out.Code(float64(node.ClampHi))
-	step, mid := out.Step, out.Wide // step of the value before the curve or the zero point; whether it has 16 bits
+	step, mid := out.Step, out.Wide // for the value before the curve or the zero point: its step, and whether it has 16 bits
 	if node.Function != nil {
 		front := s.front[i]
 		lo, hi := out.holds()
@@ -425,7 +426,7 @@ func (s *Seen) build(n *Int8, i int) error {
 	return nil
 }
 
-// Front tells what saturates before and after a layer's function; nil if the layer has none.
+// Front returns the Front of a layer's function; nil if the layer has no function.
 func (n *Int8) Front(i int) *Front {
 	node, out := &n.Graph.Nodes[i], n.Maps[n.Graph.Nodes[i].Output]
 	if n.Layers[i].Curve == nil {
@@ -435,7 +436,6 @@ func (n *Int8) Front(i int) *Front {
 	return newFront(node, n.Layers[i].Mid, 1, lo, hi, out.Step)
 }
 
-// coarsen removes low bits of a curve's result.
 func coarsen(c *abi.Curve, bits int) {
 	c.Shift += uint8(bits)
 	for ; c.Shift > maxCurveShift; c.Shift-- {
@@ -446,9 +446,9 @@ func coarsen(c *abi.Curve, bits int) {
 	}
 }
 
-// convolution quantises weights and bias: with the file's steps if it has some, else with 127 for the largest weight of
-// each output channel. A step grows until the sum fits the accumulator for any input, and the bias with the zero point's
-// contribution fits 32 bits.
+// convolution quantises weights and bias. It uses the file's steps if they exist. Otherwise, the largest weight of each
+// output channel has the code 127, or 32767 in a wide layer. The step is increased until two conditions are met: the
+// sum fits the accumulator for any input, and the bias with the zero point's contribution fits 32 bits.
 func (l *Layer8) convolution(node *graph.Node, in Codes) {
 	most, limit := float64(math.MaxInt8), float64(math.MaxInt32)
 	if l.Wide {
@@ -472,7 +472,7 @@ func (l *Layer8) convolution(node *graph.Node, in Codes) {
 			return true
 		}
 		if step := fileStep(node, c); step > 0 && !l.Wide && onSteps(w, step, q) && fits(step) {
-			for halvable(q) && between(float64(b)/(in.Step*step)) { // narrow weights leave the bias coarse steps
+			for halvable(q) && between(float64(b)/(in.Step*step)) { // small codes of weights make the steps of the bias coarse
 				for k := range q {
 					q[k] *= 2
 				}
@@ -511,8 +511,8 @@ func (l *Layer8) convolution(node *graph.Node, in Codes) {
 	}
 }
 
-// onSteps writes the codes of weights if all weights are multiples of the step. It rejects -128, which two weights of one
-// multiplier must not have (hw/INT8.md).
+// onSteps writes the codes of weights to q. It returns false if a weight is not a multiple of the step. It also rejects
+// code -128, because two weights that share a multiplier must not both be -128 (hw/INT8.md).
 func onSteps(w []float32, step float64, q []int16) bool {
 	for k, v := range w {
 		code := math.Round(float64(v) / step)
@@ -524,7 +524,7 @@ func onSteps(w []float32, step float64, q []int16) bool {
 	return true
 }
 
-// halvable reports whether the codes still fit 8 bits if the step is halved.
+// halvable reports whether the codes still fit 8 bits after the step is halved.
 func halvable(q []int16) bool {
 	return !slices.ContainsFunc(q, func(v int16) bool { return max(v, -v) > math.MaxInt8/2 })
 }

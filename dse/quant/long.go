@@ -8,24 +8,24 @@ import (
 )
 
 const (
-	fewBits = 9  // bits of a layer's largest weight: with fewer, its sum is too long for one layer
-	whole   = 13 // bits that the parts of such a layer have together
-	parts   = 4  // most parts of a layer
+	fewBits = 9  // a layer is split if its largest weight has fewer bits
+	whole   = 13 // number of bits of the parts of a layer together, from which on they are not split again
+	parts   = 4  // maximum number of parts of a layer
 )
 
 // restOf is the suffix of the name of a layer that computes with the rounding remainders of another layer's weights.
 const restOf = " (rest)"
 
-// part records that a layer computes with remainders of another one.
+// part records that a layer computes with the rounding remainders of another layer's weights.
 type part struct {
 	of    float64 // the largest weight of the original layer
 	depth int
 }
 
-// splitLong splits convolutions whose weights lost bits to the proof against overflow: a sum over very many inputs
-// leaves few bits for each weight. The second convolution computes with what rounding the weights left over, and its
-// result becomes the residual of the first, so that both together keep twice the bits. known records such parts by
-// node name. If nothing is split, the result is g itself.
+// splitLong splits convolutions whose weights lost bits because of the overflow proof: in a sum over very many inputs,
+// each weight can have only a few bits. The second convolution computes with the rounding remainders of the weights.
+// Its result becomes the residual of the first convolution, so both together have twice the bits. The map known records
+// such parts by node name. If no convolution is split, the result is g itself.
 func splitLong(g *graph.Graph, n *Network, known map[string]part) (*graph.Graph, error) {
 	long := *g
 	long.Tensors, long.Exits, long.Nodes = slices.Clone(g.Tensors), slices.Clone(g.Exits), nil
@@ -46,7 +46,7 @@ func splitLong(g *graph.Graph, n *Network, known map[string]part) (*graph.Graph,
 			long.Nodes = append(long.Nodes, node)
 			continue
 		}
-		w-- // the residual also needs room in the accumulator
+		w-- // because the accumulator must also have room for the residual
 		rest := node
 		rest.Name += restOf
 		out := g.Tensors[node.Output]
@@ -63,7 +63,7 @@ func splitLong(g *graph.Graph, n *Network, known map[string]part) (*graph.Graph,
 		}
 		node.Residual = rest.Output
 		known[rest.Name] = part{of: p.of, depth: p.depth + 1}
-		known[node.Name] = part{of: p.of, depth: parts} // its weights are already rounded to their grid
+		known[node.Name] = part{of: p.of, depth: parts} // do not split node again, because its weights are already rounded
 		long.Nodes = append(long.Nodes, rest, node)
 	}
 	if len(long.Nodes) == len(g.Nodes) {
@@ -72,7 +72,7 @@ func splitLong(g *graph.Graph, n *Network, known map[string]part) (*graph.Graph,
 	return &long, long.Arrange()
 }
 
-// overflows reports whether the accumulator has no room for two more bits of a convolution's weights.
+// overflows reports whether the accumulator would overflow if a convolution's weights had two more bits.
 func (n *Network) overflows(layer int) bool {
 	return n.Proof(layer).AccBits() < 2
 }

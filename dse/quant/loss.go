@@ -13,26 +13,26 @@ import (
 )
 
 const (
-	// LossBound is the limit for the error of an exit, as a share of its largest logit. Beyond it, a warning names
-	// where precision is lost. It is ten times the usual loss of int16 layers.
+	// LossBound is the limit for the error of an exit, as a share of its largest logit. If an error exceeds LossBound,
+	// a warning names the tensor that loses precision. LossBound is ten times the usual loss of int16 layers.
 	LossBound = 0.005
 
 	measureMACs = 8e9 // limit for the MACs of a measurement, so that it takes seconds
-	measureMost = 16  // images; also for a network that takes a second for them
+	measureMost = 16  // maximum number of images, except for small networks
 	measureFast = 64
 	fastMACs    = 1e9
 )
 
-// Kept is the precision that a layer keeps in its weights and its output. Bits are bits of a magnitude, 15 at most.
+// Kept describes the remaining precision of a layer's weights and output. Bits are bits of a magnitude, at most 15.
 type Kept struct {
 	Layer      string `json:"layer"`
 	Tensor     string `json:"tensor"`
-	WeightBits *int   `json:"weight_bits"` // of its largest weight; nil if it has no weights
-	// TensorBits is for the channel whose largest value has the fewest bits, except channels that are always zero.
+	WeightBits *int   `json:"weight_bits"` // bits of the layer's largest weight; nil if the layer has no weights
+	// TensorBits is the number of bits of a channel's largest value, for the worst channel that is not always zero.
 	TensorBits int `json:"tensor_bits"`
 	Channel    int `json:"channel"`
-	// Error is the largest difference to the float network, as a share of the channel's largest value, in the worst
-	// channel. Lossy is the number of channels beyond LossBound.
+	// Error is the largest difference to the float network in the worst channel, as a share of that channel's largest
+	// value. Lossy lists the channels with an error above LossBound.
 	Error float64 `json:"error"`
 	Lossy []int   `json:"lossy_channels,omitempty"`
 	// Function is the function that the layer's curve replaces. Curve is the curve's largest error, as a share of the
@@ -42,30 +42,30 @@ type Kept struct {
 	// Norm is the validity range of a norm's function.
 	Norm *Norm `json:"norm,omitempty"`
 
-	gate bool // as in spread
+	gate bool // the function is a gate, x * g(x)
 }
 
 // Loss compares a network in integers with the same network in floats, layer by layer, on some images.
 type Loss struct {
 	Images int                `json:"images"`
-	Unseen int                `json:"unseen"` // how many of these differ from all calibration images
+	Unseen int                `json:"unseen"` // number of these images that differ from all calibration images
 	Layers []Kept             `json:"bits_kept"`
 	Exits  map[string]float64 `json:"exits"` // largest difference of a logit, as a share of the largest logit
-	// Saturated is the share of a tensor's elements that exceed its scale, or whose input of the function exceeds 16 bits
-	// (Front), by tensor. Tensors without such elements are left out.
+	// Saturated is the share of a tensor's elements that saturate, by tensor: the element exceeds the tensor's scale,
+	// or the input of its function exceeds 16 bits (Front). Tensors without such elements are omitted.
 	Saturated map[string]float64 `json:"saturated"`
 }
 
-// Images is a number of images. Drawn replaces unreadable ones by others, and calls Unreadable, unless it is nil, for
-// each.
+// Images is a collection of images. Drawn replaces an unreadable image by another one and calls Unreadable. If
+// Unreadable is nil, an unreadable image is an error.
 type Images struct {
 	Count      int
 	Image      func(i int) ([]float32, error)
 	Unreadable func(err error)
 }
 
-// Drawn returns up to most of the images, at random but always the same ones. Of equal images it takes one, and none for
-// which seen is true (nil: all qualify). It takes those in besides only if there are no others.
+// Drawn returns the indices of at most `most` different images, in each call the same random ones. It omits images for
+// which seen returns true (nil: none). It uses images in besides only if there are not enough other images.
 func (m Images) Drawn(most int, besides []int, seen func(x []float32) bool) (drawn []int, err error) {
 	had := map[uint64]bool{}
 	for k, i := range slices.Concat(besides, rand.New(rand.NewPCG(uint64(m.Count), 1)).Perm(m.Count)) {
@@ -95,9 +95,10 @@ func (m Images) Drawn(most int, besides []int, seen func(x []float32) bool) (dra
 	return append(drawn, besides[:min(most-len(drawn), len(besides))]...), nil
 }
 
-// Beside returns up to most images: some of calibration and some that it left out, since later images can be like
-// either kind. It takes at least one of each kind, and half of each if there are enough. The first `unseen` of the
-// result are those left out; seen is false for all of them.
+// Beside returns up to most images: some calibration images, and some images from left, which calibration did not use.
+// Later images can be similar to either kind. It uses at least one image of each kind, and half of each kind if there
+// are enough. The result begins with the images from left, which are unseen in number. For all of them, seen returns
+// false.
 func (m Images) Beside(left Images, most int, besides []int, seen func(x []float32) bool) (both Images, unseen int, err error) {
 	if left.Count > 0 {
 		most = max(most, 2)
@@ -119,14 +120,14 @@ func (m Images) Beside(left Images, most int, besides []int, seen func(x []float
 	}}, unseen, nil
 }
 
-// quick is the number of images that can be run in a short time, but not fewer than least.
+// quick returns the number of images that can be run in a short time, but at least `least`.
 func quick(g *graph.Graph, least int) int {
 	return max(least, min(measureMost, int(measureMACs/float64(max(g.TotalMACs(), 1)))))
 }
 
-// Measure runs some images of calibration, and some that it left out, through the network in integers and in floats: as
-// many as can be run in a short time. It uses images that chose the network's form only if there are few others. seen
-// reports whether calibration used an image.
+// Measure runs images through the network in integers and in floats, as many as possible in a short time. It uses some
+// calibration images (own), and some images that calibration did not use (left). Images that decided the network's form
+// are used only if there are few others. The callback seen reports whether calibration used an image.
 func (n *Network) Measure(own, left Images, seen func(x []float32) bool, o Options) (*Loss, error) {
 	g := n.Graph
 	both, unseen, err := own.Beside(left, max(quick(g, 1), min(measureFast, int(fastMACs/float64(max(g.TotalMACs(), 1))))), n.chosen, seen)
@@ -166,7 +167,7 @@ func (n *Network) Measure(own, left Images, seen func(x []float32) bool, o Optio
 // loss collects the errors of every tensor, by channel.
 type loss struct {
 	n         *Network
-	of        *graph.Runner // of n.Of
+	of        *graph.Runner // runner of n.Of
 	most, off [][]float64
 	saturated []int64
 	exits     []float64
@@ -193,7 +194,7 @@ func (l *loss) add(r *graph.Runner, image func(i int) ([]float32, error), i int)
 	in := make([]int16, len(x))
 	l.n.Input(in, x)
 	integer := l.n.Run(in)
-	curved := make([]bool, len(g.Tensors)) // Front has counted these
+	curved := make([]bool, len(g.Tensors)) // tensors after a function, for which Measure has counted saturation
 	for i := range g.Nodes {
 		curved[g.Nodes[i].Output] = g.Nodes[i].Function != nil
 	}
@@ -285,8 +286,8 @@ func (l *loss) report(images int) *Loss {
 	return r
 }
 
-// Warning names the tensor and the channels that lose precision if an exit is off by more than LossBound; else it is
-// "".
+// Warning returns a text that names the tensor and the channels that lose precision. It returns "" if the error of each
+// exit is at most LossBound.
 func (l *Loss) Warning() string {
 	worst, most := "", LossBound
 	names := make([]string, 0, len(l.Exits))

@@ -10,32 +10,34 @@ import (
 )
 
 const (
-	// A single norm is enough if the variances differ by at most the factor near, which 32 segments can represent, and the
-	// smallest is at least coarseSteps steps of the squares' scale.
+	// A single norm is enough under two conditions. The variances differ by at most the factor near, which 32 segments
+	// can represent. The smallest variance is at least coarseSteps steps of the squares' scale.
 	near        = 8
 	coarseSteps = 128
 	// firstOff is the factor by which the first of two norms may be wrong.
 	firstOff = 2
-	// plain is the factor by which deviations of later images may be below the smallest calibrated one, if 32 segments are
-	// enough: they represent a first norm for magnitudes that differ by at most the factor span.
+	// plain is the factor by which deviations of later images may be below the smallest calibrated deviation. It is
+	// smaller if 32 segments are not enough: they represent a first norm for magnitudes that differ by at most the
+	// factor span.
 	plain = 16
 	span  = 300
-	// negligible: an epsilon below this share of the smallest variance is dropped. Its share is 256 times as large where
-	// the deviation is smallest.
+	// negligible is the share of the smallest calibrated variance up to which an epsilon is dropped. For the smallest
+	// allowed deviation (plain), the epsilon's share is 256 times as large.
 	negligible = 1e-5
-	moreLayers = 6 // additional layers of a norm that is taken twice
-	// unseenBy is the factor by which variances of later images may exceed the largest calibrated one.
+	moreLayers = 6 // number of additional layers for a second norm
+	// unseenBy is the factor by which variances of later images may exceed the largest calibrated variance.
 	unseenBy = 4
-	// anywhere is larger than all values.
+	// anywhere is the upper bound of a clip, larger than all values.
 	anywhere = 1e6
 )
 
-// normaliseTwice splits norms over channels whose variances differ too much: the smallest are then only a few steps of
-// the squares' scale. Photographs have such smooth and textured places. A first norm multiplies by
-// r = 1 / sqrt(m^2 + epsilon), where m is the mean of the magnitudes, which differ less than squares. A second norm
-// divides by the root of mean((x r)^2) + epsilon r^2, which is near one. An error of r is one factor for all channels of
-// a pixel, so the second norm removes it. Each map that the norm multiplies is multiplied by both. If one norm is
-// enough everywhere, the result is g itself. (A ConvNeXt of five blocks with random weights: 2.0 % error with single norms.)
+// normaliseTwice splits a norm over channels into two norms if its variances differ too much: the smallest variances
+// are then only a few steps of the squares' scale. Photographs with both smooth and textured regions have such
+// variances. A first norm multiplies by r = 1 / sqrt(m^2 + epsilon). Here m is the mean of the magnitudes, because
+// magnitudes differ less than squares. A second norm divides by the root of mean((x r)^2) + epsilon r^2, which is near
+// one. An error of r is the same factor for all channels of a pixel, so the second norm removes it. Each map that the
+// original norm multiplies is multiplied by both norms. If single norms are enough, the result is g itself. (A ConvNeXt
+// of five blocks with random weights has an error of 2.0 % with single norms.)
 func normaliseTwice(g *graph.Graph, channels [][]float64, front []*spread, o Options) (*graph.Graph, error) {
 	o = o.defaults()
 	twice := *g
@@ -43,12 +45,12 @@ func normaliseTwice(g *graph.Graph, channels [][]float64, front []*spread, o Opt
 	producers := g.Producers()
 	coarse, wide := unevenNorms(g, channels, front, o)
 	for k, i := range slices.Concat(coarse, wide) {
-		room := abi.LMax * 4 / 5 // layers: the compiler needs the rest to copy maps and split sums
+		room := abi.LMax * 4 / 5 // maximum number of layers, because the compiler adds layers that copy maps and split sums
 		if k < len(coarse) {
 			room = abi.LMax * 9 / 10
 		}
 		r, ok := rootOf(g.Nodes[i].Function, unseenBy*front[i].hi)
-		if !ok { // it is clipped from above
+		if !ok { // the function is clipped at an upper bound
 			continue
 		}
 		times, products := meanOf(&g.Nodes[i]), productsOf(g, g.Nodes[i].Output)
@@ -73,8 +75,8 @@ func normaliseTwice(g *graph.Graph, channels [][]float64, front []*spread, o Opt
 	return &twice, twice.Arrange()
 }
 
-// unevenNorms returns the norms for which one norm is not enough: their smallest variance has too few steps (coarse), or their
-// variances differ too much (wide).
+// unevenNorms returns the nodes for which a single norm is not enough: the smallest variance has too few steps
+// (coarse), or the variances differ too much (wide).
 func unevenNorms(g *graph.Graph, channels [][]float64, front []*spread, o Options) (coarse, wide []int) {
 	step := func(i int) float64 {
 		return math.Ldexp(1, -fraction(orOne(slices.Max(channels[g.Nodes[i].Inputs[0]])*o.Headroom), maxFrac))
@@ -99,14 +101,14 @@ type second struct {
 	node         int  // the existing norm
 	is           root // its function
 	mean, square graph.Node
-	c            int // channels
+	c            int // number of channels
 }
 
-// add adds the norm. least and most are the smallest and the largest variance.
+// add adds the norm. The parameters least and most are the smallest and the largest calibrated variance.
 func (n *second) add(products []int, least, most float64) {
 	r, largest := n.first(least, most)
 	product := graph.Node{Op: graph.Mul, Residual: graph.None}
-	first := map[graph.TensorID]graph.TensorID{} // by a product's input: its product with the first norm
+	first := map[graph.TensorID]graph.TensorID{} // product of a map with the first norm, by map
 	for _, p := range products {
 		in := slices.Clone(n.twice.Nodes[p].Inputs)
 		k := slices.IndexFunc(in, func(t graph.TensorID) bool { return t != n.mean.Output })
@@ -144,8 +146,8 @@ func (n *second) first(least, most float64) (r graph.TensorID, largest float64) 
 	return n.then(mean, n.mean, " (first)", graph.Unseen{Front: [2]float64{low, seen}, Most: largest}, m), largest
 }
 
-// epsilon adds epsilon r^2 to the mean of the squares s. It returns the tensor that the existing norm then reads. of is
-// r^2, and largest the largest r.
+// epsilon adds epsilon r^2 to the mean of the squares s. It returns the tensor that the existing norm must read. The
+// parameter `of` is the tensor r^2, and largest is the largest r.
 func (n *second) epsilon(s, of graph.TensorID, largest float64) graph.TensorID {
 	e, by := n.is.epsilon, graph.Unseen{By: firstOff * firstOff}
 	sum := n.each(float32(e))
@@ -153,7 +155,7 @@ func (n *second) epsilon(s, of graph.TensorID, largest float64) graph.TensorID {
 	if !n.is.clips {
 		return n.then(sum, n.square, " (and epsilon)", by, of)
 	}
-	// Max(mean, e) is e + Max(mean - e, 0)
+	// Max(mean, e) is computed as e + Max(mean - e, 0)
 	less, beyond := n.each(float32(-e)), n.mean
 	beyond.Function, beyond.Residual = nil, n.then(less, n.mean, " (less epsilon)", graph.Unseen{Most: e * largest * largest}, of)
 	sum.Residual = n.then(beyond, n.mean, " (beyond epsilon)", by, s)
@@ -164,7 +166,7 @@ func (n *second) epsilon(s, of graph.TensorID, largest float64) graph.TensorID {
 	return of
 }
 
-// then adds a node whose output has the shape of another node's output.
+// then adds a node. Its output has the same shape as the output of another node, the parameter `like`.
 func (n *second) then(node, like graph.Node, suffix string, u graph.Unseen, in ...graph.TensorID) graph.TensorID {
 	g := n.twice
 	t := g.Tensors[like.Output]
@@ -180,22 +182,22 @@ func (n *second) each(factor float32) graph.Node {
 	return graph.Node{Op: graph.Conv, Residual: graph.None, Window: graph.Window{KH: 1, KW: 1, SH: 1, SW: 1}, Groups: n.c, Weights: slices.Repeat([]float32{factor}, n.c), Bias: make([]float32, n.c)}
 }
 
-// Norm is the validity range of a norm over channels, by the standard deviation of a pixel (without a mean: its root
-// mean square).
+// Norm is the validity range of a norm over channels. Its values are standard deviations over the channels of a pixel,
+// or root mean squares if the norm subtracts no mean.
 type Norm struct {
-	Holds float64 `json:"holds"` // from here on the norm's factor is wrong by at most normOff
-	Seen  float64 `json:"seen"`  // the smallest in calibration
+	Holds float64 `json:"holds"` // smallest deviation from which on the norm's factor is wrong by at most normOff
+	Seen  float64 `json:"seen"`  // smallest deviation in calibration
 }
 
 const (
-	// normOff is the relative error that Norm allows.
+	// normOff is the relative error of a norm's factor within its validity range.
 	normOff = 0.02
-	// fewSteps is the number of steps of a norm's input from which on rounding, by half a step, stays within normOff.
+	// fewSteps is the smallest input of a norm, in steps, for which rounding by half a step is within normOff.
 	fewSteps = 16
 )
 
-// holds returns the validity range of a built layer's norm; nil if its function is not a norm. If the norm is taken
-// twice, the first must keep its result within the range that the second was made for.
+// holds returns the validity range of a built layer's norm; nil if its function is not a norm. If the layer is the
+// first of two norms, its result must also be within the range that the second norm supports.
 func (s *solver) holds(n int, l *Layer) *Norm {
 	node, front := &s.g.Nodes[n], s.o.front[n]
 	u := node.Unseen
@@ -210,7 +212,7 @@ func (s *solver) holds(n int, l *Layer) *Norm {
 	at := func(x int) float64 { return math.Ldexp(float64(x), -l.Mid) / l.Stretch }
 	number := func(v float64) int { return int(saturate(math.Ldexp(v*l.Stretch, l.Mid))) }
 	x, last := number(front.hi), min(number(least), 1)
-	for ; x > last; x-- { // from the largest down, as calibration may have gaps
+	for ; x > last; x-- { // from the largest input down, because calibration may have gaps
 		got, want := math.Ldexp(float64(l.Curve.At(int16(x))), -s.of(node.Output)), is.at(math.Pow(at(x), power))
 		if !(got <= (1+off)*want && got >= want/(1+off)) {
 			break
@@ -218,12 +220,12 @@ func (s *solver) holds(n int, l *Layer) *Norm {
 	}
 	times := orOne(meanOf(node))
 	variance := func(x float64) float64 { return math.Pow(x, power) }
-	rounded := variance(math.Ldexp(fewSteps, -s.of(node.Inputs[0]))) - is.epsilon/times // an epsilon hides smaller ones
+	rounded := variance(math.Ldexp(fewSteps, -s.of(node.Inputs[0]))) - is.epsilon/times // variances much smaller than epsilon have no effect
 	return &Norm{Holds: math.Sqrt(max(variance(at(x))/times, rounded)), Seen: math.Sqrt(variance(least) / times)}
 }
 
-// Norms names the norms whose validity range begins less than a factor of ten below the smallest calibrated deviation;
-// "" if there are none.
+// Norms returns a text about norms with a validity range that begins above a tenth of the smallest calibrated
+// deviation. It returns "" if there are no such norms.
 func (n *Network) Norms() string {
 	worst, least, count := -1, 0.0, 0
 	for i := range n.Layers {
@@ -258,7 +260,7 @@ func (r root) at(x float64) float64 {
 	return r.k / math.Sqrt(x+r.epsilon)
 }
 
-// rootOf returns a function as a root; false if it differs from every root for some x up to most.
+// rootOf returns a function as a root. It returns false if the function differs from every root at an x up to most.
 func rootOf(f *graph.Function, most float64) (r root, ok bool) {
 	const far = 100
 	ratio := math.Pow(f.At(0)/f.At(far), 2)
@@ -271,8 +273,8 @@ func rootOf(f *graph.Function, most float64) (r root, ok bool) {
 	return r, false
 }
 
-// meanOf returns the factor between a node's sum and the mean of all input channels. It is 0 if the node computes
-// anything other than a function of that mean.
+// meanOf returns the factor between a node's sum and the mean of all input channels. It returns 0 if the node does not
+// compute a function of that mean.
 func meanOf(n *graph.Node) float64 {
 	c := len(n.Bias)
 	if n.Op != graph.Conv || n.Groups != 1 || len(n.Weights) != c*c || n.Residual != graph.None || !(n.Weights[0] > 0) ||
@@ -283,8 +285,8 @@ func meanOf(n *graph.Node) float64 {
 	return float64(n.Weights[0]) * float64(c)
 }
 
-// nearer returns the one of two forms of a network that has the smaller error on a few images. A norm that is taken
-// twice loses its epsilon, which matters for some networks.
+// nearer compares a network with single norms and a network with two norms. It returns the network with the smaller
+// error on a few images. With two norms, a small epsilon is dropped, which matters for some networks.
 func nearer(g *graph.Graph, n int, image func(i int) ([]float32, error), once, twice *Network) (*Network, error) {
 	runner, err := graph.NewRunner(g)
 	if err != nil {
@@ -296,7 +298,7 @@ func nearer(g *graph.Graph, n int, image func(i int) ([]float32, error), once, t
 	if err != nil {
 		return nil, err
 	}
-	chosen = chosen[:(len(chosen)+1)/2] // Measure uses the others
+	chosen = chosen[:(len(chosen)+1)/2] // Measure uses the other half
 	once.chosen, twice.chosen = chosen, chosen
 	for _, k := range chosen {
 		x, err := image(k)
@@ -313,7 +315,7 @@ func nearer(g *graph.Graph, n int, image func(i int) ([]float32, error), once, t
 			integer := q.Run(in)
 			for e, exit := range g.Exits {
 				t, sum, most := q.Graph.Exits[e].Tensor, 0.0, 0.0
-				for k, v := range float[exit.Tensor] { // the mean: a single pixel says little about other images
+				for k, v := range float[exit.Tensor] { // compares mean errors, because the error of a single pixel is not typical of other images
 					sum, most = sum+math.Pow(float64(v)-q.Value(t, integer[t][k]), 2), max(most, math.Abs(float64(v)))
 				}
 				off[i] += sum / orOne(most*most*float64(len(integer[t])))
@@ -326,7 +328,7 @@ func nearer(g *graph.Graph, n int, image func(i int) ([]float32, error), once, t
 	return twice, nil
 }
 
-// productsOf returns the nodes that read a tensor, if all of them are products.
+// productsOf returns the nodes that read a tensor if all of these nodes are products, otherwise nil.
 func productsOf(g *graph.Graph, t graph.TensorID) (nodes []int) {
 	for i := range g.Nodes {
 		if r := &g.Nodes[i]; r.Residual == t || slices.Contains(r.Inputs, t) {
@@ -339,7 +341,7 @@ func productsOf(g *graph.Graph, t graph.TensorID) (nodes []int) {
 	return nodes
 }
 
-// expect extends the calibrated inputs by those that nodes expect of later images.
+// expect adds the inputs that nodes expect in later images (graph.Unseen) to the calibrated inputs.
 func expect(g *graph.Graph, channels [][]float64, front []*spread) {
 	for i, s := range front {
 		u := g.Nodes[i].Unseen
@@ -359,8 +361,8 @@ func expect(g *graph.Graph, channels [][]float64, front []*spread) {
 			count += n
 		}
 		const (
-			each    = 16      // points per octave; together they weigh as much as all calibrated inputs
-			between = 1. / 16 // weight of a point that fills a gap of calibration
+			each    = 16      // points per octave; their total weight equals the weight of all calibrated inputs
+			between = 1. / 16 // relative weight of a point that fills a gap between calibrated inputs
 		)
 		octaves := max(1, math.Log2(u.Front[1]/u.Front[0]))
 		for v := u.Front[0]; v <= s.hi; v *= math.Exp2(1. / each) {

@@ -7,22 +7,23 @@ import (
 	"github.com/sluice-npu/sluice/dse/graph"
 )
 
-// Limit is the bound of every sum: a magnitude below 2^35 fits the 36-bit accumulator.
+// Limit is the bound of each sum: a magnitude below 2^35 fits the 36-bit accumulator.
 const Limit = int64(1) << 35
 
-// Margin is how far a layer stays from an overflow for any input. It holds two sums of the worst channel:
+// Margin describes how close a layer can come to an overflow for any input. It contains two sums, each for its worst
+// channel:
 //
 //	Acc = sum|w| * 32768 + |bias|
 //	Sum = Acc + (32768 << ResShift), with a residual
 //
-// Both must be below Limit. An average pool sums its window's pixels; a Concat and a max pool sum
-// nothing.
+// Both must be below Limit. In an average pool, the sums are over the pixels of a window. In a Concat and a max pool,
+// both sums are zero.
 type Margin struct {
 	Acc, Sum               int64
 	AccChannel, SumChannel int
 }
 
-// AccBits is log2(Limit / Acc): the number of bits by which the accumulator could be narrower without a residual.
+// AccBits returns log2(Limit / Acc). The accumulator could have this number of bits less if the layer had no residual.
 func (m Margin) AccBits() float64 {
 	return math.Log2(float64(Limit)) - math.Log2(float64(max(m.Acc, 1)))
 }
@@ -39,7 +40,7 @@ func (m Margin) refusal() error {
 		ErrOverflow, m.SumChannel, m.Sum, math.Log2(float64(m.Sum)))
 }
 
-// Proof computes the margin of layer n from its integers alone.
+// Proof computes the margin of a layer only from its integers.
 func (n *Network) Proof(layer int) Margin {
 	node := &n.Graph.Nodes[layer]
 	taps := node.Window.KH * node.Window.KW
@@ -90,8 +91,8 @@ func abs(v int64) int64 {
 	return v
 }
 
-// Check verifies that the hardware can run a network: sizes, ranges of the shifts, scales that agree between layers,
-// and the proof of every layer. The graph must have passed its own Check before.
+// Check verifies that the hardware can run a network. It checks sizes, the ranges of the shifts, the scales between
+// layers, and the proof of each layer. The graph must have passed its own Check before.
 func (n *Network) Check() error {
 	if len(n.Layers) != len(n.Graph.Nodes) || len(n.Frac) != len(n.Graph.Tensors) {
 		return fmt.Errorf("network %s: %w: %d layers and %d fractions for %d nodes and %d tensors", n.Graph.Name,
@@ -153,7 +154,7 @@ func (n *Network) checkLayer(i int) error {
 	return n.Proof(i).refusal()
 }
 
-// checkShifts verifies the shifts of a layer that accumulates: they follow from the fraction bits on both sides.
+// checkShifts verifies that the shifts match the fraction bits of the accumulator, the output and the residual.
 func (n *Network) checkShifts(i int) error {
 	node, l := &n.Graph.Nodes[i], &n.Layers[i]
 	acc, out := l.WFrac+n.Frac[node.Inputs[0]], n.Frac[node.Output]

@@ -1,17 +1,17 @@
 // Package quant turns a float graph into 16-bit fixed point with power-of-two scales, and proves
 // that no accumulator overflows.
 //
-// A tensor with fraction F holds round(x * 2^F) as int16. A layer computes (dse/README, "Numbers")
+// A tensor with fraction F contains round(x * 2^F) as int16. A layer computes (dse/README, "Numbers")
 //
 //	y = clamp(sat16(rnd(acc + bias + (res << rs), sh)))
 //
-// with acc the exact sum of w*x at fraction WFrac + Frac[input].
+// The term acc is the exact sum of w*x at fraction WFrac + Frac[input].
 //
-// Every fraction starts at the largest value at which the calibrated range fits, with headroom. The input's fraction
-// follows from its known range. From there, fractions only fall. A layer's weights give up bits until every channel's
-// sum fits the accumulator for any input (see Margin), its shifts fit their fields, and its bias fits 32 bits. An
-// output or residual that is finer than the accumulator would need a negative shift, so it gets a coarser fraction.
-// If that is not enough, the error names the layer and the channel.
+// Each fraction starts at the largest value at which the calibrated range fits, with headroom. The input's fraction
+// follows from its known range. After that, fractions are only reduced. The weights of a layer lose fraction bits until
+// three conditions are met: each channel's sum fits the accumulator for any input (see Margin), the shifts fit their
+// fields, and the bias fits 32 bits. An output or residual that is finer than the accumulator would need a negative
+// shift, so it gets a coarser fraction. If that is not enough, the error names the layer and the channel.
 package quant
 
 import (
@@ -23,52 +23,52 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// Layer holds the integers of one node of the graph; fields that its operator lacks are zero.
+// Layer contains the integers of one node of the graph. Fields that its operator does not use are zero.
 type Layer struct {
-	Weights          []int16 // as graph.Node.Weights: [C out][KH][KW][C in / Groups]
-	WFrac            int     // fraction bits of the weights
-	Bias             []int32 // at the accumulator's fraction, WFrac + Frac[input]
-	Shift            int     // sh >= 0: accumulator to output
-	ResShift         int     // rs >= 0: residual to accumulator
-	ClampLo, ClampHi int16   // on the output's scale; -32768 and 32767 where there is no clamp
+	Weights          []int16 // in the order of graph.Node.Weights: [C out][KH][KW][C in / Groups]
+	WFrac            int     // number of fraction bits of the weights
+	Bias             []int32 // biases, at the accumulator's fraction, WFrac + Frac[input]
+	Shift            int     // sh >= 0, from the accumulator to the output
+	ResShift         int     // rs >= 0, from the residual to the accumulator
+	ClampLo, ClampHi int16   // bounds on the output's scale; -32768 and 32767 without a clamp
 
-	// Curve is the node's function, from fraction Mid (the fraction after Shift) to the output's; nil if it has none.
-	// Weights and biases are multiplied by Stretch, which the curve compensates. CurveError is the curve's largest error
-	// on the calibrated range with headroom.
+	// Curve is the node's function; nil if the node has no function. Its input has fraction Mid (the fraction after
+	// Shift). Its result has the output's fraction. Weights and biases are multiplied by Stretch, which the curve
+	// compensates. CurveError is the curve's largest error on the calibrated range with headroom.
 	Curve      *abi.Curve
 	Mid        int
 	Stretch    float64
 	CurveError float64
-	Norm       *Norm // for a norm's function; else nil
+	Norm       *Norm // validity range, if the function is a norm; otherwise nil
 
-	// Average pool: M = round(2^S / n), scaled to the output's fraction. If the divisor differs at the borders,
-	// AvgTable[t] is M for a window that covers t pixels without padding (0 <= t <= KH * KW; zero if t does not
-	// occur), and AvgMul is zero. Otherwise AvgTable is nil.
+	// An average pool multiplies by AvgMul, which is M = round(2^S / n), scaled to the output's fraction. If the
+	// divisor n differs at the borders, AvgMul is zero, and AvgTable[t] is M for a window that covers t pixels without
+	// padding (0 <= t <= KH * KW; zero if t does not occur). Otherwise AvgTable is nil.
 	AvgMul, AvgShift int
 	AvgTable         []int32
 }
 
-// An Add that was not fused with a convolution becomes a 1x1 convolution. Its first input is multiplied by the
-// identity, each weight 1 << WFrac (WFrac in 0..14, no Weights, no Bias); its second input is the residual: y =
-// clamp(sat16(rnd((x0 << WFrac) + (x1 << ResShift), Shift))).
+// An Add that was not fused with a convolution becomes a 1x1 convolution. Its first input is multiplied by the identity
+// matrix with weights of 1 << WFrac (WFrac in 0..14, no Weights, no Bias). Its second input is the residual:
+// y = clamp(sat16(rnd((x0 << WFrac) + (x1 << ResShift), Shift))).
 //
-// A Mul is such a convolution too, with a weight of one and no shift, and its second input the factor: y =
-// clamp(sat16(rnd(x0 * x1, ResShift))).
+// A Mul is such a convolution too, with a weight of one and no shift. Its second input is the factor:
+// y = clamp(sat16(rnd(x0 * x1, ResShift))).
 //
-// A Concat and a max pool do no arithmetic. Their inputs and their output have the same fraction, and all fields
-// above except the clamps are zero.
+// A Concat and a max pool do no arithmetic. Their inputs and their output have the same fraction. All fields above
+// except the clamps are zero.
 
-// Coarse counts output channels whose largest weight keeps few bits, because all channels of a layer share one scale.
+// Coarse describes output channels with few bits in their weights, because all channels of a layer share one scale.
 type Coarse struct {
-	Channels int    `json:"channels"` // channels that keep fewer than Least
+	Channels int    `json:"channels"` // number of channels with fewer than Least bits
 	Of       int    `json:"of"`
 	Least    int    `json:"least_bits"`
-	Layer    string `json:"layer"` // the worst one
+	Layer    string `json:"layer"` // layer of the worst channel
 	Channel  int    `json:"channel"`
 	Bits     int    `json:"bits"`
 }
 
-// Coarse counts channels, without those that have only zero weights, and without layers whose output loses nothing.
+// Coarse counts such channels. It ignores channels with only zero weights, and layers with negligible rounding.
 func (n *Network) Coarse() Coarse {
 	c := Coarse{Least: Options{}.defaults().MinWeightBits}
 	c.Bits = c.Least
@@ -106,7 +106,7 @@ func (c Coarse) String() string {
 		c.Channels, c.Of, c.Least, c.Channel, c.Layer, c.Bits)
 }
 
-// sum is the fraction to which a layer's sums are shifted.
+// sum returns the fraction to which a layer's sums are shifted.
 func (n *Network) sum(layer int) int {
 	if n.Layers[layer].Curve != nil {
 		return n.Layers[layer].Mid
@@ -118,7 +118,7 @@ func (n *Network) sum(layer int) int {
 type Network struct {
 	Graph  *graph.Graph
 	Of     *graph.Graph // the graph that Graph approximates; nil: Graph is exact
-	Frac   []int        // fraction bits, by tensor; the inputs and the output of a Concat share one
+	Frac   []int        // fraction bits, by tensor; the inputs and the output of a Concat have the same number
 	Layers []Layer      // by node
 
 	chosen []int // calibration images that decided between two forms of the network

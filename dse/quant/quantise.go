@@ -24,24 +24,24 @@ const (
 	MaxAvgMul   = 1<<17 - 1
 	MaxAvgShift = 47
 
-	// Headroom is the factor between the range of a scale and the calibrated range.
+	// Headroom is the default factor between the range of a scale and the calibrated range.
 	Headroom = 1.25
 
-	minFrac, maxFrac = -120, 120 // of a tensor: float32 goes about as far
-	maxWFrac         = 120       // of weights
-	maxProductShift  = 31        // RES_SHIFT, 5 bits
+	minFrac, maxFrac = -120, 120 // fraction bits of a tensor; float32 has a similar range
+	maxWFrac         = 120       // maximum fraction bits of weights
+	maxProductShift  = 31        // field RES_SHIFT has 5 bits
 	maxIdentity      = 14        // an identity weight of 1 << WFrac is an int16
-	avgGain          = 8         // fraction bits that an average may have beyond its input
-	minAvgMul        = 1 << 8    // smallest M of a table: fewer bits would distort large windows
-	agreeBits        = 3         // bits, of 15 of its largest weight, that a convolution may lose to be merged with others
+	avgGain          = 8         // number of fraction bits that an average may have more than its input
+	minAvgMul        = 1 << 8    // smallest factor M of an average; a smaller one would distort large windows
+	agreeBits        = 3         // bits, of 15, that a convolution's largest weight may lose so that convolutions can be merged
 )
 
-// Options of Quantise; the zero value is useful.
+// Options are the options of Quantise. The zero value is useful.
 type Options struct {
-	// InputRange is the largest |x| of the network's input, which fixes its fraction; 1 if 0.
+	// InputRange is the largest |x| of the network's input, which determines the input's fraction; 1 if 0.
 	InputRange float64
-	// Headroom multiplies the calibrated range, so that unseen images saturate less often; 1.25 if 0. Bounds known
-	// from a clamp need none.
+	// Headroom multiplies the calibrated range, so that unseen images saturate less often; 1.25 if 0. Bounds of a clamp
+	// need no headroom.
 	Headroom float64
 	// Range is the part of the calibrated values that a scale covers.
 	Range Range
@@ -51,8 +51,8 @@ type Options struct {
 	// Workers is the number of goroutines that calibrate; one per processor if 0.
 	Workers int
 
-	parts map[string]part // by node's name: layers that compute a part of a longer sum
-	front []*spread       // by node: the inputs of its function
+	parts map[string]part // layers that compute a part of a longer sum, by name of the node
+	front []*spread       // calibrated inputs of functions, by node
 }
 
 func (o Options) defaults() Options {
@@ -68,14 +68,14 @@ func (o Options) defaults() Options {
 	return o
 }
 
-// Quantise chooses fractions from calibration images (H x W x C each) and turns every layer into
-// integers that Check accepts.
+// Quantise chooses fractions by means of calibration images (H x W x C each), and converts each layer to integers that
+// Check accepts.
 func Quantise(g *graph.Graph, calibration [][]float32, o Options) (*Network, error) {
 	return QuantiseFrom(g, len(calibration), func(i int) ([]float32, error) { return calibration[i], nil }, o)
 }
 
-// QuantiseFrom is Quantise with images that are not all in memory. If channels are scaled or a layer is split in two,
-// the network's graph is not g, but it computes the same.
+// QuantiseFrom does the same as Quantise, but not all images need to be in memory. If it scales channels or splits a
+// layer in two, the network's graph is not g, but computes the same function.
 func QuantiseFrom(g *graph.Graph, n int, image func(i int) ([]float32, error), o Options) (*Network, error) {
 	channels, front, err := calibrate(g, n, image, o)
 	if err != nil {
@@ -104,12 +104,12 @@ func QuantiseFrom(g *graph.Graph, n int, image func(i int) ([]float32, error), o
 	return nearer(g, n, image, once, again)
 }
 
-// quantise is QuantiseFrom with the values that calibration saw.
+// quantise quantises a graph with known calibrated values.
 func quantise(g *graph.Graph, n int, image func(i int) ([]float32, error), o Options, channels [][]float64, front []*spread) (*Network, error) {
 	g = equalise(g, channels)
 	o.parts = map[string]part{}
 	for {
-		// Weights may lose too much here: such layers are split in two afterwards.
+		// Weights may lose too many bits in this step, because splitLong splits such layers afterwards.
 		o.front = front
 		loose := o
 		loose.MinWeightBits = 1
@@ -135,7 +135,7 @@ func quantise(g *graph.Graph, n int, image func(i int) ([]float32, error), o Opt
 	}
 }
 
-// QuantiseRanges is Quantise with the largest |x| of each tensor already known.
+// QuantiseRanges quantises a graph with a known largest |x| of each tensor (ranges).
 func QuantiseRanges(g *graph.Graph, ranges []float64, o Options) (*Network, error) {
 	o = o.defaults()
 	if err := g.Check(); err != nil {
@@ -171,8 +171,8 @@ func QuantiseRanges(g *graph.Graph, ranges []float64, o Options) (*Network, erro
 type solver struct {
 	g     *graph.Graph
 	o     Options
-	nodes []graph.Node // of g; weights and biases of some with a function are stretched
-	by    []float64    // by node: how much
+	nodes []graph.Node // nodes of g; the weights and biases of some nodes with a function are stretched
+	by    []float64    // by node: factor by which weights and biases are stretched
 	group []int        // tensors of one group share a fraction
 	frac  []int        // by group
 	wfrac []int        // by node, once known
@@ -233,7 +233,7 @@ func newSolver(g *graph.Graph, ranges []float64, o Options) *solver {
 	return s
 }
 
-// orOne is the bound, or one for a tensor that is always zero in calibration: any bound would do.
+// orOne returns the bound, or one for a tensor that is always zero in calibration, because any bound is correct then.
 func orOne(bound float64) float64 {
 	if bound == 0 {
 		return 1
@@ -241,8 +241,8 @@ func orOne(bound float64) float64 {
 	return bound
 }
 
-// bound is the largest magnitude of a node's function for inputs of 16 bits. A value of exactly one may saturate by a
-// step, so that the scale need not be halved.
+// bound returns the largest magnitude of a node's function for 16-bit inputs. The result is slightly smaller, so that a
+// value of exactly one saturates by a step. Otherwise, such a function would lose a fraction bit.
 func (s *solver) bound(n int) float64 {
 	const every = 64
 	most := 0.0
@@ -276,7 +276,7 @@ func (s *solver) root(t int) int {
 	return t
 }
 
-// fraction is the largest F up to most with round(x * 2^F) <= 32767.
+// fraction returns the largest F up to most with round(x * 2^F) <= 32767.
 func fraction(x float64, most int) int {
 	_, exponent := math.Frexp(x)
 	f := min(15-exponent, most)
@@ -288,7 +288,7 @@ func fraction(x float64, most int) int {
 
 func (s *solver) of(t graph.TensorID) int { return s.frac[s.group[t]] }
 
-// sum is the fraction to which a node's sums are shifted: the output's, or that of its function's input.
+// sum returns the fraction to which a node's sums are shifted: the fraction of the output, or of its function's input.
 func (s *solver) sum(n int) int {
 	if s.g.Nodes[n].Function != nil {
 		return s.mid[n]
@@ -296,13 +296,13 @@ func (s *solver) sum(n int) int {
 	return s.of(s.g.Nodes[n].Output)
 }
 
-// lowerSum reduces the fraction of a node's sums (sum), as lower does for a tensor.
+// lowerSum reduces the fraction of a node's sums (sum) to at most f. It reports whether a fraction changed.
 func (s *solver) lowerSum(n, f int) (bool, error) {
 	node := &s.g.Nodes[n]
 	if node.Function == nil {
 		return s.lower(n, node.Output, f)
 	}
-	// A slope of one needs 16 bits at every shift.
+	// A slope of one must fit 16 bits, whatever the curve's shift is.
 	changed, err := s.lower(n, node.Output, min(s.mid[n], f)+maxIdentity)
 	if err != nil || s.mid[n] <= f {
 		return changed, err
@@ -315,8 +315,8 @@ func (s *solver) lowerSum(n, f int) (bool, error) {
 	return true, nil
 }
 
-// lower reduces the fraction of a tensor, and of those that share its scale, to f; it reports whether that changed
-// anything.
+// lower reduces the fraction of a tensor, and of the tensors that share it, to at most f. It reports whether the
+// fraction changed.
 func (s *solver) lower(n int, t graph.TensorID, f int) (bool, error) {
 	g := s.group[t]
 	if s.frac[g] <= f {
@@ -337,7 +337,7 @@ func (s *solver) solve() (*Network, error) {
 				s.g.Tensors[t].Name, ErrRange, f, minFrac)
 		}
 	}
-	// Fractions only fall, and never below minFrac, so this ends.
+	// Fractions are only reduced, and are never below minFrac, so this loop terminates.
 	for changed := true; changed; {
 		changed = false
 		for n := range s.g.Nodes {
@@ -363,7 +363,7 @@ func (s *solver) solve() (*Network, error) {
 	return net, nil
 }
 
-// settle lowers fractions until node n can be computed; it reports whether anything changed.
+// settle lowers fractions until node n can be computed. It reports whether a fraction changed.
 func (s *solver) settle(n int) (bool, error) {
 	node := &s.g.Nodes[n]
 	switch node.Op {
@@ -385,7 +385,7 @@ func (s *solver) settleConv(n int) (bool, error) {
 		return false, err
 	}
 	acc := s.wfrac[n] + s.of(node.Inputs[0])
-	// There is no left shift: an output or a residual finer than the accumulator gets a coarser fraction.
+	// The hardware has no left shift, so an output or a residual finer than the accumulator gets a coarser fraction.
 	changed, err := s.lowerSum(n, acc)
 	if err != nil || node.Residual == graph.None {
 		return changed, err
@@ -394,11 +394,11 @@ func (s *solver) settleConv(n int) (bool, error) {
 	return changed || c, err
 }
 
-// shareShift gives convolutions that may be merged the same shift, as a layer has only one for all its channels. It
-// reduces the fraction of their weights; scales of tensors do not change. If a convolution would lose more than
-// agreeBits, none of them changes, and they remain separate layers. (GoogLeNet and Inception-v3 with random weights
-// need at most one bit. With three bits less in all weights of GoogLeNet, its logits differ from onnxruntime's by 0.5
-// % of the largest instead of 0.08 %; with four by 1 %.)
+// shareShift sets the same shift for convolutions that may be merged, because a layer has one shift for all its
+// channels. It reduces the fractions of their weights, and does not change the scales of tensors. If a convolution
+// would lose more than agreeBits, shareShift changes nothing, and the convolutions remain separate layers. (GoogLeNet
+// and Inception-v3 with random weights lose at most one bit. If all weights of GoogLeNet have three bits less, its
+// logits differ from onnxruntime's by 0.5 % of the largest logit instead of 0.08 %; with four bits less, by 1 %.)
 func (s *solver) shareShift(nodes []int) {
 	shift := func(n int) int {
 		node := &s.g.Nodes[n]
@@ -414,12 +414,12 @@ func (s *solver) shareShift(nodes []int) {
 			return
 		}
 	}
-	for _, n := range nodes { // coarser weights cannot overflow where finer ones do not
+	for _, n := range nodes { // coarser weights cannot cause an overflow if finer weights do not
 		s.wfrac[n] -= shift(n) - least
 	}
 }
 
-// chooseWeights finds the maximum fraction bits for the weights of node n.
+// chooseWeights finds the maximum number of fraction bits for the weights of node n.
 func (s *solver) chooseWeights(n int) error {
 	node := &s.nodes[n]
 	k := key{in: s.of(node.Inputs[0]), out: s.sum(n), valid: true}
@@ -432,7 +432,7 @@ func (s *solver) chooseWeights(n int) error {
 	largest := largestWeight(node)
 	least := s.o.MinWeightBits
 	if s.o.parts[node.Name].of != 0 {
-		least = 1 // the rest is computed by another part
+		least = 1 // another part of the layer computes with the remainders
 	}
 	w := 15
 	if largest > 0 {
@@ -443,8 +443,8 @@ func (s *solver) chooseWeights(n int) error {
 		if reason == nil {
 			break
 		}
-		// One bit less must leave the largest weight enough bits. Zero weights have none to lose; next to a much
-		// larger bias or residual, weights may lose bits that do not affect the output.
+		// The largest weight must have enough bits after it loses one. Zero weights have no bits to lose. Weights may
+		// also lose bits that hardly affect the output, because the bias or residual is much larger.
 		if bits := magnitudeBits(largest, w-1); largest > 0 && bits < least && !roundingNegligible(node, k, w-1) && !roundingSmall(node, k, w-1) || w < -maxWFrac {
 			return fmt.Errorf("layer %d (%q): %w; with %d weight fraction bits the largest weight has %d bits, and it must keep %d",
 				n, node.Name, reason, w, magnitudeBits(largest, w), least)
@@ -454,11 +454,11 @@ func (s *solver) chooseWeights(n int) error {
 	return nil
 }
 
-// roundingNegligible reports whether weights with w fraction bits change no channel's sum by more than half a step of the
-// output, for any input.
+// roundingNegligible reports whether rounding the weights to w fraction bits changes each channel's sum by at most half
+// a step of the output, for any input.
 func roundingNegligible(node *graph.Node, k key, w int) bool {
 	per := len(node.Weights) / max(len(node.Bias), 1)
-	most := math.Ldexp(0.5, k.in-15-k.out) // for the sum of the weights' errors: the input is below 2^(15 - k.in)
+	most := math.Ldexp(0.5, k.in-15-k.out) // limit for the sum of the weights' errors, because inputs are at most 2^(15 - k.in)
 	for c := range node.Bias {
 		off := 0.0
 		for _, v := range node.Weights[c*per : (c+1)*per] {
@@ -471,11 +471,11 @@ func roundingNegligible(node *graph.Node, k key, w int) bool {
 	return true
 }
 
-// roundingSmall reports whether weights with w fraction bits change no channel's sum by more than some steps of the
-// output, as rounding errors of independent signs add up, where every input is at its largest. A bias takes 31 bits of
-// the accumulator at most. So weights keep this precision also if the bias is far larger than their sum.
+// roundingSmall reports whether rounding the weights to w fraction bits changes each channel's sum by at most a few
+// steps of the output. It assumes the largest inputs, and rounding errors with independent signs. A bias has at most 31
+// bits of the accumulator. So weights have this precision even if the bias is far larger than their sum.
 func roundingSmall(node *graph.Node, k key, w int) bool {
-	const steps = 16 // of 2^15: 0.05 % of the largest output
+	const steps = 16 // steps of the output; 16 of 2^15 steps are 0.05 % of the largest output
 	per := len(node.Weights) / max(len(node.Bias), 1)
 	most := math.Ldexp(steps, k.in-15-k.out)
 	for c := range node.Bias {
@@ -508,7 +508,7 @@ func magnitudeBits(x float64, frac int) int {
 	return e
 }
 
-// refusal explains why the weights of node n cannot have w fraction bits; nil if they can.
+// refusal returns an error if the weights of node n cannot have w fraction bits.
 func (s *solver) refusal(n int, k key, w int) error {
 	node := &s.nodes[n]
 	acc := w + k.in
@@ -517,7 +517,7 @@ func (s *solver) refusal(n int, k key, w int) error {
 	}
 	l := Layer{WFrac: w}
 	if node.Residual != graph.None {
-		// settleConv avoids a negative shift by a coarser residual.
+		// A negative shift is replaced by 0 here, because settleConv chooses a coarser fraction for the residual then.
 		if l.ResShift = max(acc-k.res, 0); l.ResShift > MaxResShift {
 			return fmt.Errorf("%w: a residual shift of %d, at most %d is possible", ErrRange, l.ResShift, MaxResShift)
 		}
@@ -591,7 +591,7 @@ func (s *solver) settleMul(n int) (bool, error) {
 	if err != nil {
 		return changed, err
 	}
-	// A product of small factors keeps no more bits than the shift drops.
+	// The shift can drop at most maxProductShift fraction bits of the product, so a factor gets a coarser fraction.
 	c, err := s.lower(n, a, s.of(node.Output)+maxProductShift-s.of(b))
 	return changed || c, err
 }
@@ -614,7 +614,8 @@ func (s *solver) settleAvg(n int) (bool, error) {
 	return changed || c, err
 }
 
-// Averages rejects average pools whose division the hardware does not support, for any numbers in the network.
+// Averages returns an error for an average pool with a division that the hardware does not support. The result does not
+// depend on the numbers in the network.
 func Averages(g *graph.Graph) error {
 	for n := range g.Nodes {
 		if g.Nodes[n].Op == graph.AvgPool {
@@ -626,8 +627,8 @@ func Averages(g *graph.Graph) error {
 	return nil
 }
 
-// averages maps the number of pixels under a window of average pool n, which the hardware counts, to the divisor; e
-// is the exponent of its factors.
+// averages returns the divisors of average pool n, by the number of pixels under the window. The hardware counts these
+// pixels. The result e is the exponent of the factors.
 func averages(g *graph.Graph, n int) (divisors map[int]int, e int, err error) {
 	node := &g.Nodes[n]
 	out := g.Tensors[node.Output]
@@ -654,7 +655,7 @@ func averages(g *graph.Graph, n int) (divisors map[int]int, e int, err error) {
 // factor returns the factor that replaces a division by d.
 func factor(e, d int) int32 { return int32(math.Round(math.Ldexp(1, e) / float64(d))) }
 
-// exponent is the e for which 2^e / n is in (2^15, 2^16], with n the smallest divisor.
+// exponent returns the exponent e for which 2^e / n is in (2^15, 2^16]. Here n is the smallest divisor.
 func exponent(divisors map[int]int) int {
 	least := math.MaxInt
 	for _, d := range divisors {
@@ -730,7 +731,7 @@ func (s *solver) buildAvg(n int, l *Layer) error {
 	return nil
 }
 
-// Input quantises one image into dst, which must have the same length.
+// Input quantises one image and writes it to dst, which must have the same length.
 func (n *Network) Input(dst []int16, x []float32) {
 	scale := math.Ldexp(1, n.Frac[n.Graph.Input])
 	for i, v := range x {

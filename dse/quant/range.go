@@ -9,11 +9,11 @@ import (
 	"github.com/sluice-npu/sluice/dse/graph"
 )
 
-// Range selects the part of the calibrated values that a tensor's scale covers. The scales of the network's input and
-// of its exits always cover all values. The zero value covers the largest value.
+// Range selects the part of the calibrated values that a tensor's scale covers. The zero value selects all values. The
+// scales of the network's input and of its exits always cover all values.
 type Range struct {
-	Percentile float64 // of the nonzero values, above 0 and below 100; 0: all
-	MSE        bool    // the power of two with the least squared error
+	Percentile float64 // percentage of the nonzero values that the scale covers, above 0 and below 100; 0: all values
+	MSE        bool    // the scale with the least squared error
 }
 
 // UnmarshalText reads max, mse, or percentile:P.
@@ -49,7 +49,7 @@ func (r Range) String() string {
 // coarse is the number of mantissa bits of a float32 that a histogram ignores: magnitudes within 3 % share a bin.
 const coarse = 18
 
-// histogram counts the nonzero values of a tensor by the leading bits of their magnitude.
+// histogram contains the number of nonzero values of a tensor, by the leading bits of their magnitude.
 type histogram [1 << (31 - coarse)]int64
 
 func (h *histogram) add(values []float32) {
@@ -60,10 +60,10 @@ func (h *histogram) add(values []float32) {
 	}
 }
 
-// edge is the upper end of bin b.
+// edge returns the upper end of bin b.
 func edge(b int) float64 { return float64(math.Float32frombits(uint32(b+1) << coarse)) }
 
-// within is the magnitude that a tensor's scale covers, limited to most.
+// within returns the largest magnitude that a tensor's scale covers, limited to most.
 func (h *histogram) within(r Range, most float64, headroom float64) float64 {
 	all := int64(0)
 	for _, n := range h {
@@ -81,7 +81,7 @@ func (h *histogram) within(r Range, most float64, headroom float64) float64 {
 	return most
 }
 
-// leastError halves the range as long as finer steps reduce the error by more than saturation adds.
+// leastError returns the range with the least squared error: the parameter `most`, divided by a power of two.
 func (h *histogram) leastError(most, headroom float64) float64 {
 	best, least := most, math.Inf(1)
 	for k := range 8 {

@@ -6,8 +6,8 @@ import (
 	"github.com/sluice-npu/sluice/dse/graph"
 )
 
-// Run computes every tensor of one sample, indexed by TensorID, as the hardware does. Package golden computes the
-// same from a bundle, in which tensors overwrite one another.
+// Run computes all tensors of one sample as the hardware does. It returns them indexed by TensorID. Package golden
+// computes the same from a bundle, in which tensors overwrite one another.
 func (n *Network) Run(input []int16) [][]int16 {
 	g := n.Graph
 	t := make([][]int16, len(g.Tensors))
@@ -18,7 +18,7 @@ func (n *Network) Run(input []int16) [][]int16 {
 	return t
 }
 
-// finished is y = clamp(curve(sat16(rnd(acc, shift)))).
+// finished returns y = clamp(curve(sat16(rnd(acc, shift)))).
 func (l *Layer) finished(acc int64, shift int) int16 {
 	if shift > 0 {
 		acc = (acc + 1<<(shift-1)) >> shift
@@ -81,7 +81,7 @@ func (n *Network) conv(i int, x, y []int16, t [][]int16) {
 				acc, first := int64(l.Bias[c]), c/perGroup*cin
 				for ky := max(0, -y0); ky < min(w.KH, in.H-y0); ky++ {
 					pixel, tap := ((y0+ky)*in.W+x0+from)*in.C+first, ((c*w.KH+ky)*w.KW+from)*cin
-					if node.Groups == 1 { // the taps of a row are adjacent
+					if node.Groups == 1 { // the taps of a row are adjacent in memory
 						if to > from {
 							acc += dot(x[pixel:pixel+(to-from)*cin], l.Weights[tap:])
 						}

@@ -10,14 +10,14 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// Int8 returns a drawn network with random int8 integers instead of its own: zero points, factors, shifts and clamps.
-// Most of them keep results within 8 bits; some are at the limits of their fields.
+// Int8 returns a drawn network with random integers for int8: zero points, factors, shifts and clamps. With most of
+// these values, results have about 8 bits. Some values are at the limits of their fields.
 func Int8(rng *rand.Rand, q *quant.Network) *quant.Int8 {
 	n := &quant.Int8{Graph: q.Graph, Maps: make([]quant.Codes, len(q.Graph.Tensors)), Layers: make([]quant.Layer8, len(q.Layers))}
 	for i := range n.Maps {
 		n.Maps[i] = quant.Codes{Step: 1, Zero: []int{0, math.MinInt8, math.MaxInt8, rng.IntN(256) - 128}[rng.IntN(4)]}
 	}
-	// factor returns a factor that scales numbers of about the given size to about 7 bits, or any factor.
+	// factor returns a factor that scales numbers of about this size to about 7 bits, and sometimes any factor.
 	factor := func(size float64) quant.Scaling {
 		s := quant.Scaling{Mul: int32(1<<16 + rng.IntN(1<<16))}
 		s.Shift = uint8(min(max(17+int(math.Log2(max(size, 1)))-7+rng.IntN(4)-1, 0), abi.ShiftMax))
@@ -34,7 +34,7 @@ func Int8(rng *rand.Rand, q *quant.Network) *quant.Int8 {
 			a, b := int16(rng.IntN(256)-128), int16(rng.IntN(256)-128)
 			l.Lo, l.Hi = min(a, b), max(a, b)
 		}
-		behind := 1 << 7 // size of sums after the first factor
+		behind := 1 << 7 // approximate size of sums after the first factor
 		if l.Curve != nil || node.Residual != graph.None || node.Op == graph.Add {
 			behind = 1 << 14
 		}
@@ -70,7 +70,7 @@ func Int8(rng *rand.Rand, q *quant.Network) *quant.Int8 {
 	return n
 }
 
-// weights8 reduces the weights to 8 bits, without -128, and returns the approximate size of sums.
+// weights8 reduces the weights to 8 bits, without -128. It returns the approximate size of sums.
 func weights8(l *quant.Layer8, from *quant.Layer) float64 {
 	most := 0
 	for _, w := range from.Weights {

@@ -1,7 +1,7 @@
-// Package randnet generates small random networks for differential tests: one to three layers of any geometry and one
-// or two heads, already quantised and compiled. The seed determines everything.
+// Package randnet generates small random networks for differential tests. A network has one to three layers of any
+// geometry and one or two heads, already quantised and compiled. The seed determines all random choices.
 //
-// The numbers are chosen to reach extreme cases: sums near the accumulator's limit, saturation, rounding, clamps and
+// The numbers are chosen to test extreme cases: sums near the accumulator's limit, saturation, rounding, clamps and
 // extreme inputs.
 package randnet
 
@@ -24,41 +24,42 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// Options describe the hardware under test.
+// Options select the features that networks may use, according to the hardware under test.
 type Options struct {
 	Residual bool
 	MaxPool  bool
-	AvgPool  bool // with a single divisor
-	AvgTable bool // with a divisor that differs at the borders
-	Groups   bool // grouped, depthwise: channel windows
+	AvgPool  bool // average pools with a single divisor
+	AvgTable bool // average pools with a divisor that differs at the borders
+	Groups   bool // grouped and depthwise convolutions, which need windows of channels
 	Concat   bool
-	Add      bool // not fused with a convolution
+	Add      bool // additions that are not fused with a convolution
 	Exits    bool // sometimes a second exit
 	Curve    bool // functions, on a design with post
-	Product  bool // products, also with a single pixel for all positions, on a design with post
-	Woven    bool // maps assembled from phases, as from Resize and ConvTranspose
+	Product  bool // products on a design with post, also of a map and a single pixel
+	Woven    bool // maps that consist of phases, as for Resize and ConvTranspose
 
-	AnyMapping bool            // <k, s, tile> at random among the legal ones
-	Points     []mapping.Point // with AnyMapping: only these
-	Spill      bool            // with AnyMapping: no tensor stays on chip
+	AnyMapping bool            // random legal values of <k, s, tile>
+	Points     []mapping.Point // with AnyMapping: only these values; nil: all
+	Spill      bool            // with AnyMapping: all tensors are written to DRAM
 
-	// Want rejects draws before they are compiled, because compiling needs most of the time; nil accepts all.
+	// Want reports whether a draw is accepted; nil accepts all draws. It is called before the draw is compiled, because
+	// compiling needs most of the time.
 	Want func(*quant.Network) bool
 
-	MaxLayers int   // of the body; 3 if 0
-	MaxMACs   int64 // of the network; 2 million if 0
-	MaxSide   int   // of a feature map; 24 if 0
+	MaxLayers int   // maximum number of layers without the heads; 3 if 0
+	MaxMACs   int64 // maximum number of MACs of the network; 2 million if 0
+	MaxSide   int   // maximum height and width of the input; 24 if 0
 	Compile   compile.Options
 }
 
-// Built allows everything that the RTL supports, with any legal mapping instead of the best.
+// Built returns options that allow everything that the RTL supports, with any legal mapping instead of the best.
 func Built() Options {
 	o := All()
 	o.AnyMapping = true
 	return o
 }
 
-// All allows everything that the compiler can generate.
+// All returns options that allow all features of the compiler, except Woven.
 func All() Options {
 	return Options{
 		Residual: true, MaxPool: true, AvgPool: true, AvgTable: true, Groups: true, Concat: true, Add: true, Exits: true, Curve: true, Product: true,
@@ -68,19 +69,19 @@ func All() Options {
 // Net is a random network.
 type Net struct {
 	Seed   uint64
-	Quant  *quant.Network // for an int8 design: the draw before Int8 replaced its integers
+	Quant  *quant.Network // the drawn network; for an int8 design, Int8 has replaced its integers in the bundle
 	Bundle *bundle.Bundle
 }
 
-// Limits for the number of draws until one fits the design, and for draws that Want may reject. One draw in 25 has
-// convolutions that are merged, so one seed in 300 rejects more than 200 draws.
+// attempts limits the number of draws that do not fit the design, and turned limits the number of draws that Want
+// rejects. One draw in 25 has convolutions that are merged, so one seed in 300 rejects more than 200 draws.
 const (
 	attempts = 200
 	turned   = 10_000
 )
 
-// New draws a network from the seed. Draws that do not fit the design are repeated; any other failure of the compiler
-// is an error that names the seed.
+// New draws a network from the seed. If a draw does not fit the design, New draws again. Any other failure of the
+// compiler is an error that names the seed.
 func New(seed uint64, d configs.Design, o Options) (*Net, error) {
 	if o.MaxLayers == 0 {
 		o.MaxLayers = 3
@@ -95,7 +96,7 @@ func New(seed uint64, d configs.Design, o Options) (*Net, error) {
 	if o.AnyMapping {
 		o.Compile.Mapping = mapping.RTL()
 		o.Compile.Mapping.Pick = rng.IntN
-		o.Compile.Mapping.Points = o.Points // nil: all
+		o.Compile.Mapping.Points = o.Points
 		o.Compile.Mapping.Spill = o.Spill
 	}
 	var last error
@@ -131,7 +132,7 @@ func New(seed uint64, d configs.Design, o Options) (*Net, error) {
 	return nil, fmt.Errorf("random network, seed %d: nothing fits after %d draws: %w", seed, attempts, last)
 }
 
-// Input draws one image for a bundle: from the full range, small values only, or extremes only.
+// Input draws one image for a bundle. Its values are from the full range, only small, or only extreme.
 func Input(rng *rand.Rand, b *bundle.Bundle) []int16 {
 	n := b.Network.InH * b.Network.InW * b.Network.InC
 	image := make([]int16, n)
@@ -156,7 +157,7 @@ func Input(rng *rand.Rand, b *bundle.Bundle) []int16 {
 	return image
 }
 
-// errDraw is returned for a draw that cannot be used.
+// errDraw is wrapped by errors about a draw that cannot be used.
 var errDraw = errors.New("draw beyond the limits")
 
 // builder builds a quantised graph step by step.
@@ -202,7 +203,7 @@ func draw(rng *rand.Rand, d configs.Design, o Options) (*quant.Network, error) {
 		return nil, err
 	}
 	b.agree()
-	for _, frac := range b.q.Frac { // products of products add up their fractions
+	for _, frac := range b.q.Frac { // a fraction may be too large, because a product adds the fractions of its factors
 		if frac < -bundle.MaxFrac || frac > bundle.MaxFrac {
 			return nil, fmt.Errorf("%w: fraction %d", errDraw, frac)
 		}
@@ -213,7 +214,7 @@ func draw(rng *rand.Rand, d configs.Design, o Options) (*quant.Network, error) {
 	return b.q, nil
 }
 
-// channels draws a number of channels, often close to the sizes of tiles.
+// channels draws a number of channels, often close to the size of a tile.
 func (b *builder) channels() int {
 	kinds := 5
 	if b.d.Depthwise {
@@ -228,7 +229,7 @@ func (b *builder) channels() int {
 		return max(1, b.d.TC-1+b.rng.IntN(3))
 	case 3:
 		return 1 + b.rng.IntN(2*b.d.TC+3)
-	case 5: // more than the depthwise unit's lanes
+	case 5: // close to the number of lanes of the depthwise unit, or more
 		return b.d.NB() - 1 + b.rng.IntN(b.d.NB()+3)
 	}
 	return 1 + b.rng.IntN(b.d.TC)
@@ -249,7 +250,7 @@ func (b *builder) node(n graph.Node, l quant.Layer) {
 	b.g.Segment = append(b.g.Segment, b.seg)
 }
 
-// layer appends one layer, or the layers of a concatenation.
+// layer appends one layer, or a group of layers such as a concatenation with its branches.
 func (b *builder) layer(t graph.TensorID) (graph.TensorID, error) {
 	if b.d.Post && b.o.Product && b.rng.IntN(6) == 0 {
 		return b.product(t)
@@ -286,7 +287,7 @@ func (b *builder) axis(n int) (k, s, before, after, out int) {
 	switch r := b.rng.IntN(12); {
 	case r < 6:
 		s = 1
-	case r < 8: // large strides: a pool may reduce a map to one pixel
+	case r < 8: // large strides, because a pool may reduce a map to one pixel
 		s = 4 + b.rng.IntN(abi.StrideMax-3)
 	}
 	return b.place(n, k, s)
@@ -310,7 +311,7 @@ type window struct {
 // pixels returns a window of one pixel for each output pixel.
 func pixels(h, w int) window { return window{graph.Window{KH: 1, KW: 1, SH: 1, SW: 1}, h, w} }
 
-// window draws a geometry; the stride is 1 if the output must have the input's size.
+// window draws the geometry of a window. If strided is false, the stride is 1, and the output has the input's size.
 func (b *builder) window(t graph.TensorID, strided bool) window {
 	in := b.g.Tensors[t]
 	if !strided {
@@ -324,7 +325,7 @@ func (b *builder) window(t graph.TensorID, strided bool) window {
 	return w
 }
 
-// clamps draws no clamp, ReLU, ReLU6 or any other.
+// clamps draws the bounds of a clamp: none, a ReLU, a ReLU with an upper bound, or any bounds.
 func (b *builder) clamps() (lo, hi int16) {
 	switch b.rng.IntN(4) {
 	case 0:
@@ -338,10 +339,10 @@ func (b *builder) clamps() (lo, hi int16) {
 	return min(lo, hi), max(lo, hi)
 }
 
-// accLimit keeps sum|w| * 32768 + |bias| + residual below the proof's 2^35.
+// accLimit limits sum|w| * 32768, so that the sum with the bias and the residual is below the proof's 2^35.
 const accLimit = 1 << 34
 
-// conv appends a convolution. outFrac sets the output's fraction unless it is nil.
+// conv appends a convolution. The output's fraction is *outFrac, or random if outFrac is nil.
 func (b *builder) conv(t graph.TensorID, w window, outC int, outFrac *int, res graph.TensorID) (graph.TensorID, error) {
 	in := b.g.Tensors[t]
 	groups := 1
@@ -368,7 +369,7 @@ func (b *builder) conv(t graph.TensorID, w window, outC int, outFrac *int, res g
 	for i := range l.Bias {
 		l.Bias[i] = int32(b.rng.Uint32()) >> b.rng.IntN(31)
 	}
-	// A shift that keeps most outputs within about 16 bits; sometimes any shift.
+	// Choose a shift with which most outputs have about 16 bits, and sometimes any shift.
 	mean := 0.0
 	for _, v := range l.Weights {
 		mean += math.Abs(float64(v)) / float64(len(l.Weights))
@@ -396,7 +397,7 @@ func (b *builder) conv(t graph.TensorID, w window, outC int, outFrac *int, res g
 	return out, nil
 }
 
-// curve sometimes adds a curve of any segments to a layer, from fraction mid to the same fraction.
+// curve sometimes adds a curve with random segments to a layer. The curve's input and result have fraction mid.
 func (b *builder) curve(l *quant.Layer, mid int) *graph.Function {
 	if !b.d.Post || !b.o.Curve || b.rng.IntN(4) != 0 {
 		return nil
@@ -406,10 +407,10 @@ func (b *builder) curve(l *quant.Layer, mid int) *graph.Function {
 		c.Segments[i] = abi.Segment{Offset: int32(b.rng.Uint32()) >> b.rng.IntN(32), Slope: int16(b.rng.Uint32()) >> b.rng.IntN(16)}
 	}
 	l.Curve, l.Mid = c, mid
-	return &graph.Function{Name: "Sigmoid"} // any name: the curve does not match it
+	return &graph.Function{Name: "Sigmoid"} // the name does not matter, because the curve is random
 }
 
-// weights draws weights such that the sum of a row of p stays within the accumulator.
+// weights draws weights for rows of p weights. The sum of a row fits the accumulator for any input.
 func (b *builder) weights(w []int16, p int) {
 	limit := accLimit >> 15
 	most := min(math.MaxInt16, max(1, limit/p))
@@ -436,7 +437,7 @@ func (b *builder) weights(w []int16, p int) {
 	}
 }
 
-// residual appends a convolution that adds its own input or, where shapes differ, a projection.
+// residual appends a convolution with a residual: its own input, or a projection if the shapes differ.
 func (b *builder) residual(t graph.TensorID) (graph.TensorID, error) {
 	in := b.g.Tensors[t]
 	if b.rng.IntN(2) == 0 {
@@ -475,11 +476,11 @@ func (b *builder) add(t graph.TensorID) (graph.TensorID, error) {
 	return out, nil
 }
 
-// depthwise appends a depthwise convolution, mostly with windows that the unit processes by columns. Sometimes it is
-// between two 1 x 1 convolutions, as in an inverted residual: its input and output may then stay on chip.
+// depthwise appends a depthwise convolution, in most cases with windows that the unit processes by columns. It is often
+// between two 1 x 1 convolutions, as in an inverted residual. Then its input and output may be stored only on chip.
 func (b *builder) depthwise(t graph.TensorID) (out graph.TensorID, err error) {
 	if in := b.g.Tensors[t]; b.rng.IntN(3) > 0 {
-		narrow := 1 + b.rng.IntN(2*b.d.NB()) // otherwise it fits no small design
+		narrow := 1 + b.rng.IntN(2*b.d.NB()) // few channels, because more do not fit a small design
 		if t, err = b.conv(t, pixels(in.H, in.W), narrow, nil, graph.None); err != nil {
 			return 0, err
 		}
@@ -499,7 +500,7 @@ func (b *builder) depthwise(t graph.TensorID) (out graph.TensorID, err error) {
 	return b.conv(t, w, 0, nil, graph.None)
 }
 
-// product appends a product of two maps: with a convolution's output, or with a single pixel as in squeeze-and-excite.
+// product appends a product of a map with a convolution's output, a single pixel (squeeze-and-excite) or itself.
 func (b *builder) product(t graph.TensorID) (graph.TensorID, error) {
 	in := b.g.Tensors[t]
 	other := t
@@ -515,7 +516,7 @@ func (b *builder) product(t graph.TensorID) (graph.TensorID, error) {
 			return 0, err
 		}
 	}
-	if b.g.Tensors[other].C != in.C { // a grouped convolution chooses its own number
+	if b.g.Tensors[other].C != in.C { // a grouped convolution may have another number of channels
 		return 0, errDraw
 	}
 	l := quant.Layer{ResShift: b.rng.IntN(32)}
@@ -528,7 +529,7 @@ func (b *builder) product(t graph.TensorID) (graph.TensorID, error) {
 func (b *builder) pool(t graph.TensorID, op graph.Op) (graph.TensorID, error) {
 	w := b.window(t, true)
 	in := b.g.Tensors[t]
-	// average over the whole of a large map: its sum needs two multipliers per word
+	// sometimes an average over a whole large map, because its sum needs two multipliers per word
 	if op == graph.AvgPool && min(in.H, in.W) > 16 && b.rng.IntN(2) == 0 {
 		return b.poolOf(t, op, window{graph.Window{KH: in.H, KW: in.W, SH: 1, SW: 1}, 1, 1}), nil
 	}
@@ -537,7 +538,7 @@ func (b *builder) pool(t graph.TensorID, op graph.Op) (graph.TensorID, error) {
 		k := 2 + b.rng.IntN(2)
 		w.KW, w.SW, w.PL, w.PR, w.w = b.place(in.W, k, 1+b.rng.IntN(k-1))
 	}
-	// ceil_mode: one more window if it still touches the image.
+	// Sometimes add a window as with ceil_mode, if this window contains a pixel.
 	if b.rng.IntN(3) == 0 {
 		if (in.H+w.PT+w.PB-w.KH)%w.SH != 0 && w.h*w.SH-w.PT < in.H {
 			w.h++
@@ -568,8 +569,8 @@ func (b *builder) poolOf(t graph.TensorID, op graph.Op, w window) graph.TensorID
 	return out
 }
 
-// branch appends a branch of a concatenation: a convolution of any size, a 1 x 1 one, or one after a 1 x 1 one. The 1
-// x 1 convolutions may become one layer.
+// branch appends a branch of a concatenation: a convolution of any size, a 1 x 1 convolution, or a convolution after a
+// 1 x 1 convolution. The 1 x 1 convolutions of several branches may become one layer.
 func (b *builder) branch(t graph.TensorID, frac int) (graph.TensorID, error) {
 	point := b.window(t, false)
 	point.Window = graph.Window{KH: 1, KW: 1, SH: 1, SW: 1}
@@ -587,7 +588,7 @@ func (b *builder) branch(t graph.TensorID, frac int) (graph.TensorID, error) {
 }
 
 // agree sets equal shifts and clamps in convolutions that can become one layer. Sometimes one value differs, so that
-// they cannot.
+// the convolutions remain separate layers.
 func (b *builder) agree() {
 	for _, nodes := range alias.Of(b.g).Merged {
 		first := b.q.Layers[nodes[0]]
@@ -609,8 +610,8 @@ func (b *builder) agree() {
 	}
 }
 
-// concat appends two or three branches of the same size and their concatenation. Sometimes one branch is the tensor
-// itself, which then has to be copied.
+// concat appends two or three branches of the same size, and their concatenation. Sometimes one branch is the tensor
+// itself, which must be copied.
 func (b *builder) concat(t graph.TensorID) (graph.TensorID, error) {
 	frac := b.q.Frac[t]
 	var parts []graph.TensorID
@@ -645,7 +646,7 @@ func (b *builder) concat(t graph.TensorID) (graph.TensorID, error) {
 	return out, nil
 }
 
-// woven appends a map that interleaves the pixels of several phases: one map repeated, or one convolution per phase.
+// woven appends a map that interleaves the pixels of several phases: of one repeated map, or of several convolutions.
 func (b *builder) woven(t graph.TensorID) (graph.TensorID, error) {
 	sy, sx, frac := 1+b.rng.IntN(3), 1+b.rng.IntN(3), b.q.Frac[t]
 	one := b.rng.IntN(2) == 0
@@ -676,7 +677,7 @@ func (b *builder) woven(t graph.TensorID) (graph.TensorID, error) {
 				return 0, err
 			}
 			made := b.g.Tensors[phases[i]]
-			if len(rows)+i > 0 && made.C != in.C { // it has another number of groups
+			if len(rows)+i > 0 && made.C != in.C { // a grouped convolution may have another number of channels
 				return 0, fmt.Errorf("%w: phases of %d and %d channels", errDraw, in.C, made.C)
 			}
 			in = made
@@ -686,7 +687,7 @@ func (b *builder) woven(t graph.TensorID) (graph.TensorID, error) {
 	return seen(join(rows, in.H, 1, sx*in.W*in.C), sy*in.H, sx*in.W, in.C), nil
 }
 
-// exit appends a head: fully connected over the whole map, sometimes after a global pool.
+// exit appends a head: a fully connected layer over the whole map, sometimes after a global pool.
 func (b *builder) exit(t graph.TensorID) error {
 	in := b.g.Tensors[t]
 	whole := window{graph.Window{KH: in.H, KW: in.W, SH: 1, SW: 1}, 1, 1}

@@ -8,9 +8,9 @@ import (
 	"github.com/sluice-npu/sluice/dse/bundle"
 )
 
-// Spoil changes fields of a bundle as determined by data, one after the other, until data ends: each change is a path
-// to a field and a new value. It is for fuzzing readers of bundles, because a file with changed bytes hardly ever
-// passes the hash check. It returns a description of the changes.
+// Spoil changes fields of a bundle one after the other, until all data are used, and returns a description of each
+// change. The data select a field and its new value. Spoil is used to fuzz readers of bundles, because a
+// file with changed bytes almost never passes the hash check.
 func Spoil(b *bundle.Bundle, data []byte) []string {
 	s := spoiler{data}
 	var done []string
@@ -23,7 +23,7 @@ func Spoil(b *bundle.Bundle, data []byte) []string {
 
 type spoiler struct{ data []byte }
 
-// next reads n bytes as a number; missing bytes are zero.
+// next reads n bytes of data as a number. Missing bytes are zero.
 func (s *spoiler) next(n int) uint64 {
 	var v uint64
 	for i := range n {
@@ -43,7 +43,7 @@ func (s *spoiler) change(v reflect.Value, path string) string {
 	case reflect.Slice:
 		n := v.Len()
 		i := int(s.next(2))
-		if n == 0 || i >= 0xF000 { // sometimes change its length
+		if n == 0 || i >= 0xF000 { // sometimes change the length of the slice
 			n = i % (n + 1)
 			v.Set(v.Slice(0, n))
 			return fmt.Sprintf("%s cut to %d", path, n)
@@ -63,11 +63,11 @@ func (s *spoiler) change(v reflect.Value, path string) string {
 	return fmt.Sprintf("%s = %v", path, v)
 }
 
-// number returns a value that may cause errors: one bit flipped, slightly more or less, close to a power of two, or
-// any value.
+// number returns a new value that may cause errors: the old value with one inverted bit, a slightly larger or smaller
+// value, a value close to zero or to a power of two, or any value.
 func (s *spoiler) number(was uint64) uint64 {
 	kind, by := s.next(1), s.next(1)
-	near := uint64(int64(int8(by))) // -128..127
+	near := uint64(int64(int8(by))) // a number in -128..127
 	switch kind % 8 {
 	case 0:
 		return was ^ 1<<(by%64)
@@ -78,7 +78,7 @@ func (s *spoiler) number(was uint64) uint64 {
 	case 3:
 		return s.next(8)
 	case 4:
-		return 1<<63 - 2 - by%32&^1 // even, as offsets must be
+		return 1<<63 - 2 - by%32&^1 // even, because offsets must be even
 	case 5:
 		return -(uint64(1) << (by % 64))
 	}

@@ -9,16 +9,16 @@ import (
 	"github.com/sluice-npu/sluice/dse/images"
 )
 
-// Info is what a bundle records about its calibration images.
+// Info is the information about the calibration images that a bundle records.
 type Info struct {
 	Preprocess images.Preprocess
-	From       string   // images, fashion-mnist or noise
+	From       string   // source of the images: images, fashion-mnist or noise
 	Images     int      // number of images
-	Digest     string   // SHA-256 of the calibration inputs, by element
-	Floats     bool     // the files held the network's input, not pictures
-	Bytes      bool     // the network's input is bytes, which it normalises itself
-	Missing    bool     // there were no images: the ranges come from noise
-	Classes    []string // names in the order of the logits; nil if unknown
+	Digest     string   // SHA-256 of the elements of the calibration inputs
+	Floats     bool     // the files contained the network's input instead of pictures
+	Bytes      bool     // the network's input is bytes, which the network itself normalises
+	Missing    bool     // there were no images, so the ranges were determined from noise
+	Classes    []string // names of the classes in the order of the logits; nil if unknown
 	Logits     int      // number of classes of the last exit
 }
 
@@ -30,13 +30,13 @@ const (
 	keyFloats     = "calibration_floats"
 	keyBytes      = "input_bytes"
 	keyPreprocess = "preprocess"
-	keyClasses    = "classes" // with suffix .0, .1 ...: names, one per line, as many as fit one value
+	keyClasses    = "classes" // with suffix .0, .1 ...: as many names as fit one value, one per line
 )
 
-// Warning is shown by every output of a network without calibration.
+// Warning is the warning in each output about a network without calibration images.
 const Warning = "not calibrated: its ranges come from noise, so its results mean nothing; name images with --calibrate"
 
-// Text describes in a few words where the ranges come from.
+// Text returns a short description of the images from which the ranges were determined.
 func (i *Info) Text() string {
 	switch {
 	case i.From == "":
@@ -47,7 +47,7 @@ func (i *Info) Text() string {
 	return fmt.Sprintf("%d images (%s), |input| up to %.4g", i.Images, i.From, i.Preprocess.Range)
 }
 
-// Fashion reports whether the images were Fashion-MNIST's. Its test set is then the default for evaluation.
+// Fashion reports whether the images were from Fashion-MNIST. If so, its test set is the default for evaluation.
 func (i *Info) Fashion() bool { return i.From == fashion }
 
 func (i *Info) meta() (map[string]string, error) {
@@ -73,7 +73,7 @@ func (i *Info) meta() (map[string]string, error) {
 	return meta, nil
 }
 
-// chunks joins names by line feeds into values within Meta's limit.
+// chunks joins names with line feeds to values. A value is not longer than the limit of bundle.Meta.
 func chunks(names []string) []string {
 	var out []string
 	for _, name := range names {
@@ -86,7 +86,7 @@ func chunks(names []string) []string {
 	return out
 }
 
-// Of reads the record of a bundle. From is empty for a bundle that this package did not make.
+// Of reads the Info that a bundle records. From is empty for a bundle that this package did not create.
 func Of(b *bundle.Bundle) (Info, error) {
 	var i Info
 	if n := len(b.Network.Exits); n > 0 {

@@ -1,9 +1,9 @@
-// Package recipe compiles a network and its images for a design to a bundle. All commands use it, so the same network
-// and images yield the same bundle hash, wherever the files are.
+// Package recipe compiles a network and its images for a design to a bundle. All commands use this package. So the same
+// network and images result in the same bundle hash, independent of the location of the files.
 //
 // The bundle records its provenance: the hash of the network's file, the preprocessing of pixels, the number and hash
-// of the calibration images, and the names of the classes. Without images the ranges come from noise; Info.Missing says
-// so, and every output repeats it.
+// of the calibration images, and the names of the classes. Without images, the ranges are determined from noise. In
+// this case, Info.Missing is set, and each output contains a warning.
 package recipe
 
 import (
@@ -33,14 +33,14 @@ import (
 // ErrRecipe is wrapped by errors about the recipe itself.
 var ErrRecipe = errors.New("invalid recipe")
 
-// Import holds the flags for reading a network's file. Every command that reads one embeds it.
+// Import contains the flags for reading a network's file. Each command that reads such a file embeds Import.
 type Import struct {
 	Exits     string    `from:"network" placeholder:"FILE" help:"YAML file that names the tensors that are exits, in place of the graph's outputs."`
 	InputSide onnx.Side `from:"network" placeholder:"PIXELS|HxW" help:"Height and width of the input, as 224 or 480x640, in place of the model's own, as where it leaves them open."`
 	Gates     bool      `from:"network" help:"Functions x * g(x), as SiLU and GELU, are a curve of g and a product, not one curve: two layers more, a quarter of the error."`
 }
 
-// Called returns the name under which counted starts store a network that these flags change.
+// Called returns the name of a network in package counted. The name includes the changes by these flags.
 func (i Import) Called(network string) string {
 	switch s := i.InputSide; {
 	case s == onnx.Side{}:
@@ -58,8 +58,8 @@ func (i Import) Called(network string) string {
 	return network
 }
 
-// Flags are a command's flags about a user's own network, filled in by kong. The tag "from" marks flags that are read
-// only if a network is compiled.
+// Flags are the flags of a command that concern a user's own network. Package kong sets them. The tag "from" marks
+// flags that are read only if a network is compiled.
 type Flags struct {
 	Import
 	Calibrate  string    `from:"network" placeholder:"DIR|FILE" help:"Images that the ranges are taken from: a folder of JPEG, PNG, WebP and BMP files, .npy or IDX. Without, networks of one's own take noise."`
@@ -75,13 +75,13 @@ type Flags struct {
 	Classes    string    `from:"network" placeholder:"FILE" help:"Names of the classes, one a line, in the order of the logits."`
 }
 
-// Recipe is everything that a bundle depends on, except the design.
+// Recipe contains everything that a bundle depends on, except the design.
 type Recipe struct {
 	Flags
-	Network string // a name in the zoo, or an ONNX file
-	Seed    uint64 // for missing weights and for noise
-	Images  int    // number of calibration images; 0: about 64 GMAC worth, 8 to 512
-	Data    string // Fashion-MNIST's folder, for the zoo's trained networks
+	Network string // name of a network in the zoo, or path of an ONNX file
+	Seed    uint64 // seed for missing weights and for noise
+	Images  int    // number of calibration images; 0: as many as need about 64 GMAC, from 8 to 512
+	Data    string // folder of Fashion-MNIST, for the zoo's trained networks
 }
 
 const (
@@ -90,17 +90,17 @@ const (
 	autoMost  = 512
 	noise     = 2 // number of noise images
 
-	few   = 4    // a note is added for fewer calibration images
-	alike = 0.02 // a note is added for images with a smaller mean difference; photographs of different things differ by 0.1 to 0.3
+	few   = 4    // a note is added if there are fewer calibration images
+	alike = 0.02 // a note is added if the images have a smaller mean difference; photographs of different things differ by 0.1 to 0.3
 
-	maxHeadroom = 1024 // leaves 5 of 15 bits
+	maxHeadroom = 1024 // with this headroom, values still have 5 of 15 bits
 	maxImages   = 60000
 	fashion     = "fashion-mnist"
 	noClasses   = 1 << 16
 	classChunk  = bundle.MaxString
 )
 
-// Own reports whether a network is a user's file, not one of the zoo.
+// Own reports whether a network is a user's file instead of a network of the zoo.
 func Own(network string) bool {
 	return strings.HasSuffix(network, ".onnx") || strings.ContainsRune(network, os.PathSeparator)
 }
@@ -108,7 +108,7 @@ func Own(network string) bool {
 // Own reports whether the recipe's network is a user's file.
 func (r *Recipe) Own() bool { return Own(r.Network) }
 
-// Trained reports whether the network is one that the zoo trained on Fashion-MNIST.
+// Trained reports whether the network is a network of the zoo that was trained on Fashion-MNIST.
 func (r *Recipe) Trained() bool {
 	return slices.Contains([]string{"fashion", "mobile", "tiny"}, r.Network)
 }
@@ -118,7 +118,8 @@ func (r *Recipe) Graph(d configs.Design) (*graph.Graph, error) {
 	return r.Import.Graph(r.Network, r.Seed, d.Post)
 }
 
-// Graph imports a network, for designs with post or without. Missing weights are drawn from seed.
+// Graph imports a network. The parameter post means that the design has the post stage. Missing weights are drawn from
+// seed.
 func (i *Import) Graph(network string, seed uint64, post bool) (*graph.Graph, error) {
 	o, err := i.options(seed)
 	if err != nil {
@@ -133,14 +134,14 @@ func (i *Import) Graph(network string, seed uint64, post bool) (*graph.Graph, er
 	if err != nil {
 		return nil, err
 	}
-	if err := quant.Averages(g); err != nil { // check this first: it does not depend on design or weights
+	if err := quant.Averages(g); err != nil { // checked first, because the result does not depend on the design or the weights
 		return nil, fmt.Errorf("network %s: %w", g.Name, err)
 	}
 	return g, nil
 }
 
-// Survey lists what prevents a network from being compiled: operators, and layers that no build of the hardware
-// supports.
+// Survey returns the reasons why a network cannot be compiled: unsupported operators, and layers that no build of the
+// hardware supports.
 func (i *Import) Survey(network string) (*onnx.Survey, error) {
 	o, err := i.options(1)
 	if err != nil {
@@ -162,7 +163,7 @@ func (i *Import) Survey(network string) (*onnx.Survey, error) {
 	err = mappable(s.Graph)
 	if err == nil {
 		if s.Layers, s.LayersOn = layers(s.Graph, post); s.Layers > abi.LMax {
-			// Equal layers are merged, which drawn weights do not show.
+			// Count again with the file's weights: equal layers are merged, but random weights are never equal.
 			if g, err := i.Graph(network, 1, post); err == nil {
 				s.Layers, s.LayersOn = layers(g, post)
 			}
@@ -175,15 +176,15 @@ func (i *Import) Survey(network string) (*onnx.Survey, error) {
 	if err != nil {
 		s.Needs = append(s.Needs, onnx.Need{Op: "layers", Why: err.Error(), Nodes: 1})
 	}
-	s.Graph = nil // a folder's networks together are more than memory holds
+	s.Graph = nil // because all networks of a folder together may not fit in memory
 	return s, nil
 }
 
-// large lists the shipped configurations that need the fewest layers.
+// large lists the shipped configurations on which networks need the fewest layers.
 var large = []string{"zc706", "zc706-mobile", "zcu104", "zcu104-mobile"}
 
-// layers returns the minimum number of layers of a network on these configurations (only those with post if post is
-// set), and the configuration; 0 if it fits none. The quantiser may add some.
+// layers returns the minimum number of layers of a network over the configurations in large (with post: only those with
+// post), and the configuration. It returns 0 if the network fits none of them. The quantiser may add layers.
 func layers(g *graph.Graph, post bool) (least int, on string) {
 	w, err := search.NewWorkload(g)
 	if err != nil {
@@ -208,17 +209,17 @@ func layers(g *graph.Graph, post bool) (least int, on string) {
 	return least, on
 }
 
-// mappable returns the errors of quantiser and compiler that do not depend on weights, images or design.
+// mappable returns an error of the quantiser or the compiler that does not depend on weights, images or the design.
 func mappable(g *graph.Graph) error {
 	if err := quant.Averages(g); err != nil {
 		return err
 	}
-	d, err := configs.Load("zc706") // any large design: if the network does not fit it, that is not the network's fault
+	d, err := configs.Load("zc706") // any large design; it is not an error if the network does not fit this design
 	if err != nil {
 		return err
 	}
 	w, err := search.NewWorkload(g)
-	if errors.Is(err, search.ErrNothing) { // no multiplication
+	if errors.Is(err, search.ErrNothing) { // the network has no multiplications
 		return nil
 	}
 	if err != nil {
@@ -230,7 +231,7 @@ func mappable(g *graph.Graph) error {
 	return nil
 }
 
-// Tensors returns the names of the exit tensors in the file of --exits; nil without the flag.
+// Tensors returns the names of the exit tensors in the file of --exits. It returns nil without this flag.
 func (i *Import) Tensors() ([]string, error) {
 	o, err := i.options(0)
 	return o.Exits, err
@@ -258,12 +259,12 @@ func (r *Recipe) preprocess(g *graph.Graph) (images.Preprocess, error) {
 		if len(r.Mean)+len(r.Std) > 0 || r.InputRange != 0 {
 			return p, fmt.Errorf("%w: the network's input are bytes, which it normalises itself; --mean, --std and --input-range do not go with it", ErrRecipe)
 		}
-		p.Std, p.Range = []float64{1. / 255}, 255 // pixels are from 0 to 1 here
+		p.Std, p.Range = []float64{1. / 255}, 255 // because package images uses pixels from 0 to 1
 	}
 	return p.For(Shape(g).C)
 }
 
-// quantising returns the quantiser's options from the flags.
+// quantising returns the options of the quantiser that the flags specify.
 func (r *Recipe) quantising() (o quant.Options, err error) {
 	if r.Range != "" {
 		if err := o.Range.UnmarshalText([]byte(r.Range)); err != nil {
@@ -292,13 +293,13 @@ func (r *Recipe) count(g *graph.Graph) (int, error) {
 	return int(min(max(autoMACs/macs, autoLeast), autoMost)), nil
 }
 
-// Calibration holds the calibration images and the record of them.
+// Calibration contains the calibration images and the information about them (Info).
 type Calibration struct {
 	Info
 	Set     *images.Set
 	options quant.Options
-	ranged  bool     // --range was given
-	skipped []string // images that calibration left out and that cannot be read
+	ranged  bool     // the flag --range was used
+	skipped []string // errors about unreadable images that calibration did not use
 }
 
 // Calibration opens the calibration images.
@@ -327,7 +328,7 @@ func (r *Recipe) Calibration(g *graph.Graph) (*Calibration, error) {
 	in := Shape(g)
 	switch {
 	case r.Calibrate != "":
-		// Calibration needs no classes, but folder names are used if they can be the names of the logits.
+		// Calibration needs no classes, but names of folders are used if they can be names of classes.
 		if c.Set, err = images.Open(r.Calibrate, in, p, images.Options{Max: n, Labels: "none"}); err != nil {
 			return nil, err
 		}
@@ -363,8 +364,7 @@ func (r *Recipe) Calibration(g *graph.Graph) (*Calibration, error) {
 	return c, nil
 }
 
-// Notes returns what the user should know about the images, and about assumptions on the network's exits. Each note
-// is a sentence.
+// Notes returns notes to the user about the images, and about assumptions on exits. Each note is a sentence.
 func (c *Calibration) Notes(g *graph.Graph, evaluated *images.Set) []string {
 	notes := c.Set.Notes()
 	if !c.Missing {
@@ -384,7 +384,7 @@ func (c *Calibration) Notes(g *graph.Graph, evaluated *images.Set) []string {
 	return slices.Compact(notes)
 }
 
-// imageNotes describes weaknesses of the calibration images.
+// imageNotes returns notes about weaknesses of the calibration images.
 func (c *Calibration) imageNotes() (notes []string) {
 	switch same := c.Set.Distinct(); {
 	case c.Images == 1:
@@ -408,7 +408,6 @@ func (c *Calibration) imageNotes() (notes []string) {
 	return notes
 }
 
-// exitNotes describes assumptions about an exit.
 func exitNotes(g *graph.Graph, i int) (notes []string) {
 	const named = "; a file of --exits says otherwise (confidence: NAME)"
 	x := &g.Exits[i]
@@ -461,7 +460,7 @@ func severalQuestions(g *graph.Graph) []string {
 	return nil
 }
 
-// endsIn names the function that computes a tensor, or a part of it; "" if there is none.
+// endsIn names the function that computes a tensor or a part of the tensor. It returns "" if no function does.
 func endsIn(g *graph.Graph, t graph.TensorID) string {
 	at := g.Producers()[t]
 	if at < 0 {
@@ -483,7 +482,7 @@ func endsIn(g *graph.Graph, t graph.TensorID) string {
 	return ""
 }
 
-// Noise returns inputs with uniform noise from -limit to limit.
+// Noise returns n inputs with uniform noise from -limit to limit.
 func Noise(in images.Shape, n int, seed uint64, limit float64) [][]float32 {
 	rng := rand.New(rand.NewPCG(seed, 2))
 	out := make([][]float32, n)
@@ -509,7 +508,7 @@ func (r *Recipe) Make(d configs.Design) (*bundle.Bundle, error) {
 	return r.MakeFrom(g, c, d)
 }
 
-// MakeFrom does what Make does after it has read the network and the images.
+// MakeFrom compiles a network for a design. The network and the images have already been read.
 func (r *Recipe) MakeFrom(g *graph.Graph, c *Calibration, d configs.Design) (*bundle.Bundle, error) {
 	if d.Int8() {
 		seen, err := c.See(g)
@@ -529,10 +528,10 @@ func (r *Recipe) MakeFrom(g *graph.Graph, c *Calibration, d configs.Design) (*bu
 	return r.MakeOf(q, c, d)
 }
 
-// stepped is the number of cycles of a latency table that the machine simulates in a third of a second.
+// stepped is the limit for the simulated cycles of a latency table. This number takes a third of a second.
 const stepped = 1 << 20
 
-// MakeInt8 is MakeFrom with a network already quantised to int8, for an int8 design.
+// MakeInt8 compiles a network that is already quantised to int8, for an int8 design.
 func (r *Recipe) MakeInt8(n *quant.Int8, c *Calibration, d configs.Design) (*bundle.Bundle, error) {
 	meta, err := r.Meta(c.Info)
 	if err != nil {
@@ -541,8 +540,7 @@ func (r *Recipe) MakeInt8(n *quant.Int8, c *Calibration, d configs.Design) (*bun
 	return compile.Int8(n, d, compile.Options{Meta: meta, Stepped: stepped})
 }
 
-// own and left return the calibration images, and the images of the folder that calibration left out. Unreadable ones
-// among the latter are skipped.
+// own returns the calibration images. left returns the other images of the folder, and skips unreadable ones.
 func (c *Calibration) own() quant.Images { return quant.Images{Count: c.Set.Len(), Image: c.Set.Image} }
 
 func (c *Calibration) left() (left quant.Images) {
@@ -556,26 +554,26 @@ func (c *Calibration) left() (left quant.Images) {
 	return left
 }
 
-// Measure returns the loss of the network's integers.
+// Measure returns the loss of the network in integers, compared with the network in floats.
 func (c *Calibration) Measure(q *quant.Network) (*quant.Loss, error) {
 	return q.Measure(c.own(), c.left(), c.Set.Saw, quant.Options{})
 }
 
-// Beside returns up to most of the calibration images and of those left out, chosen as in Measure.
+// Beside returns up to most images, chosen as in Measure: calibration images and images that calibration did not use.
 func (c *Calibration) Beside(most int) (quant.Images, error) {
 	both, _, err := c.own().Beside(c.left(), most, nil, c.Set.Saw)
 	return both, err
 }
 
-// Quantise converts the network to integers.
+// Quantise quantises the network to 16-bit integers.
 func (c *Calibration) Quantise(g *graph.Graph) (*quant.Network, error) {
 	o := c.options
 	o.InputRange = c.Preprocess.Range
 	return quant.QuantiseFrom(g, c.Set.Len(), c.Set.Image, o)
 }
 
-// See runs the calibration images through the network, so that it can be quantised to int8. By default its scales cover
-// what was seen and no more: with 8 bits, headroom costs more than it saves.
+// See runs the calibration images through the network, so that the network can be quantised to int8. By default, the
+// scales have no headroom, because with 8 bits, headroom causes more error than it prevents.
 func (c *Calibration) See(g *graph.Graph) (*quant.Seen, error) {
 	o := c.options
 	if o.Headroom == 0 {
@@ -587,7 +585,7 @@ func (c *Calibration) See(g *graph.Graph) (*quant.Seen, error) {
 	return quant.See(g, c.Set.Len(), c.Set.Image, o)
 }
 
-// MakeOf does what MakeFrom does after it has quantised the network.
+// MakeOf compiles a network that is already quantised to 16 bits.
 func (r *Recipe) MakeOf(q *quant.Network, c *Calibration, d configs.Design) (*bundle.Bundle, error) {
 	meta, err := r.Meta(c.Info)
 	if err != nil {
@@ -596,7 +594,7 @@ func (r *Recipe) MakeOf(q *quant.Network, c *Calibration, d configs.Design) (*bu
 	return compile.Compile(q, d, compile.Options{Meta: meta, Stepped: stepped})
 }
 
-// Meta returns the bundle's record of its provenance.
+// Meta returns the record of the bundle's provenance.
 func (r *Recipe) Meta(i Info) (map[string]string, error) {
 	meta, err := i.meta()
 	if err != nil {
@@ -607,7 +605,7 @@ func (r *Recipe) Meta(i Info) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.Range != (quant.Range{}) { // only unusual settings are recorded
+	if o.Range != (quant.Range{}) { // defaults are not recorded
 		meta["range"] = o.Range.String()
 	}
 	if o.Headroom != 0 {
@@ -623,7 +621,7 @@ func (r *Recipe) Meta(i Info) (map[string]string, error) {
 	return meta, nil
 }
 
-// Evaluation opens images, labelled or not, preprocessed for the bundle's network.
+// Evaluation opens images for the bundle's network, with the bundle's preprocessing. The images may have labels.
 func (i *Info) Evaluation(path string, in images.Shape, o images.Options) (*images.Set, error) {
 	if o.Classes == nil {
 		o.Classes = i.Classes
@@ -642,7 +640,7 @@ func (i *Info) Evaluation(path string, in images.Shape, o images.Options) (*imag
 	return s, nil
 }
 
-// Pixels rejects pictures if the bundle accepts floats only, and floats if the network's input is bytes.
+// Pixels returns an error for pictures if the bundle accepts only floats, and for floats if the input is bytes.
 func (i *Info) Pixels(s *images.Set, path string) error {
 	if i.Bytes && s.Floats {
 		return fmt.Errorf("%s: %w: the network's input are bytes; give it pictures or an array of bytes", path, ErrRecipe)

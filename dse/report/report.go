@@ -1,5 +1,5 @@
-// Package report draws the results of a design space search: one HTML page that works offline (data, style and script
-// are inline), and the same pictures as SVG files.
+// Package report draws the results of a design space search. It writes one HTML page, which works offline because data,
+// style and script are inline. It also writes the pictures as SVG files.
 package report
 
 import (
@@ -25,10 +25,10 @@ var files embed.FS
 // ErrData is wrapped by errors about missing data.
 var ErrData = errors.New("nothing to draw")
 
-// Data is everything that the page shows.
+// Data contains all data on the page.
 type Data struct {
 	Title     string `json:"title"`
-	Label     string `json:"label"` // estimated
+	Label     string `json:"label"` // "estimated"
 	Version   string `json:"version"`
 	Network   string `json:"network"`
 	Board     string `json:"board"`
@@ -44,20 +44,20 @@ type Data struct {
 	Points    []Dot                `json:"points"`
 	Best      Dot                  `json:"best"`
 	Ranks     []RankRow            `json:"ranks"`
-	Design    configs.Design       `json:"design"` // design of Layers
+	Design    configs.Design       `json:"design"` // design for Layers
 	Resources resource.Estimate    `json:"resources"`
 	Used      map[string]float64   `json:"used"`
 	Peak      float64              `json:"peak_gops"`
 	Bandwidth float64              `json:"gb_per_s"`
-	Band      counted.Stated       `json:"cycles_band"` // of the network on Design
+	Band      counted.Stated       `json:"cycles_band"` // error band of the network's cycles on Design
 	Layers    []Layer              `json:"layers"`
 	Ablation  []search.AblationRow `json:"ablation"`
 }
 
-// MarshalJSON writes empty lists as [], so that the page's script can iterate over them. A board without published
-// designs has no ranks.
+// MarshalJSON writes empty lists as [], so that the page's script can iterate over them. For example, Ranks is empty
+// for a board without published designs.
 func (d *Data) MarshalJSON() ([]byte, error) {
-	type plain Data // the same type without this method
+	type plain Data // the same fields without the method MarshalJSON
 	p := plain(*d)
 	if p.Ranks == nil {
 		p.Ranks = []RankRow{}
@@ -68,7 +68,7 @@ func (d *Data) MarshalJSON() ([]byte, error) {
 	return json.Marshal(p)
 }
 
-// Dot is one design in the picture of the design space.
+// Dot is a design in the picture of the design space.
 type Dot struct {
 	TR     int               `json:"TR"`
 	TP     int               `json:"TP"`
@@ -82,13 +82,13 @@ type Dot struct {
 	Front  bool              `json:"front"`
 }
 
-// RankRow is a reference or published design.
+// RankRow is a row about a reference design or a published design.
 type RankRow struct {
 	Name string `json:"name"`
 	Text string `json:"text"`
 }
 
-// Layer is one layer at all batch sizes.
+// Layer describes a layer at all batch sizes.
 type Layer struct {
 	Name    string         `json:"name"`
 	Segment int            `json:"segment"`
@@ -99,7 +99,7 @@ type Layer struct {
 	At      [abi.BMax]Cell `json:"at"`
 }
 
-// Cell is one layer at one batch size: its FBCB entry and its time.
+// Cell describes a layer at one batch size: its FBCB entry and its time.
 type Cell struct {
 	K        string         `json:"k"`
 	S        int            `json:"s"`
@@ -107,13 +107,13 @@ type Cell struct {
 	Order    bool           `json:"order"`
 	TileB    int            `json:"tile_b"`
 	TileRows int            `json:"tile_rows"`
-	KeepIn   bool           `json:"keep_in,omitempty"`  // its input is on chip
-	KeepOut  bool           `json:"keep_out,omitempty"` // its output stays on chip
+	KeepIn   bool           `json:"keep_in,omitempty"`  // the layer's input is on chip
+	KeepOut  bool           `json:"keep_out,omitempty"` // the layer's output remains on chip
 	Util     float64        `json:"util"`
 	Time     cost.Breakdown `json:"time"`
 }
 
-// Dots returns the designs of a sweep and marks those on its Pareto front.
+// Dots returns the designs of a sweep, and the best design. Front marks the designs on the Pareto front.
 func Dots(r *search.Result) (all []Dot, best Dot) {
 	key := func(p search.Point) [3]int { return [3]int{p.TR, p.TP, p.TC} }
 	front := map[[3]int]bool{}
@@ -132,7 +132,7 @@ func Dots(r *search.Result) (all []Dot, best Dot) {
 	return all, dot(r.Best)
 }
 
-// Layers maps every layer of a network on a design at every batch size.
+// Layers maps each layer of a network on a design, at each batch size.
 func Layers(w *search.Workload, d configs.Design, o mapping.Options) ([]Layer, error) {
 	list, err := w.Lower(d)
 	if err != nil {
@@ -160,7 +160,7 @@ func Layers(w *search.Workload, d configs.Design, o mapping.Options) ([]Layer, e
 	return out, nil
 }
 
-// check rejects data that the page cannot show.
+// check returns an error for data that the page cannot show.
 func (d *Data) check() error {
 	if len(d.Points) == 0 || len(d.Layers) == 0 {
 		return fmt.Errorf("%w: %d designs, %d layers", ErrData, len(d.Points), len(d.Layers))
@@ -181,7 +181,7 @@ func HTML(w io.Writer, d *Data) error {
 		}
 		text[name] = string(b)
 	}
-	// json.Marshal escapes <, > and &, so no string can end the script element
+	// json.Marshal escapes <, > and &, so no string can terminate the script element
 	data, err := json.Marshal(d)
 	if err != nil {
 		return fmt.Errorf("report: %w", err)

@@ -21,7 +21,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// theme is the colours of a picture.
+// theme contains the colours of a picture.
 type theme struct {
 	suffix                  string // suffix of file names
 	paper, ink, soft, faint color.Color
@@ -29,8 +29,8 @@ type theme struct {
 	low, high               color.RGBA    // ends of colour scales
 }
 
-// These colours suit all common kinds of colour vision (Okabe and Ito). On dark pages black and the darkest blue are
-// lighter.
+// These colours can be distinguished with all common kinds of colour vision (Okabe and Ito). On dark pages, black and
+// the darkest blue are replaced by lighter colours.
 var (
 	light = theme{
 		"", color.White,
@@ -63,7 +63,7 @@ func colours(hex ...string) (out []color.Color) {
 	return out
 }
 
-// SVGs returns the pictures by file name, each for light and for dark slides.
+// SVGs returns functions that write the pictures, by file name: each picture for light and for dark slides.
 func SVGs(d *Data) (map[string]func(io.Writer) error, error) {
 	if err := d.check(); err != nil {
 		return nil, err
@@ -85,7 +85,7 @@ func SVGs(d *Data) (map[string]func(io.Writer) error, error) {
 	return out, nil
 }
 
-// picture is a plot with its legend at the side.
+// picture is a plot with a legend at its side.
 type picture struct {
 	*plot.Plot
 	t             *theme
@@ -115,7 +115,7 @@ func (t *theme) picture(title, x, y string, width, height, side vg.Length) *pict
 	return p
 }
 
-// ticks places numbered ticks at steps of 1, 2 or 5 times a power of ten.
+// ticks places ticks with numbers at distances of 1, 2 or 5 times a power of ten.
 type ticks struct{}
 
 // Ticks implements plot.Ticker.
@@ -134,7 +134,7 @@ func (ticks) Ticks(low, high float64) (out []plot.Tick) {
 	return out
 }
 
-// thousands formats a number with separated thousands.
+// thousands formats a number with commas between groups of three digits.
 func thousands(v float64) string {
 	text := strconv.FormatFloat(v, 'f', -1, 64)
 	whole, rest, _ := strings.Cut(text, ".")
@@ -154,7 +154,7 @@ func (p *picture) grid() {
 }
 
 func (p *picture) save(w io.Writer) error {
-	if p.scale == nil { // as wide as its longest name
+	if p.scale == nil { // the legend is as wide as its longest name
 		need := p.key.Rectangle(draw.New(vgsvg.New(p.width, p.height))).Size().X + 8*vg.Millimeter
 		p.width, p.side = p.width+max(0, need-p.side), max(p.side, need)
 	}
@@ -270,10 +270,10 @@ func (d *Data) rooflineSVG(t *theme) (*picture, error) {
 	return p, nil
 }
 
-// rowHeight is the height of one layer with its name.
+// rowHeight is the height of a layer's row.
 const rowHeight = 3.4 * vg.Millimeter
 
-// names returns the layers' names, first on top, shortened to fit beside an axis.
+// names returns the layers' names from last to first, shortened so that they fit beside an axis.
 func (d *Data) names() []string {
 	const most = 34
 	var out []string
@@ -287,7 +287,7 @@ func (d *Data) names() []string {
 	return out
 }
 
-// byLayer puts the layers on the vertical axis.
+// byLayer labels the vertical axis with the layers.
 func (p *picture) byLayer(d *Data) {
 	p.NominalY(d.names()...)
 	p.Y.Tick.Label.Color = p.t.ink
@@ -323,7 +323,7 @@ func (d *Data) layersSVG(t *theme) (*picture, error) {
 	return p, nil
 }
 
-// bounds returns the limiting resources of all layers and batch sizes.
+// bounds returns the names of the limiting resources over all layers and batch sizes.
 func (d *Data) bounds() []string {
 	seen := map[string]bool{}
 	for _, l := range d.Layers {
@@ -339,7 +339,7 @@ func (d *Data) bounds() []string {
 	return out
 }
 
-// utilGrid is utilisation in percent: batch size across, layers down.
+// utilGrid is a grid of the utilisation in percent, with batch sizes as columns and layers as rows.
 type utilGrid struct{ d *Data }
 
 func (g utilGrid) Dims() (c, r int) { return abi.BMax, len(g.d.Layers) }
@@ -405,18 +405,18 @@ func batches() plot.ConstantTicks {
 	return at
 }
 
-// curve is a row of the ablation and its label.
+// curve identifies a row of the ablation.
 type curve struct {
 	Law    string        `json:"law"`
 	Scheme search.Scheme `json:"scheme"`
 }
 
-// shown lists the rows in the picture. More than six curves are hard to distinguish; the page's table has all rows.
+// shown lists the rows in the picture. More than six curves are hard to distinguish. The page's table has all rows.
 var shown = []curve{
 	{"rtl", search.Serial}, {"rtl", search.RBatch}, {"rtl", search.Fluid}, {"rtl", search.Stackable}, {"rtl", search.Ours}, {"paper", search.Stackable},
 }
 
-// dashes distinguish curves without colour.
+// dashes are patterns that distinguish curves without colour.
 var dashes = [][]vg.Length{
 	nil, {vg.Points(7), vg.Points(3)}, {vg.Points(2), vg.Points(3)}, {vg.Points(7), vg.Points(3), vg.Points(2), vg.Points(3)}, {vg.Points(12), vg.Points(4)}, {vg.Points(1), vg.Points(5)},
 }

@@ -22,12 +22,12 @@ var (
 // Images are grey images with their classes.
 type Images struct {
 	H, W   int
-	Pixels [][]float32 // by image: H x W x 1, from 0 to 1
+	Pixels [][]float32 // pixels of each image, H x W x 1, from 0 to 1
 	Labels []int
 }
 
-// FashionMNIST reads the first max images (0: all) of the test or the training set from the folder dir ("":
-// DefaultData).
+// FashionMNIST reads the first max images (0: all) from the folder dir ("": DefaultData). It reads the training set if
+// train is set, and otherwise the test set.
 func FashionMNIST(dir string, train bool, max int) (*Images, error) {
 	if dir == "" {
 		dir = DefaultData
@@ -65,7 +65,7 @@ func ReadIDX(images, labels string, max int) (*Images, error) {
 	return read, nil
 }
 
-// readIDX reads the first max items of a file whose header has the given rank, and returns the header's sizes.
+// readIDX reads the first max items of a file with the given rank. It also returns the sizes in the header.
 func readIDX(path string, rank, max int) ([]byte, []int, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {

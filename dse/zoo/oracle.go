@@ -29,11 +29,11 @@ var idxPy []byte
 const (
 	oracleMagic   = "SLOR"
 	oracleVersion = 1
-	maxLogits     = 1 << 24 // per exit, which may be a map
+	maxLogits     = 1 << 24 // maximum number of values of an exit, which may be a map
 )
 
-// Python finds the interpreter of `make setup`: SLUICE_PYTHON, or the one in the repository around the working
-// directory or around this program.
+// Python returns the path of a Python interpreter with onnxruntime: SLUICE_PYTHON, or the interpreter that `make setup`
+// installs in the repository. The working directory or this program must be inside the repository.
 func Python() (string, error) {
 	if path := os.Getenv("SLUICE_PYTHON"); path != "" {
 		if _, err := os.Stat(path); err != nil {
@@ -74,9 +74,9 @@ func Model(name string) ([]byte, error) {
 	return content, nil
 }
 
-// Oracle runs a model in onnxruntime and returns the logits by exit and image. Exits are tensor names; nil means the
-// model's outputs in order. Inputs are H x W x C; channelsLast reports that the model has this layout too. External
-// data are beside the model, or in folder unless that is "".
+// Oracle runs a model in onnxruntime and returns the logits by exit and image. The parameter exits contains names of
+// tensors; nil means the model's outputs in order. Inputs are H x W x C. With channelsLast, the model has this layout
+// too. Data outside the model file are in folder, or beside the model if folder is "".
 func Oracle(ctx context.Context, python, model, folder string, exits []string, channelsLast bool, h, w, c int, inputs [][]float32) ([][][]float32, error) {
 	dir, err := os.MkdirTemp("", "sluice-oracle-")
 	if err != nil {
@@ -142,7 +142,7 @@ func writeNCHW(path string, h, w, c int, inputs [][]float32) (err error) {
 	return b.Flush()
 }
 
-// ReadOracle reads the logits that oracle.py writes, by exit and image.
+// ReadOracle reads the logits that oracle.py writes. It returns them by exit and image.
 func ReadOracle(r io.Reader, images int) ([][][]float32, error) {
 	var head struct {
 		Magic                  [4]byte

@@ -1,5 +1,6 @@
-// Package zoo contains the networks shipped with Sluice, and the reader of their evaluation images. The Python programs
-// in this folder train and export them. Networks of structure.py have no weights; loading draws them from a seed.
+// Package zoo contains the networks that are shipped with Sluice, and a reader of their evaluation images. The Python
+// programs in this folder train and export the networks. Networks from structure.py have no weights, so Load draws them
+// from a seed.
 package zoo
 
 import (
@@ -19,7 +20,7 @@ var files embed.FS
 
 const suffix = ".onnx"
 
-// Names lists the networks in alphabetical order.
+// Names returns the names of the networks in alphabetical order.
 func Names() []string {
 	entries, err := fs.ReadDir(files, ".")
 	if err != nil {
@@ -33,12 +34,12 @@ func Names() []string {
 	return names
 }
 
-// Load imports a network by name. Missing weights are drawn from seed.
+// Load imports the network with a name. Missing weights are drawn from seed.
 func Load(name string, seed uint64) (*graph.Graph, error) {
 	return LoadWith(name, onnx.Options{WeightSeed: seed})
 }
 
-// LoadWith imports a network by name with options: fewer exits, another input.
+// LoadWith imports the network with a name, with options such as fewer exits or another input size.
 func LoadWith(name string, o onnx.Options) (*graph.Graph, error) {
 	if err := known(name); err != nil {
 		return nil, err

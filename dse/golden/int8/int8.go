@@ -1,4 +1,4 @@
-// Package int8 executes networks in int8 (package quant) bit for bit as hardware for them must.
+// Package int8 executes networks in int8 (package quant). Hardware for such networks must compute the same bits.
 package int8
 
 import (
@@ -13,25 +13,25 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// Program is a network prepared for execution. It uses no bundle and no design, so that golden's results on bundles can
-// be compared with it. The layers' order is the graph's, and every map has its own place, in 16-bit words. golden
-// computes the convolutions up to their sums. Program is safe for concurrent use.
+// Program is a network prepared for execution. It does not use a bundle or a design, so that golden's results on
+// bundles can be compared with its results. The layers have the order of the graph. Each map has its own memory, in
+// 16-bit words. Package golden computes the sums of the convolutions. Program is safe for concurrent use.
 type Program struct {
 	n     *quant.Int8
-	at    []int            // by tensor: its first byte
-	size  int              // bytes of all maps
-	convs [][]*golden.Conv // by node: a convolution's, one per group
+	at    []int            // byte offset of a map, by tensor
+	size  int              // number of bytes of all maps
+	convs [][]*golden.Conv // one Conv per group of a convolution, by node
 	ends  []end            // by node
 }
 
-// posted applies the operations after the sum to a layer's channels from first on.
+// posted applies the operations after the sum to one group of a layer's channels, which begins at channel first.
 type posted struct {
 	*end
 	first        int
 	residualZero int64
 }
 
-// of returns the code for the sum, including bias, of a channel of this group.
+// of returns the code for a sum, which includes the bias. The channel is counted from the start of the group.
 func (p *posted) of(sum int64, channel int, res int16) int16 {
 	t := p.l.Scales[p.first+channel].Of(sum)
 	if p.l.Sum != nil {
@@ -40,12 +40,12 @@ func (p *posted) of(sum int64, channel int, res int16) int16 {
 	return p.code(t)
 }
 
-// end computes a layer's codes. It counts values that saturate before a residual or curve, and values beyond the codes,
-// unless the network itself clamps there.
+// end computes a layer's codes. It counts values that saturate before a residual or curve, and values that exceed the
+// codes. It does not count values that the network itself clamps.
 type end struct {
 	l           *quant.Layer8
 	zero        int64 // zero point of the output
-	least, most int64 // codes that do not saturate
+	least, most int64 // lowest and highest code that do not count as saturated
 	front       *quant.Front
 	beyond      atomic.Int64
 }
@@ -54,7 +54,7 @@ func (e *end) set(n *quant.Int8, i int) {
 	node := &n.Graph.Nodes[i]
 	c := n.Maps[node.Output]
 	*e = end{l: &n.Layers[i], zero: int64(c.Zero), least: math.MinInt64, most: math.MaxInt64, front: n.Front(i)}
-	if lo, hi := c.Bounds(); e.l.Curve == nil { // a curve saturates at codes by itself
+	if lo, hi := c.Bounds(); e.l.Curve == nil { // the result of a curve is always a code
 		if math.RoundToEven(float64(node.ClampLo)/c.Step)+float64(c.Zero) < float64(lo) {
 			e.least = int64(lo)
 		}
@@ -89,8 +89,8 @@ func (e *end) code(t int64) int16 {
 	return int16(min(max(t, int64(e.l.Lo)), int64(e.l.Hi)))
 }
 
-// Saturated returns the number of a layer's results so far that saturated, in 16 bits or beyond the codes' ends. Clamps
-// of the network itself are not included.
+// Saturated returns the number of a layer's results that have saturated so far, because a value exceeded 16 bits or the
+// codes. It does not include values that the network itself clamps.
 func (p *Program) Saturated(node int) int64 { return p.ends[node].beyond.Load() }
 
 // New prepares a network for execution.
@@ -115,7 +115,7 @@ func New(n *quant.Int8) (*Program, error) {
 	return p, nil
 }
 
-// convolution adds a layer for each group, or one depthwise layer.
+// convolution adds a Conv for each group of a convolution, or a single Conv for a depthwise convolution.
 func (p *Program) convolution(i int) error {
 	g, node, l := p.n.Graph, &p.n.Graph.Nodes[i], &p.n.Layers[i]
 	in, out, w := g.Tensors[node.Inputs[0]], g.Tensors[node.Output], node.Window
@@ -151,7 +151,7 @@ func (p *Program) convolution(i int) error {
 	return nil
 }
 
-// Run computes every map of one sample from the input's codes, indexed by graph.TensorID.
+// Run computes all maps of one sample from the input's codes. The result is indexed by graph.TensorID.
 func (p *Program) Run(input []int16) ([][]int16, error) {
 	maps := make([]byte, p.size)
 	if want := p.n.Graph.Tensors[p.n.Graph.Input].Elems(); len(input) != want {
@@ -170,7 +170,7 @@ func (p *Program) Run(input []int16) ([][]int16, error) {
 	return out, nil
 }
 
-// Layer computes one layer's output from its inputs' codes. It does not read other tensors.
+// Layer computes the output of one layer from the codes of its inputs. It does not read other tensors.
 func (p *Program) Layer(node int, tensors [][]int16) ([]int16, error) {
 	maps := make([]byte, p.size)
 	for _, t := range p.n.Graph.Nodes[node].Reads() {

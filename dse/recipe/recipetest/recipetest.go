@@ -1,4 +1,4 @@
-// Package recipetest makes a new user's inputs: a network with two exits, and photographs in a folder for each class.
+// Package recipetest creates a new user's inputs: a network with two exits, and a folder of photographs per class.
 package recipetest
 
 import (
@@ -15,8 +15,8 @@ import (
 	"github.com/sluice-npu/sluice/dse/onnx/onnxpb"
 )
 
-// Network returns an ONNX file: 8 x 8 RGB, two convolutions, each followed by a head of four classes. The exits are
-// "early" and "late".
+// Network returns an ONNX file with an input of 8 x 8 RGB and two convolutions. A head with four classes follows each
+// convolution. The exits are "early" and "late".
 func Network() ([]byte, error) {
 	m := &onnxpb.ModelProto{
 		IrVersion: proto.Int64(8), OpsetImport: []*onnxpb.OperatorSetIdProto{{Version: proto.Int64(13)}},
@@ -67,7 +67,8 @@ func Network() ([]byte, error) {
 	return content, nil
 }
 
-// Home fills a folder with own.onnx, and photos/class0 to photos/class3 with three pictures of 12 x 10 each.
+// Home writes own.onnx to a folder. It also writes the folders photos/class0 to photos/class3, with three pictures of
+// 12 x 10 pixels in each.
 func Home(dir string) error {
 	content, err := Network()
 	if err != nil {

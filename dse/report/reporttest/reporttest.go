@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// Open returns a page's document after chromium has run its scripts. Output on the browser's console is a failure.
-// Without a browser the test is skipped, unless the set-up ran (SLUICE_SETUP): then that is a failure. Only this
-// machine can be reached over the network.
+// Open returns a page's document after chromium has run the page's scripts. Output on the browser's console is a
+// failure. A missing browser is a failure if the set-up was run (SLUICE_SETUP); otherwise the test is skipped. The
+// browser can only connect to this machine.
 func Open(t *testing.T, url string, flags ...string) []byte {
 	t.Helper()
 	browser := ""

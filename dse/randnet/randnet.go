@@ -74,7 +74,7 @@ type Net struct {
 }
 
 // attempts limits the number of draws that do not fit the design, and turned limits the number of draws that Want
-// rejects. One draw in 25 has convolutions that are merged, so one seed in 300 rejects more than 200 draws.
+// rejects. Merged convolutions occur in only one draw of 25, so turned is larger.
 const (
 	attempts = 200
 	turned   = 10_000

@@ -228,7 +228,7 @@ func here() string {
 	return root
 }
 
-// userFile returns the path of a configuration's file in named, relative to root if possible, or "".
+// userFile returns the path in named of a configuration's file, as valid in root, or "".
 func userFile(name, root string, named []string) string {
 	for _, c := range named {
 		if filepath.Base(c) != name+".yaml" {

@@ -230,8 +230,8 @@ func (c *core) newLaunch(a *sched.Action, h *sched.Hosted) *launch {
 	return l
 }
 
-// waiting removes a request of a launch from its queue: the request at the head of the queue, or a.Requests[i]. It
-// returns nil if that request is not in the queue, for example because a.Requests has its id twice.
+// waiting removes a request from the queue for a launch: a.Requests[i], or the request at the head if a.Requests is
+// nil. It returns nil if there is no such request, for example because a.Requests has one id twice.
 func (c *core) waiting(a *sched.Action, i int) *request {
 	q := c.source(a)
 	if q.Len() == 0 {
@@ -299,7 +299,7 @@ func (l *launch) unhold() {
 	}
 }
 
-// stops reports whether a running launch can be stopped: once normally, and once more with kill.
+// stops reports whether a launch can be stopped: while it runs, and with kill also while it is already stopping.
 func (l *launch) stops(kill bool) bool {
 	return l.Phase == sched.Running || l.Phase == sched.Stopping && kill
 }
@@ -353,7 +353,7 @@ func (c *core) merge(a *sched.Action) error {
 	into.listed = false
 	into.Began += from.Began
 	c.forget(from)
-	c.spare.give(from) // the fields of from stay valid until its memory is used for the next launch
+	c.spare.give(from) // the fields of "from" stay valid until the next launch uses this memory
 	c.res.Merges++
 	if c.traced {
 		c.step(Step{Kind: a.Kind.String(), Device: into.Device, Launch: from.ID, Into: into.ID, First: into.Reached, Last: into.Reached}, into.reqs)
@@ -399,7 +399,7 @@ func (c *core) resume(a *sched.Action) error {
 	return nil
 }
 
-// assign moves waiting requests to the queue of a device, for a network of their family.
+// assign moves waiting requests for a network of a device, or for its family, to the queue of this device.
 func (c *core) assign(a *sched.Action) error {
 	if a.Device < 0 || a.Device >= len(c.devs) {
 		return fmt.Errorf("%w: there is no device %d", ErrPolicy, a.Device)
@@ -520,7 +520,7 @@ func (c *core) leaveJob(i int, hung bool) {
 	c.rewatch(was.dev)
 }
 
-// host begins to load or unload a network: for a change, or for the policy if the change (of) is nil.
+// host begins to load or unload a network: for the change "of", or for the policy if "of" is nil.
 func (c *core) host(a *sched.Action, of *change) error {
 	if a.Device < 0 || a.Device >= len(c.devs) {
 		return fmt.Errorf("%w: there is no device %d", ErrPolicy, a.Device)

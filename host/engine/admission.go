@@ -80,8 +80,8 @@ func (a *admission) last(network string, samples, queued, batch int) (takes, mos
 
 // room returns the additional time that a task of several samples needs beyond the tables' times. It has three reasons:
 // samples of other tasks fill up its batches, exits make its batches smaller, and a single late sample wastes the work
-// on all samples. first is the number of requests before the task. Admission uses 1.5 times this value, so that few
-// accepted tasks are dropped later.
+// on all samples. The argument "first" is the number of requests before the task. Admission uses 1.5 times the result,
+// so that few accepted tasks are dropped later.
 func (a *admission) room(network string, samples, first int) Time {
 	idle := func(v sched.DeviceView) bool { return !v.Down && len(v.Launches) == 0 && v.Member(network) != nil }
 	if samples == 1 || first == 0 && slices.ContainsFunc(a.st.Devices, idle) {
@@ -114,7 +114,7 @@ func (a *admission) ran(took, table Time) {
 	}
 }
 
-// copied records how long a device waited for the inputs of n samples. The average counts this time as n values.
+// copied updates the average a.copy: a device waited for the inputs of n samples, which count as n equal values.
 func (a *admission) copied(waited Time, n int) {
 	a.copy += (float64(waited) - a.copy*float64(n)) / float64(n+31)
 }
@@ -234,7 +234,7 @@ func (a *admission) hopeless(now Time, in *sched.Task) error {
 		}
 	}
 	list, n := a.waitFirst(in)
-	before := samples - 1 // number of samples that go first, including the task's own
+	before := samples - 1 // number of samples before the last sample of the task
 	ready := now + a.busyFor(now, in)
 	for _, w := range list {
 		if w.network == in.Network {

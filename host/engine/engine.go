@@ -77,7 +77,7 @@ type Watchdog struct {
 	Times int64 // limit of a launch as a multiple of its time in the table; 0: 10
 	Least Time  // added to this multiple, in ns; 0: 50 ms
 	Fixed Time  // replaces Times and Least, if positive
-	// Other is the time limit of a copy, load or reset, in addition to the Expect of the work; 0: 10 s.
+	// Other plus the field Expect of the work is the time limit of a copy, load or reset; 0: 10 s.
 	Other Time
 }
 
@@ -103,7 +103,7 @@ type Config struct {
 	Networks []Network
 	Policy   sched.Policy
 	Source   Source // nil only for a Server
-	// Inputs returns a request's input. It is called when the input is copied. In real time the call runs on a
+	// Inputs returns a request's input. It is called before the input is copied. In real time the call runs on a
 	// goroutine of the device, so the function may be slow. It may return the same tensors for several requests.
 	Inputs func(r *sched.Request) ([]device.Tensor, error)
 
@@ -119,12 +119,12 @@ type Config struct {
 
 	// Now, if set, is a Server's clock instead of this machine's clock. It returns a time in ns that never decreases,
 	// for example from an NPU's cycle counter. Any goroutine may call it. Devices that use this machine's clock are
-	// rejected, also virtual devices, since NewServer wraps these with device.Pace.
+	// rejected. Virtual devices are rejected too, since NewServer runs them with device.Pace, which uses this clock.
 	Now func() Time
 
 	Watchdog Watchdog
-	// ResetCost is the virtual time of a reset in ns; 0: 1 ms. After Resets failed resets in succession the device is
-	// given up; 0: 6. The interval between resets doubles each time.
+	// ResetCost is the virtual time of a reset in ns; 0: 1 ms. A device is given up if this number of resets in
+	// succession (Resets) fails; 0: 6. The interval between resets doubles each time.
 	ResetCost Time
 	Resets    int
 	// Grace is how long Serve waits at its end for devices that do not stop; 0: 5 s.

@@ -33,9 +33,9 @@ func (h *change) failed(device string, err error) {
 }
 
 // AddNetwork loads a network on every device that has a table for it and has not been given up. It returns when the
-// network can be served. After an error in loading, the network is on no device. A device loads the network after a
-// reset that is in progress. warm, if not nil, is the input of one sample, which runs once before AddNetwork returns.
-// The end of ctx ends only the wait, not the change.
+// network can be served. After an error in loading, the network is on no device. If a device is being reset, it loads
+// the network after the reset. The argument "warm", if not nil, is the input of one sample, which runs once before
+// AddNetwork returns. The end of ctx ends only the wait, not the change.
 func (s *Server) AddNetwork(ctx context.Context, n Network, warm []device.Tensor) error {
 	if err := s.c.cfg.checkNetwork(&n); err != nil {
 		return err
@@ -69,7 +69,7 @@ func (s *Server) AddNetwork(ctx context.Context, n Network, warm []device.Tensor
 const neverSure = 2
 
 // RemoveNetwork stops accepting tasks for a network, and returns when its remaining tasks have ended and it is
-// unloaded. A device unloads the network after a reset that is in progress. A device that cannot unload the network
+// unloaded. If a device is being reset, it unloads the network after the reset. A device that cannot unload the network
 // still serves it, and RemoveNetwork can be called again. The end of ctx ends only the wait, not the change.
 func (s *Server) RemoveNetwork(ctx context.Context, name string) error {
 	if err := s.change(ctx, &change{name: name, leaves: true}); err != nil {

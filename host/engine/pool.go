@@ -70,7 +70,7 @@ func (x *index[T]) drop(key uint64) bool {
 	return true
 }
 
-// pool returns values that were returned to it, or new values.
+// pool hands out values that were put back into it, or new values.
 type pool[T any] struct{ free []*T }
 
 func (p *pool[T]) take() *T {

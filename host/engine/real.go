@@ -509,7 +509,7 @@ func (s *Server) rest(ctx context.Context, timer *time.Timer) {
 	}
 	s.busy.Store(true)
 	if s.other == nil {
-		s.looks = max(s.looks, min(s.Now(), next)) // the wait needs no check by the watchdog, up to next
+		s.looks = max(s.looks, min(s.Now(), next)) // the wait counts as checked, since no time limit is before "next"
 	}
 }
 
@@ -653,7 +653,7 @@ func (s *Server) client(q *asked) error {
 	refused, err := c.arrive(&q.task, min(q.at, c.now), q.ticket)
 	whole := q.ticket.toEnd() != nil
 	switch failed := err != nil && refused == nil; {
-	case failed && whole && !q.ticket.over: // a Do receives the error at the end of its task, which is now
+	case failed && whole && !q.ticket.over: // Do waits for the end of its task, and then returns this error
 		q.ticket.closed = fmt.Errorf("task %d: %w", q.task.ID, ErrClosed)
 	case failed && !whole:
 		q.reply.refused <- fmt.Errorf("task %d: %w", q.task.ID, ErrClosed)

@@ -34,7 +34,7 @@ func (s *Stream) take(r *Record) {
 }
 
 // Histogram counts times in ns. Each value below 2048 ns has its own bucket. Larger values share a bucket if they have
-// the same length and the same first 11 bits, so quantiles are exact to 0.1 %.
+// the same number of bits and the same first 11 bits, so quantiles are exact to 0.1 %.
 type Histogram struct {
 	counts []int64
 	n      int64

@@ -253,7 +253,7 @@ func (c *core) requeue(r *request) {
 }
 
 // giveBack handles a request of a launch that has failed. The request starts again at most once, and only if it can
-// meet its deadline from the time ready.
+// meet its deadline when it starts at the time "ready".
 func (c *core) giveBack(r *request, v *sched.DeviceView, ready Time, cause error) {
 	r.launch = nil
 	c.release(r)

@@ -166,8 +166,8 @@ func (v *virtual) run(ctx context.Context) error {
 	}
 }
 
-// first returns the time of the next event, and the device (from) that has the event or hangs. If from is nil, soonest
-// returns the event. If at is never, there is no event.
+// first returns the time "at" of the next event, and the device "from" that has this event or hangs. If "from" is nil,
+// the method soonest returns the event. If there is no event, "at" is never.
 func (v *virtual) first() (at Time, from *dev) {
 	at, seq := never, uint64(math.MaxUint64)
 	if e := v.soonest(); e != nil {

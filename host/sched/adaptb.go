@@ -48,7 +48,7 @@ func (a AdaptB) Decide(now Time, s *State, _ *Event, buf []Action) []Action {
 // patientBatches limits the timeout if it follows from a request's own deadline. The timeout is at most this many times
 // the duration of a full batch. A device should not stay idle until a distant deadline: in that time it could serve a
 // hundred full batches, but waiting saves less than one full batch. The settings of the publication are far below this
-// limit (an SLO of about five times the latency of one request). An explicit timeout (SLO) is not limited.
+// limit (an SLO of about five times the latency of one request). A timeout from the field SLO is not limited.
 const patientBatches = 100
 
 // due returns the time at which the first T_timeout ends. It considers n requests from the given place on, but of each

@@ -17,8 +17,8 @@ type Cell struct {
 	P50, P95, P99             Time
 }
 
-// Throughput is the share (0..1) of each resource of a device. A segment uses this share when it runs alone. The
-// resources are level-1 and level-2 cache, DRAM, tensor cores, FMA pipes, and capacity for threads.
+// Throughput has, for each resource of a device, the share (0..1) that a segment uses when it runs alone. The resources
+// are level-1 and level-2 cache, DRAM, tensor cores, FMA pipes, and capacity for threads.
 type Throughput = predict.Use
 
 // NewTableOf builds a table from cells. The cells for each number of units must have the same spans and batch sizes,
@@ -81,8 +81,8 @@ func tableOn(network string, units int, cells []Cell) (*Table, error) {
 	return t, nil
 }
 
-// On returns the table for a launch on a number of units (0: the whole device). It is the largest table that needs at
-// most this number of units, or the smallest table if all tables need more.
+// On returns the table for a launch on a number of units (0: the whole device). If there is no table for this number,
+// it returns the table for the next smaller number of units, or the first table if all are for more units.
 func (t *Table) On(units int) *Table {
 	if units == 0 || len(t.parts) == 0 {
 		return t

@@ -1,8 +1,8 @@
 // This file has the policies with which SEEB-GPU is compared. They collect requests during a window, as SEEB does, and
 // serve an application's requests in batches. Except for BranchyNet they do not use exits.
 //
-//	Batch      batches of one size, an instance of every application, all units (Triton's batcher)
-//	Triton     as Batch without a window: all waiting requests up to the largest batch, when an instance is free
+//	Batch      batches of one size on all units, one at a time for every application (Triton's batcher)
+//	Triton     as Batch without a window: all waiting requests up to the largest batch, when the last batch has ended
 //	DeepRT     all collected requests in one batch, one batch at a time, the earliest deadline first
 //	BranchyNet as Batch, with exits at one threshold
 //	GSLICE     a partition for every application, in proportion to its share of the recent images, and a

@@ -1,5 +1,5 @@
 // Dispatch imitates servers without a scheduler. A request is launched as soon as the device has a free place, as with
-// GPU streams. With One, a request is launched as soon as no other launch runs on the device.
+// GPU streams. If the field One is true, it is launched as soon as no other launch runs on the device.
 
 package sched
 

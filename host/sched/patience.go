@@ -103,8 +103,8 @@ func (p *Plus) next(now Time, s *State) *Request {
 	return first
 }
 
-// skip returns the last place, from i on, up to which all deadlines are before the given time. end is the end of i's
-// level. Near the head, and in a queue that is not ordered, requests are examined one by one, so skip returns i.
+// skip returns the last place, from i on, up to which all deadlines are before the given time. The level of place i ends
+// before "end". Near the head, and in a queue that is not ordered, requests are examined one by one, so skip returns i.
 func (q *Queue) skip(i, end int, before Time) int {
 	if i+1 < nearHead || !q.Ordered() {
 		return i
@@ -141,7 +141,7 @@ type picking struct {
 	s          *State
 	q          *plan
 	limit      int
-	from       int // index of the first request of this pick in the list given
+	from       int // index of the first request of this pick in p.given
 	buf        []Action
 
 	// For the current level: first is the place of the first request that stands back (-1: none). at is an index in
@@ -170,7 +170,7 @@ func (x *picking) level(lo, hi int) (more bool) {
 	if len(x.given)-x.from == had || x.s.Queue.Len() > guardBatches*x.q.b {
 		x.thoseLetGo(lo, hi)
 	}
-	for i := lo; i < hi && more && len(x.given) == x.from; i++ { // the next level waits for requests that stand back
+	for i := lo; i < hi && more && len(x.given) == x.from; i++ { // the next level waits until this answer has used all of this level
 		more = slices.Contains(x.given, x.s.Queue.At(i).ID)
 	}
 	return more

@@ -25,7 +25,7 @@ const (
 	warmUp      = 40  // rounds of value iteration over all states at the start
 	stepG       = 0.2 // step of the average cost towards lambda V(1), per round
 	fullLoad    = 0.97
-	ratesWeight = 100 // weight of a given exit rate, in requests
+	ratesWeight = 100 // weight of an initial exit rate (Plus.Rates), in requests
 	unseen      = 4   // number of requests that are assumed to have passed each exit without leaving
 )
 
@@ -259,8 +259,8 @@ func (q *plan) value(m float64) float64 {
 	return q.v[i] + mul(m-float64(i), q.v[i+1]-q.v[i])
 }
 
-// behind returns the cost if left requests wait for a time. The cost consists of their waiting time, the waiting time
-// of requests that arrive meanwhile, and the value of the state when the device is free again.
+// behind returns the cost if a number of requests ("left") wait for a time. It consists of their waiting time, the
+// waiting time of requests that arrive meanwhile, and the value of the state when the device is free again.
 func (q *plan) behind(left, time float64) float64 {
 	come := mul(q.lambda, time)
 	m := left + come

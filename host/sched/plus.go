@@ -197,7 +197,7 @@ func (p *Plus) interrupt(now Time, s *State, dev int, l *LaunchView, level, last
 	return buf
 }
 
-// incr returns B_incr: the number of requests in p.given, from index from on, that should run to the exit that base has
+// incr returns B_incr: the number of requests in p.given[from:] that should run to the exit that the launch "base" has
 // reached. It returns 0 if the batch should continue unchanged.
 func (p *Plus) incr(now Time, s *State, q *plan, base, top *LaunchView, rem, room, from int) int {
 	i := base.Reached + 1
@@ -227,8 +227,8 @@ func (p *Plus) incr(now Time, s *State, q *plan, base, top *LaunchView, rem, roo
 	return n
 }
 
-// late returns the expected number of requests in p.given, from index from on, that miss their deadline. The first c
-// requests take the given time. The others follow at the pace of one batch.
+// late returns the expected number of requests in p.given[from:] that miss their deadline. The first c of these requests
+// take the given time. The others follow at the pace of one batch.
 func (p *Plus) late(now Time, q *plan, from, c int, time float64) float64 {
 	n := 0.0
 	others := p.due[from+c:]
@@ -271,7 +271,7 @@ func missed(l *LaunchView, now Time, time float64) float64 {
 	return n
 }
 
-// keep truncates given to its first n requests. The removed requests were only considered.
+// keep truncates p.given and p.due to the first n requests. The removed requests were only considered.
 func (p *Plus) keep(n int) { p.given, p.due = p.given[:n], p.due[:n] }
 
 // plan returns the plan for a network on a device. Devices with the same table and the same B_max share one plan. If

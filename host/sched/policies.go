@@ -31,8 +31,8 @@ type Limited interface{ Largest() int }
 // Options are the parameters that policies share.
 type Options struct {
 	BMax int // largest batch; 0: the limit of the device and its table
-	// SLO is the time from which adaptive batchers compute their timeout, as a share of this time. 0 means the time of
-	// each request from arrival to deadline.
+	// SLO is the time of which the timeout of adaptive batchers is a share. 0 means the time of each request from
+	// arrival to deadline.
 	SLO Time
 	// Rates are the shares of requests that leave at each exit, if the shares are known in advance. Their sum must be
 	// one. nil means the rates that the engine has seen so far.

@@ -32,7 +32,7 @@ type Queue struct {
 	base  int // place of the first request; the value may be any number
 	n     int
 	hint  int // index of the last used ring, which the next access often uses too
-	turn  int // number of neighbours in one level in which the older request has the later deadline
+	turn  int // number of pairs of neighbours in one level of which the older request has the later deadline
 }
 
 // Len returns N_Q, the number of waiting requests.

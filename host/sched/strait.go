@@ -4,7 +4,7 @@
 // end first. Expected times come from host/predict, which learns from every ended batch.
 //
 // The publication leaves the following points open. A batch that is expected to be late in any case does not prevent
-// other launches. The cap does not apply to a batch of low priority if it would be the only batch of its priority on a
+// other launches. The cap on the resource use of low priority does not apply to the only batch of low priority on a
 // device: otherwise a batch that alone exceeds the cap would never run. A request of high priority that is given up
 // counts as a violation (as in section 5.1), and therefore reduces the cap. A lane is served as soon as it has a full
 // batch, or as soon as its oldest request has waited for the share Form of the time to its deadline.
@@ -292,7 +292,7 @@ func (p *Strait) coming(dev int) (n int) {
 }
 
 // end returns the expected end of a batch that is launched now (equation 1). The share Beside of the device's current
-// work is assumed to run beside the batch. meet compares this time with the deadline.
+// work is assumed to run beside the batch. The condition "meet" compares the expected end with the deadline.
 func (p *Strait) end(now Time, s *State, dev int, t *Table, l *lane, k int, own predict.Use) Time {
 	link := &p.links[dev]
 	slow := p.Model.Interference(p.ledger.pressure(dev, -1, -1).Times(cmp.Or(p.Beside, 0.5)), own, l.priority)

@@ -100,7 +100,8 @@ func (t *Table) At(first, last, batch int) Time { return t.ns[t.index(first, las
 // if the request does not leave early.
 func (t *Table) Alone() Time { return t.At(0, t.segments-1, 1) }
 
-// Uniform returns a table in which every segment takes ns for any batch size. A span takes the sum of its segments.
+// Uniform returns a table in which every segment takes the time "ns" for any batch size. A span takes the sum of its
+// segments.
 func Uniform(network string, segments, batch int, ns Time) (*Table, error) {
 	var e []bundle.LatencyEntry
 	for first := range segments {

@@ -29,7 +29,7 @@ type Traffic struct {
 
 // A waiting time above Tail raises Tail by about tailStep, and to at least an eighth of this time. Other waiting times
 // lower Tail by a 99th of that step. So on average 1 % of the waiting times are above Tail. In a jam longer than any
-// before, Tail rises within some dozen requests, and loses half of this rise after 7,000.
+// before, Tail rises within some dozen requests, and loses half of this rise after 7,000 requests.
 const (
 	tailStep  = 0.01
 	tailShare = 0.01
@@ -52,8 +52,8 @@ func (t *Traffic) Begin(now, arrived Time) {
 	t.pop()
 }
 
-// Gone records that a request ended without having begun. It removes the request's arrival time from came. If that was
-// removed before, for another request, Gone removes the first time.
+// Gone records that a request ended without having begun. It removes the request's arrival time from t.came. If that
+// was removed before, for another request, Gone removes the first element of t.came.
 func (t *Traffic) Gone(arrived Time) {
 	if t.head == len(t.came) {
 		return
@@ -71,7 +71,7 @@ func (t *Traffic) Gone(arrived Time) {
 	}
 }
 
-// pop removes the first time from came. It moves the others to the front when at least half of came is unused.
+// pop removes the first element of t.came. It moves the others to the front when at least half of t.came is unused.
 func (t *Traffic) pop() {
 	if t.head++; 2*t.head >= len(t.came) {
 		n := copy(t.came, t.came[t.head:])

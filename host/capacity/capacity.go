@@ -24,8 +24,8 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// Flags describe the load for the comparison of designs. The tags law and objective have the same meaning as in dse
-// sweep.
+// Flags describe the load for the comparison of designs. The tags "law" and "objective" have the same meaning as in the
+// command `dse sweep`.
 type Flags struct {
 	Rate          float64  `law:"rtl" objective:"goodput,cheapest" default:"15" help:"Goodput, cheapest: Poisson arrivals a second."`
 	SLO           float64  `law:"rtl" objective:"goodput,rate,cheapest" name:"slo" default:"400" help:"Goodput, rate, cheapest: milliseconds from arrival to deadline."`
@@ -210,7 +210,7 @@ func (f *Flags) enough(rate float64) int {
 	return int(math.Ceil(manySLOs * rate * f.SLO / 1e3 * (1 - 1e-9)))
 }
 
-// ShortError is ErrShort for a design. With n requests the error would not occur.
+// ShortError reports ErrShort for one design. With n requests the error would not occur.
 type ShortError struct {
 	n    int
 	text string
@@ -246,8 +246,8 @@ func (s *Service) rate(k int) float64 { return math.Pow(1+s.flags.RateStep, floa
 func (s *Service) steps(rate float64) float64 { return math.Log(rate) / math.Log(1+s.flags.RateStep) }
 
 // most returns an upper bound of the sustained rate for these latencies, which also holds for longer latencies. Under
-// any policy, a request needs at least the device time per request of its segments in the best batch. All requests that
-// are on time must run between the first arrival and the last deadline.
+// any policy, each segment costs a request at least the device time per request at the segment's best batch size. All
+// requests that are on time must run between the first arrival and the last deadline.
 func (s *Service) most(ns search.Cycles) (float64, bool) {
 	switch s.objective {
 	case search.Cheapest:

@@ -77,8 +77,8 @@ type Virtual interface {
 	// Abort the result may change. If the device changes without an event, this time may be too early. Then Take
 	// returns nil, and Next a later time. false: no further event; if work is in progress, the device hangs.
 	Next() (Time, bool)
-	// Take returns the next event that is due at the time now, in order of time, or nil. The event and the data that it
-	// points to are valid until the next call of any method.
+	// Take returns the next event that is due at the time "now", in order of time, or nil. The event and the data that
+	// it points to are valid until the next call of any method.
 	Take(now Time) *Event
 }
 
@@ -99,7 +99,7 @@ type Preparer interface {
 }
 
 // Progressive is a device that reports the progress of work. If launches share units, the end of a launch cannot be
-// predicted from the table. So a watchdog checks whether this number increases.
+// predicted from the table. So a watchdog checks whether the result of Progress increases.
 type Progressive interface {
 	Progress(id WorkID) uint64
 }

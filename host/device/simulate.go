@@ -24,7 +24,7 @@ type Simulator interface {
 // launch, so it is only suitable for runs without hangs.
 type Resetter interface {
 	Simulator
-	// Reset resets units (empty: all units) at the time now. Launches on these units end without a call of End.
+	// Reset resets units (empty: all units) at the time "now". Launches on these units end without a call of End.
 	Reset(now Time, units Units)
 }
 

@@ -166,7 +166,7 @@ func (p Process) source(rate float64, rng *rand.Rand) func(float64) float64 {
 	case KindMarkov:
 		high := p.High * rate
 		low := rate * (1 - float64(p.Share*p.High)) / (1 - p.Share)
-		up := p.Dwell * 1e9 // mean time until the next phase at the high rate, in ns
+		up := p.Dwell * 1e9 // mean length of a phase at the high rate, in ns
 		down := up * (1 - p.Share) / p.Share
 		isHigh := rng.Float64() < p.Share
 		visit := func() float64 {

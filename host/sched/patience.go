@@ -170,7 +170,7 @@ func (x *picking) level(lo, hi int) (more bool) {
 	if len(x.given)-x.from == had || x.s.Queue.Len() > guardBatches*x.q.b {
 		x.thoseLetGo(lo, hi)
 	}
-	for i := lo; i < hi && more && len(x.given) == x.from; i++ { // the next level waits until this answer has used all of this level
+	for i := lo; i < hi && more && len(x.given) == x.from; i++ { // the next level waits until all of this level is used
 		more = slices.Contains(x.given, x.s.Queue.At(i).ID)
 	}
 	return more

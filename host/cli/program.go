@@ -93,8 +93,8 @@ func (e *Env) Has(name string) bool {
 	return slices.ContainsFunc(e.Given, func(f *kong.Flag) bool { return f.Name == name })
 }
 
-// Choice is a selection on the command line, such as a device. A flag's tag named Tag lists the options that use the
-// flag, separated by commas. All options use a flag without this tag.
+// Choice is a selection on the command line, such as a device. The field Tag is the name of a tag of flags. This tag
+// lists the options that use the flag, separated by commas. All options use a flag without this tag.
 type Choice struct {
 	Tag, Chosen string
 	Text        map[string]string // text for each option in errors; nil: --TAG NAME

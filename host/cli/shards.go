@@ -32,7 +32,8 @@ type Shards struct {
 	Resume string `shard:"here" placeholder:"DIR" help:"With --shard: folder of the results. What is there is not done again."`
 }
 
-// Begin begins the shards in --shard. Without this flag, r is nil. over reports whether all results already exist.
+// Begin begins the shards that the flag --shard selects. Without this flag, r is nil, except when results are merged.
+// The result "over" reports whether all results already exist.
 func (s *Shards) Begin(e *Env) (r *shard.Run, over bool, err error) {
 	if s.Shard == "" && s.Resume != "" {
 		return nil, false, Errorf(Usage, "--resume %s: expected --shard with it", s.Resume)
@@ -128,7 +129,8 @@ func (e *Env) question(dir string, shards int) (q shard.Question, err error) {
 	return q, nil
 }
 
-// inputs replaces the files in a flag's list of values with references to their content. file: all values are files.
+// inputs replaces the files in a flag's list of values with references to their content. If "file" is true, all values
+// are files.
 func (e *Env) inputs(dir, value string, file bool) (string, error) {
 	if info, err := os.Stat(value); err == nil && info.Mode().IsRegular() && strings.ContainsAny(value, ",=") {
 		return shard.Input(dir, value, e.weights) // Input rejects the name

@@ -193,8 +193,8 @@ func repository(dir string) (string, bool) {
 }
 
 // buildLine returns the command for a build, relative to the repository's root. A configuration outside hw/configs is
-// specified by its file, if named contains the file. For NAME-int8 of a user's file, the command first makes a copy
-// with that element type.
+// specified by its file, if the list "named" contains the file. For NAME-int8 of a user's file, the command first makes
+// a copy with that element type.
 func buildLine(build, root string, named []string) string {
 	tool, flags := "sim/build.sh ", ""
 	if config, ok := strings.CutSuffix(build, "-check"); ok {
@@ -228,7 +228,7 @@ func here() string {
 	return root
 }
 
-// userFile returns the path in named of a configuration's file, as valid in root, or "".
+// userFile returns the path of a configuration's file from the list "named", as valid in the folder "root", or "".
 func userFile(name, root string, named []string) string {
 	for _, c := range named {
 		if filepath.Base(c) != name+".yaml" {
@@ -344,8 +344,8 @@ func (c *Cosim) Info() CosimInfo { return c.info }
 // Cycles returns the number of cycles from the last hard reset to the last call.
 func (c *Cosim) Cycles() uint64 { return c.cycles.Load() }
 
-// Until ends register accesses and other calls without a context when ctx ends, until done is called. Until must not
-// run concurrently with such calls.
+// Until makes the end of ctx end register accesses and other calls without a context. The call of done cancels this.
+// Until must not run concurrently with such calls.
 func (c *Cosim) Until(ctx context.Context) (done func()) {
 	before := c.until
 	c.until = ctx
@@ -572,7 +572,7 @@ func (c *Cosim) HardReset() error {
 	return nil
 }
 
-// AddFault adds a rule to the memory.
+// AddFault adds a fault to the simulated memory.
 func (c *Cosim) AddFault(f Fault) error {
 	if f.Low == 0 && f.High == 0 {
 		f.High = math.MaxUint64

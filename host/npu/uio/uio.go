@@ -22,8 +22,8 @@
 // The line is level-triggered. UIO converts it to edges: UIO's handler counts an interrupt and masks the line, and a
 // write unmasks the line. WaitIRQ does not rely on the count. After each interrupt it checks whether the NPU has raised
 // a cause. Without a cause (stale or spurious), it unmasks the line and continues to wait, so a stale count is not
-// reported as a hang. If the line never rises, WaitIRQ returns npu.ErrNoIRQ. If the NPU has ended, the error's text
-// reports this.
+// reported as a hang. If the line never rises, WaitIRQ returns npu.ErrNoIRQ. If the NPU has raised a cause nevertheless,
+// the error's text reports this.
 //
 // # Errors of the register bus
 //

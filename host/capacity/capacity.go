@@ -94,7 +94,7 @@ func ExitRates(w *search.Workload, given []float64) []float64 {
 	return rates
 }
 
-// Service returns a Service for a workload under the flags. given has the exit rates of the command line.
+// Service returns a Service for a workload under the flags. "given" has the exit rates of the command line.
 func (f *Flags) Service(w *search.Workload, objective search.Objective, given []float64) (*Service, error) {
 	rates := ExitRates(w, given)
 	if err := f.check(objective); err != nil {

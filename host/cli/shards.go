@@ -33,7 +33,7 @@ type Shards struct {
 }
 
 // Begin begins the shards that the flag --shard selects. Without this flag, r is nil, except when results are merged.
-// The result "over" reports whether all results already exist.
+// "over" reports whether all results already exist.
 func (s *Shards) Begin(e *Env) (r *shard.Run, over bool, err error) {
 	if s.Shard == "" && s.Resume != "" {
 		return nil, false, Errorf(Usage, "--resume %s: expected --shard with it", s.Resume)

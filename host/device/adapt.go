@@ -9,8 +9,8 @@ import (
 )
 
 // Adapter is a Device that uses a Blocking. In virtual time Begin makes the call. The event for the end of the call
-// follows after Work.Expect (if Work.Fixed is true), or after the time in the driver's report. In real time one goroutine
-// runs copies, unloads and releases in order, and each other call has its own.
+// follows after Work.Expect (if Work.Fixed is true), or after the time in the driver's report. In real time one
+// goroutine runs copies, unloads and releases in order, and each other call has its own.
 //
 // A launch is one segment and stops at its exit, so Abort has no effect, except that kill cancels the context. A reset
 // covers the whole driver and does not run beside a launch. So a failure that loses a partition loses the whole device.

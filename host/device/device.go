@@ -77,8 +77,8 @@ type Virtual interface {
 	// Abort the result may change. If the device changes without an event, this time may be too early. Then Take
 	// returns nil, and Next a later time. false: no further event; if work is in progress, the device hangs.
 	Next() (Time, bool)
-	// Take returns the next event that is due at the time "now", in order of time, or nil. The event and the data that
-	// it points to are valid until the next call of any method.
+	// Take returns the next event that is due at "now", in order of time, or nil. The event and the data that it points
+	// to are valid until the next call of any method.
 	Take(now Time) *Event
 }
 
@@ -94,7 +94,7 @@ type Real interface {
 // Preparer is a Virtual device that prepares copies or loads slowly. The duration is not part of the device's time.
 // Pace runs these preparations concurrently with the engine.
 type Preparer interface {
-	// Prepare prepares work. in is the input of a copy. For a load, it does the whole work, so Begin is not called.
+	// Prepare prepares work. "in" is the input of a copy. For a load, it does the whole work, so Begin is not called.
 	Prepare(ctx context.Context, w *Work, in []Tensor) error
 }
 

@@ -88,7 +88,7 @@ func (p *Paced) Release(id RequestID) {
 	p.v.Release(id)
 }
 
-// inputs prepares copies in order and begins them on the device, until the context ends. It also carries out loads.
+// inputs prepares copies in order and begins them on the device, until the context ends. It also does the loads.
 func (p *Paced) inputs() {
 	for {
 		select {

@@ -24,7 +24,7 @@ type Simulator interface {
 // launch, so it is only suitable for runs without hangs.
 type Resetter interface {
 	Simulator
-	// Reset resets units (empty: all units) at the time "now". Launches on these units end without a call of End.
+	// Reset resets units (empty: all units) at "now". Launches on these units end without a call of End.
 	Reset(now Time, units Units)
 }
 
@@ -90,7 +90,7 @@ func (*Simulated) Abort(Time, WorkID, bool) {}
 func (*Simulated) Release(RequestID)        {}
 func (*Simulated) Close() error             { return nil }
 
-// Passed creates the event of a launch that has passed the exit of its last segment. show returns a request's result;
+// Passed creates the event of a launch that has passed the exit of its last segment. "show" returns a request's result;
 // Passed sets its Exit. A request leaves if its confidence reaches its threshold. If last is true, all requests leave.
 func (w *Work) Passed(last bool, show func(id RequestID) ExitResult) *Event {
 	l := &w.Launch

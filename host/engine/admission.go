@@ -35,8 +35,8 @@ type admission struct {
 
 // service returns the expected time of a batch of at most b samples, from its launch to its last result, on the fastest
 // device. The time follows from the tables, recent copy times, and the exits taken so far. If the batch takes longer
-// than limit, a smaller batch is tried. batch is the size that was used. devices is the number of devices that can
-// serve the network now. If no device can, takes is never.
+// than "limit", a smaller batch is tried. "batch" is the size that was used. "devices" is the number of devices that can
+// serve the network now. If no device can, the time is never.
 func (a *admission) service(network string, b int, limit Time) (takes Time, batch, devices int) {
 	takes = never
 	seen := trafficOf(a.st, network)
@@ -66,7 +66,7 @@ func (a *admission) service(network string, b int, limit Time) (takes Time, batc
 }
 
 // last returns the expected time from a launch to the last result of a number of samples. The samples run in successive
-// batches, and samples of other tasks fill up the last batch. most is the time if the last batch has the largest size.
+// batches, and samples of other tasks fill up the last one. "most" is the time if the last batch has the largest size.
 func (a *admission) last(network string, samples, queued, batch int) (takes, most Time) {
 	full, batch, devices := a.service(network, batch, never)
 	if full == never {
@@ -80,8 +80,8 @@ func (a *admission) last(network string, samples, queued, batch int) (takes, mos
 
 // room returns the additional time that a task of several samples needs beyond the tables' times. It has three reasons:
 // samples of other tasks fill up its batches, exits make its batches smaller, and a single late sample wastes the work
-// on all samples. The argument "first" is the number of requests before the task. Admission uses 1.5 times the result,
-// so that few accepted tasks are dropped later.
+// on all samples. "first" is the number of requests before the task. Admission uses 1.5 times the result, so that few
+// accepted tasks are dropped later.
 func (a *admission) room(network string, samples, first int) Time {
 	idle := func(v sched.DeviceView) bool { return !v.Down && len(v.Launches) == 0 && v.Member(network) != nil }
 	if samples == 1 || first == 0 && slices.ContainsFunc(a.st.Devices, idle) {

@@ -267,7 +267,7 @@ func (c *core) failed(l *launch, ev *device.Event, s int, err error) error {
 	return c.fault(l, err)
 }
 
-// pass counts a request that reached an exit. left reports whether the request left the launch there.
+// pass counts a request that reached an exit. "left" reports whether the request left the launch there.
 func (c *core) pass(l *launch, r *request, exit int, left bool) {
 	l.seen.Pass(exit, left)
 	if r.home != nil {

@@ -235,7 +235,7 @@ func newCore(cfg *Config) (*core, error) {
 		info := d.Info()
 		c.devs = append(c.devs, dev{Device: d, info: info, at: i, undivided: info.Units == 0 && info.Places == 1, watch: never})
 		most := info.MaxBatch
-		if p, ok := cfg.Policy.(sched.Limited); ok && p.Largest() > 0 { // the policy launches no larger batches, so admission expects none
+		if p, ok := cfg.Policy.(sched.Limited); ok && p.Largest() > 0 { // the policy launches no larger batches
 			most = min(most, p.Largest())
 		}
 		v := sched.DeviceView{

@@ -100,7 +100,7 @@ func (c *core) lose(d int, units device.Units, first *launch, cause error) {
 		}
 	}
 	dev := &c.devs[d]
-	dev.outages = slices.DeleteFunc(dev.outages, func(o *outage) bool { return units.Empty() && !o.resetting }) // a failed device includes its failed parts
+	dev.outages = slices.DeleteFunc(dev.outages, func(o *outage) bool { return units.Empty() && !o.resetting }) // the whole device includes its parts
 	dev.outages = append(dev.outages, &outage{units: units})
 	v.Lost = v.Lost.Union(units)
 	c.recover(d)

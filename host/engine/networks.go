@@ -34,8 +34,8 @@ func (h *change) failed(device string, err error) {
 
 // AddNetwork loads a network on every device that has a table for it and has not been given up. It returns when the
 // network can be served. After an error in loading, the network is on no device. If a device is being reset, it loads
-// the network after the reset. The argument "warm", if not nil, is the input of one sample, which runs once before
-// AddNetwork returns. The end of ctx ends only the wait, not the change.
+// the network afterwards. "warm", if not nil, is the input of one sample, which runs once before AddNetwork returns.
+// The end of ctx ends only the wait, not the change.
 func (s *Server) AddNetwork(ctx context.Context, n Network, warm []device.Tensor) error {
 	if err := s.c.cfg.checkNetwork(&n); err != nil {
 		return err

@@ -17,7 +17,7 @@ import (
 type Observer interface {
 	// Ended: a request has ended. result is its result at the exit taken; nil: none.
 	Ended(r *Record, result *device.ExitResult)
-	// TaskEnded: a task's last request has ended. how is the worst ending of its requests.
+	// TaskEnded: a task's last request has ended. "how" is the worst ending of its requests.
 	TaskEnded(now Time, t *sched.Task, how Ending)
 	Step(s *Step) // an action has been carried out
 	Span(s *Span) // a segment, a copy, a load or a reset has ended

@@ -13,7 +13,7 @@ import (
 // maxSamples limits the samples of a task.
 const maxSamples = 1 << 20
 
-// item handles an item of the source. due is the item's time, which may be in the past.
+// item handles an item of the source. "due" is the item's time, which may be in the past.
 func (c *core) item(it Item) error {
 	switch {
 	case it.Task != nil:
@@ -26,7 +26,7 @@ func (c *core) item(it Item) error {
 	return c.tell(sched.Event{Kind: sched.Timer})
 }
 
-// check returns the reason to reject a task, or nil. seen is the traffic of the task's network.
+// check returns the reason to reject a task, or nil. "seen" is the traffic of the task's network.
 func (c *core) check(in *sched.Task, due Time, seen *sched.Traffic) error {
 	switch {
 	case c.shut:

@@ -52,7 +52,7 @@ func CheckSLO(slo Time) error {
 // stream separates the random sequences of one seed. Arrivals use this stream; other random numbers use others.
 const stream = 0x736c756963650001
 
-// Poisson returns n arrival times of a Poisson process; "rate" is in arrivals per second. Gaps are exponential with mean
+// Poisson returns n arrival times of a Poisson process; rate is in arrivals per second. Gaps are exponential with mean
 // 1/rate, from rand.New(rand.NewPCG(seed, 0x736c756963650001)). Models with another unit than ns may use rates above
 // MaxRate. Rates from user input must be checked with CheckRate, as in Process.Times.
 func Poisson(rate float64, n int, seed uint64) ([]Time, error) {

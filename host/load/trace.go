@@ -176,7 +176,7 @@ func DISB(name string, r io.Reader, seed uint64) (*Trace, error) {
 	return t, nil
 }
 
-// stream creates the stream of task i, with the arrivals before the time "end". "most" is the limit for drawn arrivals.
+// stream creates the stream of task i, with the arrivals before "end". "most" is the limit for drawn arrivals.
 func (t *disbTask) stream(i int, end Time, seed uint64, most int) (*Stream, error) {
 	l := t.Load
 	if l == nil {
@@ -229,13 +229,13 @@ func (t *disbTask) stream(i int, end Time, seed uint64, most int) (*Stream, erro
 	return s, err
 }
 
-// until draws the arrivals of a process before the time "end".
+// until draws the arrivals of a process before "end".
 func until(p Process, rate float64, end Time, seed uint64, most int) ([]Time, error) {
 	n := rate * float64(end) / 1e9
 	if n > float64(most) {
 		return nil, fmt.Errorf("%w: %w: about %.0f arrivals at %g per second, at most %d", ErrLoad, ErrRate, n, rate, most)
 	}
-	// The number is ten standard deviations above the mean. Arrivals from the time "end" on are removed.
+	// The number is ten standard deviations above the mean. Arrivals from "end" on are removed.
 	times, err := p.Times(rate, min(int(n+10*math.Sqrt(n))+10, MaxArrivals), seed)
 	if err != nil {
 		return nil, err

@@ -228,7 +228,7 @@ func here() string {
 	return root
 }
 
-// userFile returns the path of a configuration's file from the list "named", as valid in the folder "root", or "".
+// userFile returns the path of a configuration's file from the list "named", as valid in "root", or "".
 func userFile(name, root string, named []string) string {
 	for _, c := range named {
 		if filepath.Base(c) != name+".yaml" {
@@ -344,8 +344,8 @@ func (c *Cosim) Info() CosimInfo { return c.info }
 // Cycles returns the number of cycles from the last hard reset to the last call.
 func (c *Cosim) Cycles() uint64 { return c.cycles.Load() }
 
-// Until makes the end of ctx end register accesses and other calls without a context. The call of done cancels this.
-// Until must not run concurrently with such calls.
+// Until sets the context of register accesses and other calls without a context: they end when ctx ends. A call of done
+// cancels this. Until must not run concurrently with such calls.
 func (c *Cosim) Until(ctx context.Context) (done func()) {
 	before := c.until
 	c.until = ctx

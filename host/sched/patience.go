@@ -103,8 +103,8 @@ func (p *Plus) next(now Time, s *State) *Request {
 	return first
 }
 
-// skip returns the last place, from i on, up to which all deadlines are before the given time. The level of place i ends
-// before "end". Near the head, and in a queue that is not ordered, requests are examined one by one, so skip returns i.
+// skip returns the last place, from i on, up to which all deadlines are before the given time. "end" is the end of i's
+// level. Near the head, and in a queue that is not ordered, requests are examined one by one, so skip returns i.
 func (q *Queue) skip(i, end int, before Time) int {
 	if i+1 < nearHead || !q.Ordered() {
 		return i
@@ -120,9 +120,9 @@ func (q *Queue) skip(i, end int, before Time) int {
 	return lo - 1
 }
 
-// pick appends requests for the plan's network to p.given, in the order of service. limit is their maximum number, and
-// least is their lowest level. pick stops at the first request for another network. It returns the index of the first
-// appended request. pick may also let requests go, or give them up (Refuse).
+// pick appends requests for the plan's network to p.given, in the order of service: at most "limit" requests, of level
+// "least" or higher. It stops at the first request for another network. It returns the index of the first appended
+// request. It may also let requests go, or give them up (Refuse).
 func (p *Plus) pick(now Time, s *State, q *plan, limit, least int, buf []Action) ([]Action, int) {
 	n := s.Queue.Len()
 	p.soonest = never
@@ -144,8 +144,8 @@ type picking struct {
 	from       int // index of the first request of this pick in p.given
 	buf        []Action
 
-	// For the current level: first is the place of the first request that stands back (-1: none). at is an index in
-	// wait.off: the first entry that the search has not reached yet.
+	// For the current level: "first" is the place of the first request that stands back (-1: none). "at" is the index of
+	// the first entry of wait.off that the search has not reached yet.
 	first, at int
 }
 
@@ -157,7 +157,7 @@ func (x *picking) taken(r *Request) bool {
 	return x.from > 0 && slices.Contains(x.given[:x.from], r.ID)
 }
 
-// level picks requests from one level, which has the places lo to hi-1. more reports whether the search may continue
+// level picks requests from one level, which has the places lo to hi-1. "more" reports whether the search may continue
 // with the next level.
 func (x *picking) level(lo, hi int) (more bool) {
 	had := len(x.given) - x.from
@@ -196,8 +196,8 @@ func (x *picking) thoseLetGo(lo, hi int) {
 	}
 }
 
-// inOrder picks requests in the order of arrival. It skips requests that are let go, given up, or stand back. more is
-// false if the search stopped at a request for another network.
+// inOrder picks requests in the order of arrival. It skips requests that are let go, given up, or stand back. "more"
+// is false if the search stopped at a request for another network.
 func (x *picking) inOrder(lo, hi int) (more bool) {
 	x.first, x.at = -1, 0
 	if lo > 0 {

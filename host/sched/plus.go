@@ -101,8 +101,8 @@ func (p *Plus) Decide(now Time, s *State, ev *Event, buf []Action) []Action {
 	return buf
 }
 
-// dispatch launches the requests to be served next through the whole network. limit is their maximum number, and
-// least is their lowest level. It also reports whether it launched any requests.
+// dispatch launches the requests to be served next through the whole network: at most "limit" requests, of level
+// "least" or higher. It also reports whether it launched any requests.
 func (p *Plus) dispatch(now Time, s *State, dev, limit, least int, buf []Action) ([]Action, bool) {
 	d := &s.Devices[dev]
 	r := p.next(now, s)
@@ -227,8 +227,8 @@ func (p *Plus) incr(now Time, s *State, q *plan, base, top *LaunchView, rem, roo
 	return n
 }
 
-// late returns the expected number of requests in p.given[from:] that miss their deadline. The first c of these requests
-// take the given time. The others follow at the pace of one batch.
+// late returns the expected number of requests in p.given[from:] that miss their deadline. The first c requests take
+// the given time. The others follow at the pace of one batch.
 func (p *Plus) late(now Time, q *plan, from, c int, time float64) float64 {
 	n := 0.0
 	others := p.due[from+c:]

@@ -292,7 +292,7 @@ func (p *Strait) coming(dev int) (n int) {
 }
 
 // end returns the expected end of a batch that is launched now (equation 1). The share Beside of the device's current
-// work is assumed to run beside the batch. The condition "meet" compares the expected end with the deadline.
+// work is assumed to run beside the batch. The condition "meet" compares this end with the deadline.
 func (p *Strait) end(now Time, s *State, dev int, t *Table, l *lane, k int, own predict.Use) Time {
 	link := &p.links[dev]
 	slow := p.Model.Interference(p.ledger.pressure(dev, -1, -1).Times(cmp.Or(p.Beside, 0.5)), own, l.priority)
@@ -328,7 +328,7 @@ func (p *Strait) cap(now Time) float64 {
 	return Cap(now-p.missed, low)
 }
 
-// ends returns the expected end of a running batch. others is the resource use beside the batch from now on. The
+// ends returns the expected end of a running batch. "others" is the resource use beside the batch from now on. The
 // progress of the batch follows from the elapsed time and from the past resource use beside it.
 func (p *Strait) ends(now Time, s *State, r *underway, others predict.Use) Time {
 	t := s.Devices[r.device].Table(r.network)

@@ -22,8 +22,8 @@
 // The line is level-triggered. UIO converts it to edges: UIO's handler counts an interrupt and masks the line, and a
 // write unmasks the line. WaitIRQ does not rely on the count. After each interrupt it checks whether the NPU has raised
 // a cause. Without a cause (stale or spurious), it unmasks the line and continues to wait, so a stale count is not
-// reported as a hang. If the line never rises, WaitIRQ returns npu.ErrNoIRQ. If the NPU has raised a cause nevertheless,
-// the error's text reports this.
+// reported as a hang. If the line never rises, WaitIRQ returns npu.ErrNoIRQ. The error's text reports if the NPU has
+// raised a cause nevertheless.
 //
 // # Errors of the register bus
 //
@@ -470,7 +470,7 @@ func (b *Bus) state() (now uint64, raised bool, err error) {
 	return b.time(), b.regs.load(abi.RegIRQStatus)&b.regs.load(abi.RegIRQEnable) != 0, nil
 }
 
-// event unmasks the line and waits for an interrupt. came is false if no interrupt occurred within the limit.
+// event unmasks the line and waits for an interrupt. "came" is false if no interrupt occurred within the limit.
 func (b *Bus) event(ctx context.Context, limit time.Duration) (came bool, err error) {
 	one := [4]byte{}
 	nativeEndian.PutUint32(one[:], 1)

@@ -102,8 +102,8 @@ func isNil(a Artefact) bool {
 	return a == nil || v.Kind() == reflect.Pointer && v.IsNil()
 }
 
-// ArtefactOf returns an artefact as the type T, or an error with the device's name (on). The method Kind of T must work
-// on T's zero value.
+// ArtefactOf returns an artefact as the type T, or an error. "on" is the device's name for the error. The method Kind
+// of T must work on T's zero value.
 func ArtefactOf[T Artefact](a Artefact, on string) (T, error) {
 	if r, ok := a.(renamed); ok {
 		a = r.Artefact

@@ -35,8 +35,8 @@ type admission struct {
 
 // service returns the expected time of a batch of at most b samples, from its launch to its last result, on the fastest
 // device. The time follows from the tables, recent copy times, and the exits taken so far. If the batch takes longer
-// than "limit", a smaller batch is tried. "batch" is the size that was used. "devices" is the number of devices that can
-// serve the network now. If no device can, the time is never.
+// than "limit", a smaller batch is tried. "batch" is the size that was used. "devices" is how many devices can serve
+// the network now. If no device can, the time is never.
 func (a *admission) service(network string, b int, limit Time) (takes Time, batch, devices int) {
 	takes = never
 	seen := trafficOf(a.st, network)

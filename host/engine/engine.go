@@ -123,8 +123,8 @@ type Config struct {
 	Now func() Time
 
 	Watchdog Watchdog
-	// ResetCost is the virtual time of a reset in ns; 0: 1 ms. A device is given up if this number of resets in
-	// succession (Resets) fails; 0: 6. The interval between resets doubles each time.
+	// ResetCost is the virtual time of a reset in ns; 0: 1 ms. Resets is the number of failed resets in succession
+	// after which a device is given up; 0: 6. The interval between resets doubles each time.
 	ResetCost Time
 	Resets    int
 	// Grace is how long Serve waits at its end for devices that do not stop; 0: 5 s.

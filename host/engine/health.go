@@ -152,8 +152,8 @@ func (c *core) recover(d int) {
 	}
 }
 
-// recovered handles the end of a reset. A failed reset is tried again, each time after twice the interval. If no reset
-// succeeds, the device is given up.
+// recovered handles the end of a reset. A failed reset is tried again after an interval, which doubles each time. If no
+// reset succeeds, the device is given up.
 func (c *core) recovered(d int, o *outage, err error) error {
 	dev, v := &c.devs[d], &c.st.Devices[d]
 	o.resetting = false

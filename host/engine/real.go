@@ -257,7 +257,7 @@ func (s *Server) inside(turn uint64) bool {
 	return false
 }
 
-// look is the polling interval for a clock other than this machine's, since the speed of that clock is unknown.
+// look is the interval for polling a clock other than this machine's. Its speed is unknown, so no timer is exact.
 const look = 10 * time.Millisecond
 
 // Submit submits a task, from any goroutine. It returns an error if the task is rejected (ErrNetwork, ErrTaken,

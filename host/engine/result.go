@@ -229,7 +229,7 @@ func (r *Result) Latencies() []int64 {
 	return l
 }
 
-// Quantile returns the smallest of the sorted values for which at least a share q of the values are not larger.
+// Quantile returns the smallest of the sorted values v for which at least a share q of all values is <= v.
 func Quantile[T int64 | float64](sorted []T, q float64) T {
 	return sorted[rank(q, int64(len(sorted)))-1]
 }

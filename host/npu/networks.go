@@ -14,7 +14,7 @@ import (
 
 type network struct {
 	b      *bundle.Bundle
-	name   string // name for requests
+	name   string // name that requests use
 	hash   uint64
 	at     region
 	weight int64 // offsets in memory

@@ -14,8 +14,8 @@ func bMax(param int, d *DeviceView, t *Table) int {
 	return b
 }
 
-// Head returns the number of consecutive requests of a queue that are for the given network, up to limit. It counts
-// from the request with index skip. A launch runs one network, so it can contain all of these requests.
+// Head returns the number of consecutive requests of a queue that are for the given network, at most "limit". It counts
+// from the request with index "skip". A launch runs one network, so it can contain all of these requests.
 func Head(q *Queue, network string, skip, limit int) int {
 	n := 0
 	for n < limit && skip+n < q.Len() && q.At(skip+n).Network == network {

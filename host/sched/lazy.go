@@ -11,13 +11,13 @@
 //     computed as if the members ran alone, one after the other. So the remaining time of a batch is its
 //     size times the single-sample time. The oldest requests that satisfy this condition preempt.
 //   - The publication does not define how many requests an idle device launches. There are two readings.
-//     lazy: as many as the same slack allows, at least one. When requests are late, the device serves one
+//     lazy: as many as keep every slack >= 0, at least one. When requests are late, the device serves one
 //     request at a time, and the backlog grows. lazy-idle: the whole queue up to B_max, since no batch runs
 //     that could lose slack. The slack then limits only preemption. lazy-idle performs better than lazy, and
 //     is the baseline of the project's claims.
 //   - The policy ignores exits. A place is in use until its sub-batch ends, so a batch that was full once is
-//     never preempted again, and places that become free stay empty. The remaining time is the time through
-//     the whole network for all requests that began.
+//     never preempted again, and the places of requests that have left stay empty. The remaining time is the
+//     time to the end of the network for all requests that began.
 
 package sched
 

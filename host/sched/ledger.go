@@ -232,7 +232,7 @@ func (l *ledger) leave(now Time, i int) {
 }
 
 // pressure returns the sum of the resource use of a device's batches. A batch counts even while its inputs are being
-// transferred. "but" is the index of a batch that does not count; -1: none. A priority >= 0 selects its batches.
+// transferred. "but" is the index of a batch that does not count; -1: none. If priority >= 0, only its batches count.
 func (l *ledger) pressure(device, but, priority int) (u predict.Use) {
 	for i := range l.all {
 		if r := &l.all[i]; i != but && r.device == device && (priority < 0 || r.priority == priority) {

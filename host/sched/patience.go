@@ -10,8 +10,8 @@
 //     Traffic.Tail. After that they go first again. So in a jam that does not end, requests are served in
 //     the order of arrival.
 //
-// Too many of the requests that stand back can become due at the same time. So two numbers are compared: the number of
-// requests that begin beyond the tail, and the same number in the order of arrival. (The times at which requests begin
+// Too many of the requests that stand back can become due at the same time. So two numbers are compared: how many
+// requests begin beyond the tail, and how many would do so in the order of arrival. (The times at which requests begin
 // are assumed to be the same for both, since they hardly depend on the order.) The more the first number exceeds the
 // second, the shorter is the time for which requests stand back.
 

@@ -13,7 +13,7 @@ type Traffic struct {
 	Passed  []int64 // by exit: number of requests that reached the exit
 	Left    []int64 // by exit: number of requests that left there
 	Ended   int64   // number of results
-	// Tail is the recent 99th percentile, in ns, of the waiting time before requests begin, if they begin at the same
+	// Tail is the recent 99th percentile, in ns, of the waiting time before requests begin, if they began at the actual
 	// times but in the order of arrival. InOrder is the number of requests that would have waited longer than the
 	// current Tail in this order. Beyond is the number of requests that actually waited longer.
 	Tail            float64
@@ -22,7 +22,7 @@ type Traffic struct {
 	// thresholds of the requests.
 	Thetas []float32
 
-	// came[head:] are arrival times. They belong to the requests that would still wait in the order of arrival.
+	// came[head:] are the arrival times of the requests that would still wait if service followed the order of arrival.
 	came []Time
 	head int
 }

@@ -84,8 +84,8 @@ func row(part, key, unit string, v []float64) Row {
 	return r
 }
 
-// ratio divides each value in v by the median of the parameter of, and computes a figure from the quotients. The
-// interval of the median covers the errors of both lists. The p99 has no interval.
+// ratio divides each value in v by the median of the list `of`, and computes a figure from the quotients. The interval
+// of the median covers the errors of both lists. The p99 has no interval.
 func ratio(part, key string, v, of []float64) Row {
 	base := row("", "", "", of).Median
 	shares := make([]float64, len(v))

@@ -34,7 +34,7 @@ func Fixed(size int) Budget {
 	return func(c *Client, zoo Zoo, _ int) Time { return c.SLO - c.carry(zoo[size].Bytes) }
 }
 
-// Share returns a budget that is a fixed share of the SLO. of is this share.
+// Share returns a budget that is a fixed share of the SLO.
 func Share(of float64) Budget {
 	return func(c *Client, _ Zoo, _ int) Time { return Time(of * float64(c.SLO)) }
 }

@@ -33,7 +33,7 @@ func (*Network) Kind() string { return "module" }
 type loaded struct {
 	*Network
 	max     int
-	pads    bool       // its kernels are profiled for padding
+	pads    bool       // its kernels are profiled, for Mode.Pad or Mode.Beside
 	batches []*batched // by batch - 1: each is built at its first use
 	entries []int      // idem.Entries
 }

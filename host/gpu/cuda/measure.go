@@ -291,8 +291,7 @@ func (l *launcher) timed(network string, batch int, u device.Units, paced bool, 
 	return nil
 }
 
-// between measures a lane's layer: it launches the layer several times between two events, and returns the time between
-// the events in ms.
+// between returns the time in ms of several launches of a lane's layer, measured between two events.
 func (l *launcher) between(at [2]driver.Event, ln *lane, blocks, launches int) (ms float32, err error) {
 	if err := l.lib.Record(at[0], ln.stream); err != nil {
 		return 0, err

@@ -206,8 +206,7 @@ func (c *clocks) moment(gpu uint64) time.Time {
 	return c.start.Add(c.before.host + time.Duration(rate*float64(int64(gpu-c.before.gpu))) + c.step)
 }
 
-// span returns the time from a host time to a value of the GPU's clock. At the host time `known`, the host had seen
-// this value.
+// span returns the time from a host time to a value of the GPU's clock, which the host had seen at the time `known`.
 func (c *clocks) span(from time.Time, gpu uint64, known time.Time) time.Duration {
 	if c.before.gpu == 0 || c.after.gpu == 0 || from.IsZero() {
 		return Unknown

@@ -108,7 +108,7 @@ type headState uint8
 const (
 	idle    headState = iota
 	fetched           // the command processor has fetched the stream's head, which begins at the time `at`
-	running           // the head is on the SMs or on a link
+	running           // the head has begun and has not ended
 )
 
 // stream is a queue of items in order. Only the head of a stream can be fetched or running.

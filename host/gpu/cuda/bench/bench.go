@@ -155,9 +155,8 @@ func Parts() []string {
 // weights are the parts' shares of the budget. They are roughly proportional to the parts' times on an H100.
 var weights = map[string]int{Golden: 3, Costs: 1, Copies: 1, Kills: 4, Preemption: 4, Latency: 4, Layers: 1, Slowdown: 1, Padding: 4, Partitions: 1, SEEB: 2, DISB: 8}
 
-// A part is stopped after twice its share of the time (overdraft), or when it has used its share and half of the time
-// left for later parts. A fiftieth of a budget (spared) is reserved for work that cannot be stopped: a running launch,
-// or closing a device.
+// A part is stopped after twice its share (overdraft), or when it has used its share and half of the time left for
+// later parts. A fiftieth of a budget (spared) is for work that cannot be stopped: a running launch, closing a device.
 const (
 	overdraft = 2
 	spared    = 50
@@ -344,8 +343,8 @@ func (b *bench) keep() {
 const few = 10
 
 // enough returns a function that reports whether a series has enough runs. N runs are always enough. After the series'
-// share of the part's time, ten runs (few) are enough. The part's time is divided into as many equal shares as `things`
-// says. It starts when enough is called.
+// share of the part's time, ten runs (few) are enough. The argument things is the number of shares, all equal. The time
+// starts at the call of the function enough.
 func (b *bench) enough(things int) func(runs int) bool { return b.after(few, things) }
 
 // after is like the function enough, but requires `fewest` runs instead of ten.

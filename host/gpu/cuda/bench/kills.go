@@ -38,8 +38,8 @@ const redrawn = 20
 // controlled is the number of launches within which a deliberate fault must give a wrong result.
 const controlled = 1000
 
-// Sides of the in-place network's image, in pixels. With 256 pixels, kernels have blocks for several times 132 SMs, so
-// that a kill finds finished, running and waiting blocks. sideFake is small enough for the fake driver.
+// Sides of the in-place network's image, in pixels. With the constant side, kernels have blocks for several times 132
+// SMs, so that a kill finds finished, running and waiting blocks. sideFake is small enough for the fake driver.
 const (
 	side     = 256
 	sideFake = 8

@@ -64,8 +64,7 @@ func (b *bench) preemption(ctx context.Context) error {
 const tooLong = "too long by at most"
 
 // meetings runs priority launches until enough of them found other launches on the GPU. Before each launch, meetings
-// waits for a random time of at most 2*within, in ns. After each round, it passes the new preemptions to the function
-// met.
+// waits for a random time of at most 2*within ns. After each round, it calls the function met with the new preemptions.
 func (r *rig) meetings(ctx context.Context, be, rt *bundle.Bundle, batch int, within int64, met func([]cuda.Preemption, cuda.Clock)) error {
 	seen := 0
 	for enough, since := r.enough(len(r.Modes)*len(r.Capacities)), 0; !enough(seen) && since < fruitless; {
@@ -118,8 +117,7 @@ var fromArrival = []span{
 	{"completion", func(p *cuda.Preemption) time.Duration { return p.Whole }},
 }
 
-// Spans that start when the flag is written, and the span from arrival to completion. They are only for preemptions in
-// which a block saw the flag.
+// Spans from the write of the flag, and the span from arrival to completion, if a block saw the flag.
 var fromFlag = []span{
 	{"seen gone", func(p *cuda.Preemption) time.Duration { return p.Gone }},
 	{"seen began", func(p *cuda.Preemption) time.Duration { return p.Began }},

@@ -80,7 +80,7 @@ func (n *nvml) call(name string, args ...uintptr) {
 	}
 }
 
-// may does the same as the method call, but ignores errors that mean only that a GPU does not provide a value (not
+// may works like the method `call`, but ignores errors that mean only that a GPU does not provide a value (not
 // supported, no permission).
 //
 //go:uintptrescapes

@@ -73,8 +73,8 @@ func Rig(t Test, build func(dir string) (string, error)) (path string, h *Handle
 	return path, h
 }
 
-// in resolves paths relative to this package's folder. Tests run in the folders of their own packages, so the function
-// first finds the repository's root.
+// in resolves paths relative to this package's folder. Tests run in the folders of their own packages, so this function
+// searches for the repository's root first.
 func in(paths ...string) []string {
 	root, _ := filepath.Abs(".")
 	for root != filepath.Dir(root) {
@@ -91,9 +91,8 @@ func in(paths ...string) []string {
 
 // Handles control an open library.
 type Handles struct {
-	// Inject makes the call of a name fail with the error `code`, after the number `after` of earlier calls of this
-	// name. If late is not 0, this call succeeds, but all later calls fail until the context is reset, as after a
-	// crashed kernel.
+	// Inject lets `after` calls of a name succeed, and makes the next call fail with the error `code`. If late is not 0,
+	// this call succeeds too, but all later calls fail until the context is reset, as after a crashed kernel.
 	Inject func(call string, after int, code int, late int)
 	// InjectEvery makes every n-th call of a name fail with the error `code`. The parameter every is n.
 	InjectEvery func(call string, every int, code int)

@@ -67,7 +67,7 @@ type Problem struct {
 	total  int       // sum of the weights
 	widest int       // the largest room
 	sum    int       // sum of the rates
-	most   [][]uint8 // by network and client: largest batch within the client's budget; 0: no batch
+	most   [][]uint8 // by network and client: largest batch with twice its P99 within the client's budget; 0: no batch
 	room   [][]int   // by network and batch - 1: units of rate that the network serves in batches up to that size
 	order  [][]int32 // by network: clients in descending order of their budgets
 }

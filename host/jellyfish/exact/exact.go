@@ -234,7 +234,7 @@ func (s *solver) assign() {
 	})
 }
 
-// each calls f for all vectors of loads within the rooms. The vectors have no load for the kind with index `implied`.
+// each calls f for all vectors of loads within the rooms. The vectors have no load for worker number `implied`.
 func (s *solver) each(implied int, stride [4]int, f func(bit, load int, value float64)) {
 	var walk func(at, bit, load int, value float64)
 	walk = func(at, bit, load int, value float64) {

@@ -128,7 +128,7 @@ func (r *Raw) Label() string {
 	return "measured"
 }
 
-// Names of parts. Parts with more valuable results come first. Parts that may crash a driver come last.
+// Names of parts.
 const (
 	Golden     = "golden"
 	Costs      = "costs"
@@ -147,7 +147,7 @@ const (
 // ErrBudget reports that no time was left for some parts.
 var ErrBudget = errors.New("the budget is used up")
 
-// Parts lists all parts.
+// Parts lists the parts of Run in their order: the most valuable results first, parts that may crash a driver last.
 func Parts() []string {
 	return []string{Golden, Costs, Copies, Kills, Preemption, Latency, Layers, Slowdown, Padding, Partitions}
 }
@@ -281,7 +281,7 @@ func (c Clock) Now() time.Time {
 	return c()
 }
 
-// Since returns the time that has passed since the moment then.
+// Since returns the time that has passed since the time `then`.
 func (c Clock) Since(then time.Time) time.Duration { return c.Now().Sub(then) }
 
 // Until returns a context that is cancelled with the cause ErrBudget at the time `end`. With the host's clock, a timer
@@ -629,8 +629,8 @@ func (r *rig) latency(ctx context.Context, net *bundle.Bundle, n, batch, things 
 	return each, nil
 }
 
-// layers times each kernel of the networks alone. Several launches run one after another, so that the times exclude the
-// host's time. The keys contain the layers' shapes, so that other libraries can be measured on the same shapes.
+// layers measures each kernel of the networks alone. Several launches run one after another, so that the times exclude
+// the host's time. The keys contain the layers' shapes, so that other libraries can be measured on the same shapes.
 func (b *bench) layers(ctx context.Context) error {
 	return b.with(ctx, cuda.Config{}, 1, func(r *rig) error {
 		for _, net := range b.Networks {
@@ -703,7 +703,7 @@ func (b *bench) costs(ctx context.Context) error {
 	return nil
 }
 
-// copies times copies of several sizes, alone and beside kernels on all SMs. Large copies also run on two streams at
+// copies measures copies of several sizes, alone and beside kernels on all SMs. Large copies also run on two streams at
 // the same time, beside such kernels.
 func (b *bench) copies(ctx context.Context) error {
 	return b.with(ctx, cuda.Config{}, 1, func(r *rig) error {
@@ -743,8 +743,8 @@ func (b *bench) pair() (be, rt *bundle.Bundle) { return b.Networks[0], b.Network
 // random time nearly always finds a kernel on the GPU. The kernels have blocks for all SMs.
 const long = 2 * time.Millisecond
 
-// fill returns the smallest batch at which a launch of a best-effort network takes at least the time long. The batch is
-// a power of two and at most 32.
+// fill returns the smallest batch at which a launch of a best-effort network takes at least 2 ms (long). The batch is a
+// power of two and at most 32.
 func (b *bench) fill(ctx context.Context, be *bundle.Bundle) (batch int, err error) {
 	err = b.with(ctx, cuda.Config{}, cuda.MaxBatch, func(r *rig) error {
 		for batch = 1; ; batch *= 2 {

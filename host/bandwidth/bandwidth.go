@@ -24,8 +24,8 @@ type Estimator struct {
 	last    float64
 }
 
-// Add records a transfer that ended at the time at, with its rate in bits a second. Transfers may arrive out of order.
-// Add ignores rates that are not positive or above 1e15, and transfers a Window older than the newest transfer.
+// Add records the end time and the rate of a transfer, in bits a second. Transfers may arrive out of order. Add ignores
+// rates that are not positive or above 1e15, and transfers that ended a Window or more before the newest transfer.
 func (e *Estimator) Add(at Time, rate float64) {
 	n := len(e.samples)
 	if !(rate > 0) || rate > 1e15 || n > 0 && at <= e.samples[n-1].at-Window {

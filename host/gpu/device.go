@@ -101,8 +101,8 @@ type flow struct {
 	next   int     // next kernel to launch
 	done   int     // index of the first kernel that has not ended
 	inGPU  int     // number of kernels that were launched and have not ended
-	begun  partial // blocks of kernel next that were launched as padding of real-time kernels
-	ended  partial // blocks of kernel done that have already ended
+	begun  partial // blocks of the kernel at index `next` that were launched as padding of real-time kernels
+	ended  partial // blocks of the kernel at index `done` that have already ended
 
 	syncAt   sim.Time // time at which the host has the segment's result; 0: the segment has not ended
 	killed   bool     // one of its kernels was stopped
@@ -514,9 +514,9 @@ func (d *Device) head(f *flow) []sched.Version {
 	return all[:min(len(all), max(1, d.cfg.Mode.Versions))]
 }
 
-// beside reports whether a flow's next kernel may run beside the real-time kernels, by Orion's rule. This is so if
-// exactly one of the two kernels is memory-bound, and the best-effort kernel is not longer and does not use all SMs.
-// Copies are always allowed, because they use no SM.
+// beside reports whether a flow's next kernel may run beside the real-time kernels, by Orion's rule. It compares the
+// flow's kernel with each real-time kernel: exactly one of the two must be memory-bound, and the flow's kernel must not
+// be longer and must not use all SMs. Copies are always allowed, because they use no SM.
 func (d *Device) beside(f *flow) bool {
 	k := &f.prog.Kernels[f.next]
 	if k.Kind != kernel.Compute {

@@ -173,7 +173,7 @@ func (d *Device) evicted(now sim.Time, f *flow) {
 // back is called when no kernel of the flow is on the device. It sets the kernel at which the flow continues.
 func (d *Device) back(f *flow) {
 	from := f.done
-	// The state of an aborted launch cannot include a kernel that is only partly done.
+	// An aborted launch cannot resume inside a kernel, so a kernel that is partly done is repeated as after a kill.
 	f.killed = f.killed || f.stopping && f.ended.blocks > 0
 	if f.killed && from < len(f.net.entries) && f.net.restorable(from) && !d.cfg.Mode.Alone {
 		from = f.net.entries[from]

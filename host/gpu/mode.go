@@ -34,7 +34,7 @@ type Mode struct {
 	// launches. If Queue is 1, real-time kernels also run one at a time, as described in REEF's section 6.6.
 	Beside bool
 	// Deliberate faults, for tests that show why a mechanism is needed.
-	Boolean bool // queued kernels read a boolean instead of an epoch
+	Boolean bool // a boolean instead of an epoch tells queued kernels to leave
 	Alone   bool // every kernel is repeated without its group, even if the result is wrong
 }
 

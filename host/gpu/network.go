@@ -33,7 +33,7 @@ func (*Network) Kind() string { return "module" }
 type loaded struct {
 	*Network
 	max     int
-	pads    bool       // its kernels are profiled for padding
+	pads    bool       // its kernels are profiled, for Mode.Pad or Mode.Beside
 	batches []*batched // by batch - 1: each is built at its first use
 	entries []int      // idem.Entries
 }
@@ -41,7 +41,7 @@ type loaded struct {
 type batched struct {
 	*sim.Program
 	heads []sched.Version   // by kernel: profile of the program's own version, for padding
-	all   [][]sched.Version // by kernel: profiles of all versions; the versions themselves are in the field as
+	all   [][]sched.Version // by kernel: profiles of all versions; the field `as` contains the versions themselves
 	as    [][]kernel.Kernel
 	until []float64 // by kernel: ns from the program's start to the kernel's end, without other launches; nil: unknown
 }

@@ -9,14 +9,14 @@ import (
 // Probe observes a device, for figures that the device itself does not need. Its methods are called while the device
 // works, and may call only Progress and Usage of the device.
 type Probe interface {
-	// Advancing is called before time advances to until. Progress and Usage still return the state before this.
+	// Advancing is called before the time advances to the time `until`. Progress and Usage still return the old state.
 	Advancing(until sim.Time)
 	// Ended is called at the end of a kernel, or of a part of its blocks.
 	Ended(e KernelEnd)
-	// Killed is called when a kernel is stopped. after is the time since the kernel's start.
+	// Killed is called when a kernel is stopped. The argument `after` is the time since the kernel's start.
 	Killed(launch device.WorkID, after sim.Time)
-	// Resumed is called when a launch resumes after a kill. from is the index of the kernel at which it resumes, and
-	// ended is the number of kernels that had ended.
+	// Resumed is called when a launch resumes after a kill. The argument `from` is the index of the kernel at which the
+	// launch resumes, and `ended` is the number of kernels that had ended.
 	Resumed(launch device.WorkID, from, ended int)
 }
 
@@ -36,7 +36,7 @@ type KernelEnd struct {
 type Progress struct {
 	Network  string
 	RealTime bool
-	Share    float64 // times of its ended kernels, as a share of all its kernels' times; each without other launches
+	Share    float64 // time of its ended kernels as a share of the time of all its kernels, both without other launches
 }
 
 // Progress returns the launches in progress, in the order of their start.
@@ -48,5 +48,5 @@ func (d *Device) Progress() []Progress {
 	return all
 }
 
-// Usage returns the average share of SMs that have had a block since the start.
+// Usage returns the share of SMs that have a block, averaged over the time since the start.
 func (d *Device) Usage() float64 { return d.gpu.Usage() }

@@ -94,7 +94,7 @@ func (a Annealing) Select(p *Problem, previous []int, seed uint64) Choice {
 	return best
 }
 
-// constants returns a, or the defaults of section IV-C if T0 is zero.
+// constants returns the constants in a, or the defaults of section IV-C if T0 is zero.
 func (a Annealing) constants() Annealing {
 	if a.T0 == 0 {
 		return Annealing{0.0125, 0.0005, 0.99}

@@ -26,7 +26,7 @@ const (
 // columns returns the columns before the latencies.
 func columns() []string { return []string{"name", "side", "bytes", "accuracy"} }
 
-// Named returns a zoo by name. The name is synthetic, or the path of a file.
+// Named returns a zoo by name. The name is "synthetic" or the path of a file.
 func Named(name string) (Zoo, error) {
 	if name == "synthetic" {
 		return Synthetic(1), nil

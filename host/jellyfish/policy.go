@@ -193,7 +193,7 @@ func (p *Policy) Decide(now Time, s *sched.State, ev *sched.Event, buf []sched.A
 	return p.assign(s, buf)
 }
 
-// plan starts a decision every half second, and when a new client sends its first request.
+// plan starts a decision once per Options.Every, and when a new client sends its first request.
 func (p *Policy) plan(now Time, s *sched.State, early bool, buf []sched.Action) []sched.Action {
 	if p.planning {
 		return buf

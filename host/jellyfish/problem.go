@@ -34,7 +34,7 @@ func Fixed(size int) Budget {
 	return func(c *Client, zoo Zoo, _ int) Time { return c.SLO - c.carry(zoo[size].Bytes) }
 }
 
-// Share returns a budget that is a fixed share of the SLO. of is this share.
+// Share returns a budget that is a fixed share of the SLO.
 func Share(of float64) Budget {
 	return func(c *Client, _ Zoo, _ int) Time { return Time(of * float64(c.SLO)) }
 }
@@ -67,7 +67,7 @@ type Problem struct {
 	total  int       // sum of the weights
 	widest int       // the largest room
 	sum    int       // sum of the rates
-	most   [][]uint8 // by network and client: largest batch within the client's budget; 0: no batch
+	most   [][]uint8 // by network and client: largest batch with twice its P99 within the client's budget; 0: no batch
 	room   [][]int   // by network and batch - 1: units of rate that the network serves in batches up to that size
 	order  [][]int32 // by network: clients in descending order of their budgets
 }

@@ -13,7 +13,7 @@ import (
 // batch (Kind.Least): the worker accepts only clients with budgets that allow a batch of this size. Without a minimum,
 // one client with a tight budget can halve the rate that a network serves, and algorithm 1 selects such a client if the
 // sums of rates are equal. A step changes one or two workers, not all workers. Each step chooses at random between
-// equal client sets (Tie), and whether clients are selected for the largest network first or last. Last can be better
+// equal client sets (Tie), and whether clients are selected for the largest network first or last. "Last" can be better
 // if the other networks need the clients that the largest network would receive first. The search starts at the
 // previous set or at the best set of equal networks. Its temperature falls over all annealing steps. At the end, the
 // search replaces each worker's kind in turn as long as the result improves.

@@ -14,8 +14,8 @@ func Match(old, nets []int) (at []int) {
 	return at
 }
 
-// Neighbours returns the n networks nearest in size to net, with net first. They remain loaded on a worker with net. Of
-// two networks at equal distance the smaller network is first, because it is needed sooner if a link becomes slower.
+// Neighbours returns the network net and the n-1 networks nearest in size. They remain loaded on a worker that runs
+// net. Of two networks at equal distance the smaller is first, because it is needed sooner if a link becomes slower.
 func Neighbours(zoo, net, n int) []int {
 	out := []int{net}
 	for d := 1; len(out) < min(n, zoo); d++ {

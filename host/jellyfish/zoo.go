@@ -111,7 +111,7 @@ const SyntheticBatch = 12
 // Synthetic returns a zoo of 16 networks with inputs of 128 to 608 pixels, in steps of 32. Its profiles are formulas,
 // because the publication's profiles are curves that cannot be read exactly:
 //
-//	p99(s, b) = 20 ms + b (2.572 ms + 0.4276 ms (s/128)^2.529)     the four values of its text
+//	p99(s, b) = 20 ms + b (2.572 ms + 0.4276 ms (s/128)^2.529)     fits the four values in the text
 //	frame(s)  = 10 kB + 205.36 B (s-128) + 0.17438 B (s-128)(s-352)  10, 56, 130 kB at 128, 352, 608
 //	accuracy  = 0.45 (1 - exp(-s/168))                              41.2 and 43.8 % at 416 and 608
 //

@@ -105,8 +105,8 @@ func LTE() Stats { return Stats{2.9, 26.3, 15.2} }
 const Memory = 0.9
 
 // Draw returns a random trace with exactly these statistics. It draws a normal process with the given memory (0 to
-// below 1, see Memory). It maps the values to a beta distribution with the mean of s, and then scales them so that they
-// span the whole range.
+// below 1, see Memory). It maps the values to a beta distribution with the mean s.Mean, and then scales them so that
+// they span the whole range.
 func (s Stats) Draw(name string, seconds int, seed uint64, memory float64) *Trace {
 	rng := rand.New(rand.NewPCG(seed, 0x6c696e6b73))
 	share := (s.Mean - s.Least) / (s.Most - s.Least)
@@ -119,7 +119,7 @@ func (s Stats) Draw(name string, seconds int, seed uint64, memory float64) *Trac
 		least, most = min(least, v[i]), max(most, v[i])
 		z = memory*z + math.Sqrt(1-memory*memory)*rng.NormFloat64()
 	}
-	// bent returns the mean after the values in 0..1 are raised to a power. The search below finds the mean of s.
+	// bent returns the mean of the values, scaled to 0..1 and raised to a power. The search finds the power for s.Mean.
 	bent := func(power float64) (mean float64) {
 		for _, x := range v {
 			mean += math.Pow((x-least)/(most-least), power) / float64(len(v))
@@ -142,8 +142,8 @@ func (s Stats) Draw(name string, seconds int, seed uint64, memory float64) *Trac
 	return t
 }
 
-// Named returns a trace by name: steps, wifi, lte, or the path of a file. wifi and lte are random traces of 600 s with
-// the given memory.
+// Named returns a trace by name: "steps", "wifi", "lte", or the path of a file. "wifi" and "lte" are random traces of
+// 600 s with the given memory.
 func Named(name string, seed uint64, memory float64) (*Trace, error) {
 	switch name {
 	case "steps":

@@ -8,8 +8,8 @@ import (
 	"gonum.org/v1/gonum/optimize"
 )
 
-// Sample describes a completed batch. Others is the resource use of the other batches, and Own its own use. Actual is
-// its time divided by its time alone.
+// Sample describes a completed batch. Field "Others" is the resource use of the other batches, and "Own" the use of the
+// batch itself. "Actual" is the batch's time divided by its time alone.
 type Sample struct {
 	Others, Own Use
 	Priority    int

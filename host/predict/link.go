@@ -32,8 +32,8 @@ func (l *Link) Send(now, profiled Time) Time {
 	return l.free
 }
 
-// Sent records the actual end of a transfer that was requested at asked. expected is the end that Send returned. The
-// difference shifts the expected ends of all later transfers.
+// Sent records the actual end of a transfer that was requested at the time `asked` and for which Send returned the end
+// `expected`. The difference shifts the expected ends of all later transfers.
 func (l *Link) Sent(asked, profiled, expected, actual Time) {
 	l.free += actual - expected
 	if began := max(asked, l.last); profiled > 0 && actual > began {

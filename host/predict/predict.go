@@ -1,5 +1,5 @@
 // Package predict estimates the time of a batch on a shared device. Link estimates how long the batch's input waits for
-// the link. Model estimates how much other batches slow down its kernels. Every completed batch updates both.
+// the link. Model estimates how much other batches slow down the batch's kernels. Every completed batch updates both.
 //
 // Model is from Strait, section 3.2. Other batches use the device's resources while the batch runs. The average of this
 // use over the batch's run (Exposure) is the pressure on the batch. The slowdown grows exponentially with the pressure,
@@ -81,7 +81,7 @@ type Exposure struct {
 // Begin starts the record at the batch's start.
 func (e *Exposure) Begin(now Time, others Use) { *e = Exposure{Began: now, since: now, now: others} }
 
-// Change records that the use by other batches changed to others.
+// Change records that the use by other batches changed to the value `others`.
 func (e *Exposure) Change(now Time, others Use) {
 	if dt := now - e.since; dt > 0 {
 		e.sum = e.sum.Plus(e.now.Times(float64(dt)))

@@ -158,8 +158,8 @@ type behind struct {
 	rest int64     // number of bytes after the skipped packets
 }
 
-// take adds a packet that arrived at the time at. after is the number of bytes of the request before this packet. The
-// first packet is always skipped, because its send time is unknown.
+// take adds a packet that arrived at the time `at`, with `after` bytes of the request before this packet. The first
+// packet is always skipped, because its send time is unknown.
 func (b *behind) take(at time.Time, after, skip, bytes int64) {
 	if after == 0 || after < skip {
 		b.from = at
@@ -211,7 +211,7 @@ const (
 	linkSLL2  = 276 // the IP packet follows a header of 20 bytes
 )
 
-// NewAssembler returns an Assembler for packets of a link type. It calls the function each at the end of a request.
+// NewAssembler returns an Assembler for packets of a link type. It calls the function `each` when a request ends.
 func NewAssembler(cfg Config, link uint32, each func(Transfer)) (*Assembler, error) {
 	if cfg.Port == 0 {
 		return nil, fmt.Errorf("%w: no port of the server is given", ErrCapture)

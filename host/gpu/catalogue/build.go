@@ -161,7 +161,7 @@ type op struct {
 	elements  int64  // number of elements written, if memory-bound
 	reads     int64  // number of elements read, if memory-bound
 	over      int    // index in `in` of the input that is overwritten; -1: none
-	overFrom  int    // first input that the op could overwrite: it reads each element before writing it
+	overFrom  int    // index in `in` of the first input that may be overwritten: each element is read before its write
 	heads     int    // number of parallel matrix products of this shape
 	fuse      bool   // if the style is Fused, the op becomes part of the preceding kernel
 	window    [3]int // height, width, stride; zero: no window
@@ -211,7 +211,7 @@ func (b *builder) conv(in, out, kh, kw, stride, groups int) int {
 	y := b.tensor(out, h, w)
 	name := fmt.Sprintf("conv%dx%d", kh, kw)
 	if groups > 1 && groups == x.c {
-		// A depthwise convolution does not reuse an input for several channels.
+		// A depthwise convolution is memory-bound, because it does not reuse an input for several channels.
 		b.ops = append(b.ops, op{name: "dw" + name, window: [3]int{kh, kw, stride}, in: []int{in}, out: y, elements: b.size(y), reads: b.size(in) + b.size(y)*int64(kh*kw)/4, weights: int64(out * kh * kw), macs: float64(b.size(y)) * float64(kh*kw)})
 	} else {
 		b.ops = append(b.ops, op{
@@ -460,8 +460,8 @@ func (b *builder) overwrite(last []int, share float64, inRow int) {
 	}
 }
 
-// fit assigns the first free bytes to each tensor that does not overwrite another tensor. Bytes become free when rest
-// kernels have run after the last reader of the bytes.
+// fit assigns the first free bytes to each tensor that does not overwrite another tensor. Bytes become free when the
+// last kernel that reads them and `rest` further kernels have run.
 func (b *builder) fit(last []int, rest int) {
 	type live struct {
 		span kernel.Span

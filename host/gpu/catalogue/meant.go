@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Meant returns the network to which a name in a workload refers. It searches own first, then the catalogue. The name
-// may be the full name, the part before "-imagenet", or a unique prefix.
+// Meant returns the network to which a name in a workload refers. It searches the list `own` first, then the catalogue.
+// The name may be the full name, the part before "-imagenet", or a unique prefix.
 func Meant(asked string, own []string) (string, error) {
 	if slices.Contains(own, asked) {
 		return asked, nil

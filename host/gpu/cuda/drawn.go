@@ -14,8 +14,8 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// Drawn is a network of descriptors with random weights. The random numbers depend only on the seed. Only the layers,
-// names, network and slot of its bundle are used.
+// Drawn is a network of descriptors with random weights. The random numbers depend only on the seed. Only the fields
+// Layers, Names, Network and Slot of its bundle are used.
 type Drawn struct {
 	Bundle *bundle.Bundle
 	Seed   uint64

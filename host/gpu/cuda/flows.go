@@ -35,7 +35,7 @@ type flow struct {
 	reqs   []*sample
 	seg    int
 	next   int   // next layer to launch
-	begun  int   // tiles of layer next, launched beside other kernels; always 0 if the layer cannot be repeated
+	begun  int   // tiles of the layer `next` that were launched beside other kernels; 0 if the layer cannot be repeated
 	oldest int   // oldest layer that has not ended
 	flying int   // number of fly entries in flight that contain a part of this flow
 	in     *lane // the lane of these fly entries
@@ -60,7 +60,7 @@ type flow struct {
 // last returns the index of the segment's last kernel.
 func (f *flow) last() int { return f.net.b.Network.Exits[f.seg].Last }
 
-// begin starts a launch that arrived at the time came.
+// begin starts a launch. The argument came is the time of its arrival.
 func (l *launcher) begin(w *device.Work, came time.Time) error {
 	q := &w.Launch
 	n := l.nets[q.Network]

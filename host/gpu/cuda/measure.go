@@ -291,7 +291,7 @@ func (l *launcher) timed(network string, batch int, u device.Units, paced bool, 
 	return nil
 }
 
-// between launches a lane's layer several times between two events, and returns the time between the events in ms.
+// between returns the time in ms of several launches of a lane's layer, measured between two events.
 func (l *launcher) between(at [2]driver.Event, ln *lane, blocks, launches int) (ms float32, err error) {
 	if err := l.lib.Record(at[0], ln.stream); err != nil {
 		return 0, err
@@ -316,7 +316,7 @@ type Copied struct {
 	Up, Down []int64 // by run: ns
 }
 
-// Copies times copies to the GPU and back, n times each. If beside is set, a kernel on all SMs also uses the memory.
+// Copies measures n copies to the GPU and n copies back. If beside is true, a kernel on all SMs also uses the memory.
 func (d *Device) Copies(bytes, n int, beside bool) (c Copied, err error) {
 	err = d.ask(func(l *launcher) error {
 		c, err = l.timeCopies(bytes, n, beside)

@@ -28,7 +28,7 @@ type network struct {
 	// there
 	entries []int
 	blob    []byte // weights and biases, as on the GPU
-	at      []int  // by layer: offset of its weights in blob; its bias is stored after the weights
+	at      []int  // offsets in blob, two per layer: weights, bias
 	weights driver.Ptr
 	slots   driver.Ptr
 	free    []int  // free slots; the last one is used first

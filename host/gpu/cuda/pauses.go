@@ -5,7 +5,7 @@ import "time"
 // Pauses counts times during which the launcher's thread did not poll although launches were running. Either another
 // thread used the processor, or a driver call did not return. The GPU does not cause such delays.
 type Pauses struct {
-	N       int // number of rounds that took longer than pause
+	N       int // number of rounds that took longer than the constant pause
 	Longest time.Duration
 	CPU     time.Duration // processor time of the thread during the longest pause; near zero if the thread did not run
 }

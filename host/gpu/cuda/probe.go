@@ -170,7 +170,7 @@ func (l *launcher) stands(s driver.Stream, blocks int, ns uint64) (*standing, er
 	}, nil
 }
 
-// where runs blocks in a stream and returns their reports. Each block spins for spin ns of the GPU's clock.
+// where runs blocks in a stream and returns their reports. Each block spins for `spin` ns of the GPU's clock.
 func (l *launcher) where(s driver.Stream, blocks, spin int) (all []ran, err error) {
 	w, err := l.stands(s, blocks, uint64(spin))
 	if err != nil {

@@ -62,9 +62,9 @@ func (f *flow) timed() bool {
 	return f.met != nil && f.met.timed && f.net.b.Network.Exits[f.seg].First <= f.met.kernel && f.met.kernel <= f.last()
 }
 
-// anchor relates the two clocks. The GPU's clock showed the value gpu shortly before the host's clock showed the value
-// host. The time between these moments is at most width plus one step of the timer. width is negative if the timer
-// stepped during the run. If gpu is 0, there is no anchor.
+// anchor relates the two clocks. The GPU's clock showed the value in field `gpu` shortly before the host's clock showed
+// the value in field `host`. The time between these moments is at most width plus one step of the timer. width is
+// negative if the timer stepped during the run. If gpu is 0, there is no anchor.
 type anchor struct {
 	host, width time.Duration // host: time since launcher.start
 	gpu         uint64
@@ -206,7 +206,7 @@ func (c *clocks) moment(gpu uint64) time.Time {
 	return c.start.Add(c.before.host + time.Duration(rate*float64(int64(gpu-c.before.gpu))) + c.step)
 }
 
-// span returns the time from a host time to a value of the GPU's clock. At the time known, the host had seen the value.
+// span returns the time from a host time to a value of the GPU's clock, which the host had seen at the time `known`.
 func (c *clocks) span(from time.Time, gpu uint64, known time.Time) time.Duration {
 	if c.before.gpu == 0 || c.after.gpu == 0 || from.IsZero() {
 		return Unknown

@@ -138,7 +138,7 @@ func (l *launcher) settle() {
 }
 
 // away is called when a stopped launch has no more kernel on the GPU. An aborted launch ends. Any other launch resumes
-// at the kernel with index at, when its turn comes.
+// when its turn comes, at the kernel with index `at`.
 func (l *launcher) away(f *flow, at int) error {
 	e := &f.net.b.Network.Exits[f.seg]
 	if f.aborting && at <= e.Last {

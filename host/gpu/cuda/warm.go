@@ -22,8 +22,8 @@ type proxy struct {
 // uses 84 to 96 registers. The single-layer kernel uses 80 registers.
 var limits = []int{0, 80, 64}
 
-// proxy considers the kernel variants with room for enough blocks on the SMs. It returns the variant with the most
-// registers per thread. Enough is the launch's number of blocks, but at most as many as fit of the single-layer kernel.
+// proxy returns the kernel variant with the most registers per thread of which enough blocks fit on the SMs. Enough is
+// the launch's number of blocks, but at most the number of blocks of the single-layer kernel that fit.
 func (l *launcher) proxy(blocks, sms int) *proxy {
 	want := min(l.resident, (blocks+sms-1)/max(1, sms))
 	for i := range l.proxies { // most registers first

@@ -2,11 +2,11 @@
 //
 //	network,name,kind,blocks,threads,registers,shared,issue,block_ns,bytes,reads,writes,exit
 //
-// kind is kernel, memcpy_up, memcpy_down or memset. The six columns after kind are only for kernels: number of blocks,
-// threads per block, registers per thread, shared memory per block in bytes, issue as a share of an SM's issue slots,
-// and block_ns. block_ns is the time in ns of a block that is alone on an SM. reads and writes are empty or lists of
-// spans in the network's memory, such as 0-4096 4096-8192. exit is 1 if a segment ends with this line. The last line of
-// a network always ends a segment. The lines of a network must be adjacent.
+// The column "kind" contains kernel, memcpy_up, memcpy_down or memset. The next six columns are only for kernels:
+// number of blocks, threads per block, registers per thread, shared memory per block in bytes, share of an SM's issue
+// slots, and time in ns of a block that is alone on an SM. The columns "reads" and "writes" are empty or lists of spans
+// in the network's memory, such as 0-4096 4096-8192. The column "exit" is 1 if a segment ends with this line. The last
+// line of a network always ends a segment. The lines of a network must be adjacent.
 
 package kernel
 

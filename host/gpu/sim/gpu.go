@@ -108,7 +108,7 @@ type headState uint8
 const (
 	idle    headState = iota
 	fetched           // the command processor has fetched the stream's head, which begins at the time `at`
-	running           // the head is on the SMs or on a link
+	running           // the head has begun and has not ended
 )
 
 // stream is a queue of items in order. Only the head of a stream can be fetched or running.
@@ -167,7 +167,7 @@ type class struct {
 	changed               bool // changed since the last merge
 }
 
-// resident is a group of blocks of a part that began together. The number of these blocks on each SM of a class is per.
+// resident is a group of blocks of a part that began together. Field `per` is their number on each SM of a class.
 type resident struct {
 	p    *part
 	per  int
@@ -283,7 +283,7 @@ func (g *GPU) Queued(s int) (host, device int) {
 type Eviction struct {
 	Kill    bool // stop the running kernel if the GPU can do so; otherwise wait for the kernel's end
 	Reclaim bool // the host waits until the memory of dropped items is freed
-	// Forgive is a deliberate fault: the mark with which kernels leave is cleared at once, so queued kernels still run.
+	// Forgive is a deliberate fault: the stream's epoch does not change, so queued kernels still run.
 	Forgive bool
 }
 
@@ -309,7 +309,7 @@ func (g *GPU) Evict(s int, how Eviction, buf []Event) []Event {
 	st.evicting, st.quietAt, st.stale = true, g.now+cost, 0
 	st.hostFree = max(st.hostFree, g.now) + cost
 	if st.state == fetched && !how.Forgive {
-		// The fetched head leaves when it would begin.
+		// The head was already fetched. It leaves when it would otherwise begin.
 		st.at, st.stale = max(st.at, g.now+cost+g.p.EvictNs), 1
 	}
 	if st.state == running && how.Kill && g.p.KillNs > 0 && st.run != nil {
@@ -352,7 +352,7 @@ func (st *stream) empty() bool {
 }
 
 // Advance advances the time and appends the events to buf. It stops at the first time with an event, so that the caller
-// can react at that time. To reach the time to, call Advance until Now returns this time.
+// can react at that time. To reach the time `to`, call Advance repeatedly until Now returns this time.
 func (g *GPU) Advance(to Time, buf []Event) []Event {
 	had := len(buf)
 	for len(buf) == had {
@@ -884,7 +884,7 @@ func (g *GPU) Busy() (sms, threads float64) {
 	return sms / float64(g.p.SMs), threads / float64(g.p.SMs*g.p.SM.Threads)
 }
 
-// Usage returns the average share of SMs that have had a block since the start.
+// Usage returns the share of SMs that have a block, averaged over the time since the start.
 func (g *GPU) Usage() float64 { return g.busy / float64(max(1, g.now)) / float64(g.p.SMs) }
 
 func (g *GPU) newRun() *run {

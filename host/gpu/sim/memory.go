@@ -75,7 +75,7 @@ func (p *Program) Memory(input uint64) *Memory {
 	return m
 }
 
-// Fill resets the memory to the start of a run with this input.
+// Fill resets the memory to its content at the start of a run with this input.
 func (m *Memory) Fill(input uint64) {
 	for i := range m.cells {
 		m.cells[i] = mix(input, uint64(i))

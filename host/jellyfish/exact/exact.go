@@ -124,7 +124,7 @@ func (s *solver) weigh(set uint64) int {
 	return sum
 }
 
-// branch chooses the kinds of the workers with index at or higher. The smallest allowed index of a kind is from.
+// branch chooses the kinds of the workers with indices >= `at`. It allows only kinds with indices >= `from`.
 func (s *solver) branch(at, from int) {
 	for k := from; k < len(s.kinds) && !s.over; k++ {
 		if s.nodes++; s.nodes > s.limit {
@@ -143,9 +143,9 @@ func (s *solver) branch(at, from int) {
 	}
 }
 
-// above returns an upper bound if the first n workers have the chosen kinds and the other workers have kinds with an
-// index of at least from. In descending order of accuracy, the load of the first workers is at most their total room,
-// and at most the weight of the clients that they can serve. The result is negative if some clients cannot be mapped.
+// above returns an upper bound if the first n workers have the chosen kinds and the other workers have kinds with
+// indices >= `from`. In descending order of accuracy, the load of the first workers is at most their total room, and at
+// most the weight of the clients that they can serve. The result is negative if some clients cannot be mapped.
 func (s *solver) above(n, from int) float64 {
 	value, load, room := 0.0, 0, 0
 	var fits uint64
@@ -234,7 +234,7 @@ func (s *solver) assign() {
 	})
 }
 
-// each calls f for all vectors of loads within the rooms. The kind with the index implied has no load in the vectors.
+// each calls f for all vectors of loads within the rooms. The vectors have no load for worker number `implied`.
 func (s *solver) each(implied int, stride [4]int, f func(bit, load int, value float64)) {
 	var walk func(at, bit, load int, value float64)
 	walk = func(at, bit, load int, value float64) {

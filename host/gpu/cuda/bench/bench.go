@@ -36,10 +36,10 @@ type Config struct {
 	Networks []*bundle.Bundle
 	Params   *sim.Params // parameters from which padding estimates the times of kernels
 	N        int         // largest number of runs of each series
-	// For is the approximate time of a part; 0: each series has N runs. A part takes longer if a series does not have
-	// ten runs yet. Budget is the time of all parts together; 0: no limit. The time left is shared among the remaining
-	// parts. Parts are the parts to run; nil: all. They run in the order of the function Parts. Later names parts that
-	// the caller runs afterwards. Their share of the budget is reserved.
+	// Field "For" is the approximate time of a part; 0: each series has N runs. A part takes longer if a series does
+	// not have ten runs yet. Budget is the time of all parts together; 0: no limit. The time left is shared among the
+	// remaining parts. Field "Parts" lists the parts to run; nil: all. They run in the order of the function Parts.
+	// Field "Later" lists parts that the caller runs afterwards. Their share of the budget is reserved.
 	For     time.Duration
 	Budget  time.Duration
 	Parts   []string
@@ -51,7 +51,7 @@ type Config struct {
 	Modes      []string
 	// Warm is how long launches run before a measurement; 0: a second, or no time on the fake, which has no clocks.
 	Warm  time.Duration
-	Clock Clock // the clock with which For and Budget are measured
+	Clock Clock // the clock by which the times "For" and "Budget" are measured
 	Tell  func(part string)
 	// If Keep is set, it is called with all runs so far, after each run and each part. Runs from one call of the device
 	// (at most ten) and from one round of padding arrive together.
@@ -117,7 +117,7 @@ func made(cfg *Config) (m Made, err error) {
 	return m, nil
 }
 
-// Label returns a word for the kind of figures: they are called measured only if they come from a GPU.
+// Label returns a word for the kind of the figures. It is "measured" only if the figures come from a real GPU.
 func (r *Raw) Label() string {
 	switch {
 	case r.Facts.Fake:
@@ -128,7 +128,7 @@ func (r *Raw) Label() string {
 	return "measured"
 }
 
-// Names of parts. Parts with more valuable results come first. Parts that may crash a driver come last.
+// Names of parts.
 const (
 	Golden     = "golden"
 	Costs      = "costs"
@@ -147,7 +147,7 @@ const (
 // ErrBudget reports that no time was left for some parts.
 var ErrBudget = errors.New("the budget is used up")
 
-// Parts lists all parts.
+// Parts lists the parts of Run in their order: the most valuable results first, parts that may crash a driver last.
 func Parts() []string {
 	return []string{Golden, Costs, Copies, Kills, Preemption, Latency, Layers, Slowdown, Padding, Partitions}
 }
@@ -155,8 +155,8 @@ func Parts() []string {
 // weights are the parts' shares of the budget. They are roughly proportional to the parts' times on an H100.
 var weights = map[string]int{Golden: 3, Costs: 1, Copies: 1, Kills: 4, Preemption: 4, Latency: 4, Layers: 1, Slowdown: 1, Padding: 4, Partitions: 1, SEEB: 2, DISB: 8}
 
-// A part is stopped after overdraft times its share, or when it has used its share and half of the time left for later
-// parts. A fiftieth of a budget is reserved for work that cannot be stopped: a running launch, or closing a device.
+// A part is stopped after twice its share (overdraft), or when it has used its share and half of the time left for
+// later parts. A fiftieth of a budget (spared) is for work that cannot be stopped: a running launch, closing a device.
 const (
 	overdraft = 2
 	spared    = 50
@@ -245,7 +245,7 @@ func Share(left time.Duration, parts []string) (share, most time.Duration) {
 	return share, min(overdraft*share, (left+share+1)/2)
 }
 
-// part runs the part called name, the first element of parts. If there is a budget, its share of the time left is used.
+// part runs the part called name, the first element of parts. With a budget, the part gets its share of the time left.
 func (b *bench) part(ctx context.Context, name string, do func(context.Context) error, left time.Duration, parts []string) error {
 	if b.Budget > 0 {
 		if left <= 0 {
@@ -281,11 +281,11 @@ func (c Clock) Now() time.Time {
 	return c()
 }
 
-// Since returns the time that has passed since the moment then.
+// Since returns the time that has passed since the time `then`.
 func (c Clock) Since(then time.Time) time.Duration { return c.Now().Sub(then) }
 
-// Until returns a context that is cancelled with the cause ErrBudget at the time end. With the host's clock, a timer
-// cancels the context. Any other clock is read whenever Err is called.
+// Until returns a context that is cancelled with the cause ErrBudget at the time `end`. With the host's clock, a timer
+// cancels the context. Any other clock is read whenever the context's Err is called.
 func (c Clock) Until(ctx context.Context, end time.Time) (context.Context, context.CancelFunc) {
 	if c == nil {
 		return context.WithDeadlineCause(ctx, end, ErrBudget)
@@ -343,11 +343,11 @@ func (b *bench) keep() {
 const few = 10
 
 // enough returns a function that reports whether a series has enough runs. N runs are always enough. After the series'
-// share of the part's time, ten runs (few) are enough. things is the number of shares, which are equal. The time starts
-// at the call of enough.
+// share of the part's time, ten runs (few) are enough. The argument things is the number of shares, all equal. The time
+// starts at the call of the function enough.
 func (b *bench) enough(things int) func(runs int) bool { return b.after(few, things) }
 
-// after is like enough, but requires fewest runs instead of few.
+// after is like the function enough, but requires `fewest` runs instead of ten.
 func (b *bench) after(fewest, things int) func(runs int) bool {
 	began, share := b.Clock.Now(), b.For/time.Duration(things)
 	return func(runs int) bool {
@@ -513,7 +513,7 @@ func (r *rig) took(ctx context.Context, w *device.Work) (int64, error) {
 	return c.ns, nil
 }
 
-// work returns a launch of a network up to its last exit, for batch samples.
+// work returns a launch of a network up to its last exit. The argument batch is the number of samples.
 func (r *rig) work(n *bundle.Bundle, from, batch, priority int, u device.Units) *device.Work {
 	l := device.Launch{Network: n.Network.Name, Last: len(n.Network.Exits) - 1, Requests: r.ids[n.Network.Name][from:][:batch], Priority: priority, Units: u}
 	for range batch {
@@ -629,8 +629,8 @@ func (r *rig) latency(ctx context.Context, net *bundle.Bundle, n, batch, things 
 	return each, nil
 }
 
-// layers times each kernel of the networks alone. Several launches run one after another, so that the times exclude the
-// host's time. The keys contain the layers' shapes, so that other libraries can be measured on the same shapes.
+// layers measures each kernel of the networks alone. Several launches run one after another, so that the times exclude
+// the host's time. The keys contain the layers' shapes, so that other libraries can be measured on the same shapes.
 func (b *bench) layers(ctx context.Context) error {
 	return b.with(ctx, cuda.Config{}, 1, func(r *rig) error {
 		for _, net := range b.Networks {
@@ -703,7 +703,7 @@ func (b *bench) costs(ctx context.Context) error {
 	return nil
 }
 
-// copies times copies of several sizes, alone and beside kernels on all SMs. Large copies also run on two streams at
+// copies measures copies of several sizes, alone and beside kernels on all SMs. Large copies also run on two streams at
 // the same time, beside such kernels.
 func (b *bench) copies(ctx context.Context) error {
 	return b.with(ctx, cuda.Config{}, 1, func(r *rig) error {
@@ -743,8 +743,8 @@ func (b *bench) pair() (be, rt *bundle.Bundle) { return b.Networks[0], b.Network
 // random time nearly always finds a kernel on the GPU. The kernels have blocks for all SMs.
 const long = 2 * time.Millisecond
 
-// fill returns the smallest batch at which a launch of a best-effort network takes at least the time long. The batch is
-// a power of two and at most 32.
+// fill returns the smallest batch at which a launch of a best-effort network takes at least 2 ms (long). The batch is a
+// power of two and at most 32.
 func (b *bench) fill(ctx context.Context, be *bundle.Bundle) (batch int, err error) {
 	err = b.with(ctx, cuda.Config{}, cuda.MaxBatch, func(r *rig) error {
 		for batch = 1; ; batch *= 2 {
@@ -809,7 +809,7 @@ func (r *rig) behind(ctx context.Context, net *bundle.Bundle, batch int, f func(
 const fruitless = 200
 
 // slowdown runs two networks together, then four, and predicts the time of each launch with two models. Strait's model
-// learns from every launch that ends. The static model always predicts the time of the launch if it ran alone.
+// learns from every launch that ends. The static model always predicts the time that the launch takes alone.
 func (b *bench) slowdown(ctx context.Context) error {
 	return b.with(ctx, cuda.Config{}, 4, func(r *rig) error {
 		alone, use := map[string]int64{}, map[string]predict.Use{}

@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda"
 )
 
-// Clocks is the part of all series about the GPU's clock. Every part has such series, so Clocks is not in Parts.
+// Clocks is the part name of all series about the GPU's clock. Every part has such series, so Clocks is not in Parts.
 const Clocks = "clocks"
 
 const (
@@ -221,7 +221,7 @@ func (b *bench) addPaces(part string) {
 	}
 }
 
-// addReadings stores the lists of readings, which only grow. It omits the count never, which can change later.
+// addReadings stores the lists of readings, which only grow. It omits the field `never`, a count that can still change.
 func (b *bench) addReadings(part string, p *paces) {
 	if len(p.before) == 0 {
 		return

@@ -21,7 +21,7 @@ import (
 // Ways to stop launches. Each deliberate fault must give wrong results.
 const (
 	killed  = "killed"          // inside a kernel
-	drained = "drained"         // between two kernels: a control without kills, so kills do not cause its errors
+	drained = "drained"         // between two kernels: a control without kills, so any error has another cause
 	ahead   = "reset-ahead"     // inside a kernel, by a priority launch that does not wait until the launch has left
 	inPlace = "killed-in-place" // inside a kernel of the network whose kernels work in place (cuda.InPlace)
 	boolean = "boolean"         // killed-in-place with a deliberate fault: a boolean replaces the epoch
@@ -38,8 +38,8 @@ const redrawn = 20
 // controlled is the number of launches within which a deliberate fault must give a wrong result.
 const controlled = 1000
 
-// Sides of the in-place network's image, in pixels. With side, kernels have blocks for several times 132 SMs, so that a
-// kill finds finished, running and waiting blocks. sideFake is small enough for the fake driver.
+// Sides of the in-place network's image, in pixels. With the constant side, kernels have blocks for several times 132
+// SMs, so that a kill finds finished, running and waiting blocks. sideFake is small enough for the fake driver.
 const (
 	side     = 256
 	sideFake = 8
@@ -125,7 +125,7 @@ type restorer struct {
 	// counts reports whether hits in a kernel count; nil: all hits count
 	counts func(kernel int64) bool
 	// over reports whether to end. Its arguments are the numbers of launches, of hits, and of wrong launches with a
-	// hit. nil: the method all ends at the required number of hits.
+	// hit. If it is nil, the method "all" ends at the required number of hits.
 	over func(launches, hits, wrong int) bool
 }
 
@@ -171,8 +171,8 @@ type restored struct {
 	ns    int64   // time from its last resumption to its end
 }
 
-// run launches the network for input k and returns the outputs. It stops the launch up to stops times, each time at a
-// random moment within ns nanoseconds.
+// run launches the network for input k and returns the outputs. It stops the launch at most `stops` times, each time at
+// a random moment within ns nanoseconds.
 func (s *restorer) run(ctx context.Context, k, stops int, ns int64) (out restored, err error) {
 	s.id++
 	defer func() { s.d.Release(s.id) }()
@@ -343,10 +343,10 @@ type Restores struct {
 	Network  string `json:"network"`
 	Launches int    `json:"launches"`
 	Tried    int    `json:"tried"` // requested kills
-	// Hit counts kills after which Control contains the index of a kernel: at least one block left this kernel early,
-	// at the next poll or later. For the in-place network, only in-place kernels count, because a launch that is
-	// stopped in another kernel computes everything again. With drained, Hit counts launches that stopped between two
-	// kernels.
+	// Hit counts kills after which kernels.Control contains the index of a kernel: at least one block left this kernel
+	// early, at the next poll or later. For the in-place network, only in-place kernels count, because a launch that is
+	// stopped in another kernel computes everything again. If How is "drained", Hit counts launches that stopped
+	// between two kernels.
 	Hit      int    `json:"hit"`
 	Restored int    `json:"restored"`              // hits in launches in which every exit is correct
 	InWrong  int    `json:"in_wrong"`              // hits in wrong launches; it is unknown which hit caused the error

@@ -92,7 +92,7 @@ func (b *bench) padding(ctx context.Context) error {
 	return nil
 }
 
-// addWay stores the runs of one round of a way, if there are any, and clears them in the way.
+// addWay stores the runs of one round, if there are any, and then clears all fields of w except its name.
 func (b *bench) addWay(w *way) {
 	if len(w.ns) == 0 {
 		return
@@ -114,7 +114,7 @@ func (b *bench) addWay(w *way) {
 	}
 }
 
-// looked ends the keys of readings of the clock before and after a way.
+// looked is the end of the keys of readings of the clock before and after a way.
 const looked = " looks"
 
 // within counts the end times between from and to.
@@ -210,7 +210,7 @@ func (r *Raw) padding() (out []Row) {
 	return out
 }
 
-// partOf is the largest change of the clock without a note, as a share of the effect.
+// partOf limits the change of the clock, as a share of the corrected effect: a larger change causes a note.
 const partOf = 1. / 3
 
 // atOnePace corrects a ratio whose two sides may have been measured at different clock rates. It adds a note if the

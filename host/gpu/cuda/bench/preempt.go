@@ -14,9 +14,9 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda"
 )
 
-// Preempting returns the modes that preemption compares. In mode reset, other launches are killed, and the priority
-// launch runs once the host knows that they have left. In mode reset-ahead, they are killed, but the priority launch
-// does not wait for this. In mode wait, the priority launch waits until the other launches have ended.
+// Preempting returns the modes that the part "preemption" compares. In mode "reset", other launches are killed, and the
+// priority launch runs after the host knows that they have left. In mode "reset-ahead", they are killed too, but the
+// priority launch does not wait. In mode "wait", the priority launch waits until the other launches have ended.
 func Preempting() []string { return []string{"reset", "reset-ahead", "wait"} }
 
 // Capacities returns the default numbers of kernels in a stream for preemption.
@@ -59,12 +59,12 @@ func (b *bench) preemption(ctx context.Context) error {
 	return nil
 }
 
-// tooLong ends the key of the largest error of a round: the spans of the round are too long by at most this time. The
-// figure is the maximum of all rounds.
+// tooLong is the end of the key of a round's largest error: the spans of the round are too long by at most this time.
+// The figure is the maximum of all rounds.
 const tooLong = "too long by at most"
 
 // meetings runs priority launches until enough of them found other launches on the GPU. Before each launch, meetings
-// waits for a random time of up to 2 x within ns. After each round, it calls met with the new preemptions.
+// waits for a random time of at most 2*within ns. After each round, it calls the function met with the new preemptions.
 func (r *rig) meetings(ctx context.Context, be, rt *bundle.Bundle, batch int, within int64, met func([]cuda.Preemption, cuda.Clock)) error {
 	seen := 0
 	for enough, since := r.enough(len(r.Modes)*len(r.Capacities)), 0; !enough(seen) && since < fruitless; {
@@ -117,15 +117,15 @@ var fromArrival = []span{
 	{"completion", func(p *cuda.Preemption) time.Duration { return p.Whole }},
 }
 
-// Spans that start at the flag, and the span from arrival to completion, for preemptions in which a block saw the flag.
+// Spans from the write of the flag, and the span from arrival to completion, if a block saw the flag.
 var fromFlag = []span{
 	{"seen gone", func(p *cuda.Preemption) time.Duration { return p.Gone }},
 	{"seen began", func(p *cuda.Preemption) time.Duration { return p.Began }},
 	{"seen completion", func(p *cuda.Preemption) time.Duration { return p.Whole }},
 }
 
-// are divides preemptions into two lists: the preemptions in which all given spans are as expected, and all others. So
-// the quantiles of all spans are computed from the same preemptions.
+// are returns two lists: the preemptions in which all given spans are as expected, and all other preemptions. So the
+// quantiles of all spans are computed from the same preemptions.
 func are(expected func(time.Duration) bool, all []cuda.Preemption, spans ...span) (are, not []cuda.Preemption) {
 	for i := range all {
 		if slices.ContainsFunc(spans, func(s span) bool { return !expected(s.of(&all[i])) }) {

@@ -20,7 +20,7 @@ type Interval [2]float64
 // median returns the middle of sorted runs, or the mean of the two middle runs.
 func median(v []float64) float64 { return (v[(len(v)-1)/2] + v[len(v)/2]) / 2 }
 
-// quantile returns the quantile p of sorted runs: the smallest run such that at least a share p of runs is not larger.
+// quantile returns the quantile p of sorted runs: the smallest run such that more than a share p of runs is not larger.
 func quantile(v []float64, p float64) float64 { return v[min(len(v)-1, int(p*float64(len(v))))] }
 
 // percentile returns a quantile near the end, such as p99. It is nil if too few runs are beyond the quantile.
@@ -84,8 +84,8 @@ func row(part, key, unit string, v []float64) Row {
 	return r
 }
 
-// ratio divides each value in v by the median of the parameter of, and computes a figure from the quotients. The
-// interval of the median covers the errors of both lists. The p99 has no interval.
+// ratio divides each value in v by the median of the list `of`, and computes a figure from the quotients. The interval
+// of the median covers the errors of both lists. The p99 has no interval.
 func ratio(part, key string, v, of []float64) Row {
 	base := row("", "", "", of).Median
 	shares := make([]float64, len(v))

@@ -211,7 +211,7 @@ func sum(v []float64) (s float64) {
 
 func mean(v []float64) float64 { return sum(v) / float64(len(v)) }
 
-// unionOf returns the SMs of at most n units, beginning with unit first.
+// unionOf returns the SMs of at most n units. The argument first is the index of the first unit.
 func unionOf(unit map[int][]int64, first, n int) (out []int64) {
 	for i := first; i < first+n; i++ {
 		out = append(out, unit[i]...)

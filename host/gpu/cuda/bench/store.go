@@ -205,7 +205,7 @@ func read(from string, in io.Reader, journal bool) (*Raw, error) {
 }
 
 // torn is a reader for a file that may be truncated. If the compressed data is incomplete, torn ends without an error
-// and sets the field is. read sets is if the last line is incomplete.
+// and sets its field `is`. The function read sets this field too, if the last line is incomplete.
 type torn struct {
 	io.Reader
 	is bool

@@ -24,7 +24,7 @@ import (
 // ErrMissing reports that no driver of either API exists, or that the driver lacks a required call.
 var ErrMissing = errors.New("no GPU driver")
 
-// missing is ErrMissing with an API's name.
+// missing is an error that matches ErrMissing. Its text names what is missing.
 type missing string
 
 func (m missing) Error() string { return string(m) }
@@ -290,7 +290,7 @@ func (l *Lib) failed(c call, code int) error {
 	return e
 }
 
-// text converts a C string.
+// text converts a C string to a Go string.
 func text(p *byte) string {
 	n := 0
 	for *(*byte)(unsafe.Add(unsafe.Pointer(p), n)) != 0 {
@@ -439,7 +439,7 @@ func (l *Lib) FreeStream(s Stream) error { return l.do(cuStreamDestroy, uintptr(
 // Wait waits for all work of a stream.
 func (l *Lib) Wait(s Stream) error { return l.do(cuStreamSynchronize, uintptr(s)) }
 
-// NewEvent creates an event. Elapsed accepts only events that were created with timed.
+// NewEvent creates an event. Elapsed accepts only events that were created with timed = true.
 func (l *Lib) NewEvent(timed bool) (Event, error) {
 	var e Event
 	flags := uintptr(2)

@@ -38,9 +38,9 @@ var ErrMask = errors.New("a mask that the hardware does not support")
 func (l *Lib) HasCUMasks() bool { return l.fn[streamWithCUMask] != 0 }
 
 // CUs returns three numbers: n is the number of mask bits, step is the number of neighbouring bits that must be set
-// together, and alike is the number of CUs that kernels report as one CU. RDNA (10 and above) requires whole pairs.
-// GFX9.4 has up to eight dies, and their bits are interleaved. A queue hangs if it does not have a CU on each die
-// (Linux, mqd_symmetrically_map_cu_mask). With eight neighbouring bits, it has one CU on each die.
+// together, and alike is the number of CUs that kernels report as one CU. RDNA (GFX10 and above) requires whole pairs
+// of CUs. GFX9.4 has up to eight dies, and the dies' bits are interleaved. A queue hangs if it does not have a CU on
+// each die (Linux, mqd_symmetrically_map_cu_mask). With eight neighbouring bits, it has one CU on each die.
 func (l *Lib) CUs(d Device) (n, step, alike int, err error) {
 	var major, minor int
 	for what, to := range map[int]*int{Multiprocessors: &n, CapabilityMajor: &major, CapabilityMinor: &minor} {
@@ -57,9 +57,9 @@ func (l *Lib) CUs(d Device) (n, step, alike int, err error) {
 	return n, 1, 1, nil
 }
 
-// NewMaskedStream creates a stream that uses the CUs of a mask. The mask has n bits, which must be set in groups of
-// step bits. The stream has the middle priority, because no call sets both a mask and a priority. NewMaskedStream
-// rejects a mask with which the queue would hang.
+// NewMaskedStream creates a stream that uses the CUs of a mask. The arguments n and step are the values that the
+// function CUs returned. The stream has the middle priority, because no call sets both a mask and a priority.
+// NewMaskedStream rejects a mask with which the queue would hang.
 func (l *Lib) NewMaskedStream(mask []uint32, n, step int) (Stream, error) {
 	if step < 1 || len(mask) != (n+31)/32 {
 		return 0, fmt.Errorf("%w: %d words for %d CUs in steps of %d", ErrMask, len(mask), n, step)

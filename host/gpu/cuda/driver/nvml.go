@@ -80,8 +80,8 @@ func (n *nvml) call(name string, args ...uintptr) {
 	}
 }
 
-// may is like call, but ignores errors that mean only that a GPU does not provide a value (not supported, no
-// permission).
+// may works like the method `call`, but ignores errors that mean only that a GPU does not provide a value (not
+// supported, no permission).
 //
 //go:uintptrescapes
 func (n *nvml) may(name string, args ...uintptr) {

@@ -31,7 +31,7 @@ func open(path string) (uintptr, error) {
 	return h, err
 }
 
-// symbol returns the address of a function. It locks the thread as open does.
+// symbol returns the address of a function. Like the function open, it locks the goroutine to a thread.
 func symbol(h uintptr, name string) (uintptr, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

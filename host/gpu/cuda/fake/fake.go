@@ -73,8 +73,8 @@ func Rig(t Test, build func(dir string) (string, error)) (path string, h *Handle
 	return path, h
 }
 
-// in resolves paths relative to this package's folder. Tests run in the folders of their own packages, so in first
-// finds the repository's root.
+// in resolves paths relative to this package's folder. Tests run in the folders of their own packages, so this function
+// searches for the repository's root first.
 func in(paths ...string) []string {
 	root, _ := filepath.Abs(".")
 	for root != filepath.Dir(root) {
@@ -91,10 +91,10 @@ func in(paths ...string) []string {
 
 // Handles control an open library.
 type Handles struct {
-	// Inject injects an error into a call, after a number of calls of the same name. The call fails with code. If late
-	// is not 0, the call succeeds, but all later calls fail until the context is reset, as after a crashed kernel.
+	// Inject lets `after` calls of a name succeed, and makes the next call fail with the error `code`. If late is not 0,
+	// this call succeeds too, but all later calls fail until the context is reset, as after a crashed kernel.
 	Inject func(call string, after int, code int, late int)
-	// InjectEvery makes every n-th call of a name fail with code. The parameter every is n.
+	// InjectEvery makes every n-th call of a name fail with the error `code`. The parameter every is n.
 	InjectEvery func(call string, every int, code int)
 	// Waiting returns the number of injected errors that have not happened yet.
 	Waiting func() int
@@ -105,9 +105,9 @@ type Handles struct {
 	// Version sets the CUDA version (default 12040). Env reads a variable of the library's environment.
 	Version func(v int)
 	Env     func(name string) string
-	// Splits sets how the driver divides the GPU. With merges 1 (the default), it merges sets of a split. With coarse
-	// 1, it rounds sizes up to twice the smallest size. With coarse 2, it splits off larger sets from the other end of
-	// the GPU. With undivided 1, it cannot divide the GPU.
+	// Splits sets how the driver divides the GPU. If merges = 1 (the default), it merges sets of a split. If coarse = 1,
+	// it rounds sizes up to twice the smallest size. If coarse = 2, it splits off larger sets from the other end of the
+	// GPU. If undivided = 1, it cannot divide the GPU.
 	Splits func(merges, coarse, undivided int)
 	// Forget removes injected errors.
 	Forget func()
@@ -128,16 +128,16 @@ type Handles struct {
 	HoldFills func(on int)
 	// After Loses(1), stream-ordered writes of words report success but write nothing.
 	Loses func(on int)
-	// Slow makes blocks wait for ns whenever they read their epoch.
+	// Slow makes blocks wait for the given time in ns whenever they read their epoch.
 	Slow func(ns int)
 	// Spoil corrupts the input of a stream's next kernel after every n-th kill. The parameter every is n; 0: never.
 	Spoil func(every int)
-	// Late delays writes of words by up to ns, if the memory belongs to another stream.
+	// Late delays writes of words by at most the given time in ns, if the memory belongs to another stream.
 	Late func(ns int)
 	// Clock sets the clock of blocks: its step in ns (default 1), and its lead over the host's clock in ns (default 0).
 	Clock func(tick, ahead int)
-	// Pace replaces the host's clock, which normally determines the times of events, with a clock that counts work. On
-	// this clock, a kernel takes ns, and a copy takes CopyNs(bytes). Pace(0) restores the host's clock.
+	// Pace replaces the host's clock, which normally determines the times of events, with a clock that counts work. A
+	// kernel takes the given time in ns on it, and a copy takes CopyNs(bytes). Pace(0) restores the host's clock.
 	Pace   func(ns int)
 	CopyNs func(bytes int) int
 	// LayerBytes and ControlBytes return sizes from the build of the kernels.

@@ -117,7 +117,7 @@ const (
 	Pixels   = 16
 	Channels = 32
 	Depth    = 64
-	Poll     = 4  // number of a product's tiles between two polls of the epoch
+	Poll     = 4  // number of steps of a product's inner loop between two polls of the epoch
 	Window   = 16 // number of elements of a pool's window that a thread reads between two polls
 	MaxBatch = 32
 	MaxRoles = 8         // maximum number of layers in one launch

@@ -185,7 +185,7 @@ func bestOf(nets int, run func(net int) (map[string]float64, error)) (best map[s
 	return best, nil
 }
 
-// overLinks runs a system with two workers and twelve clients. The clients have all published rates and deadlines.
+// overLinks runs a system with two workers and twelve clients. Each published rate occurs with each published deadline.
 func overLinks(ctx context.Context, set *edge.Setting, sys edge.System, link string, ns int64, seed uint64) (map[string]float64, error) {
 	trace, err := links.Named(link, seed, links.Memory)
 	if err != nil {

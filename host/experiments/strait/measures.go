@@ -105,7 +105,8 @@ func (l *lab) drift(system string) (float64, error) {
 	return math.Abs(p99[0] - p99[1]), nil
 }
 
-// wander returns the largest absolute median error of a window of the settled batches, in per cent.
+// wander divides the settled batches into windows, and returns the largest absolute median error of a window, in per
+// cent.
 func wander(o *Outcome) float64 {
 	f := settled(o)
 	const windows = 5

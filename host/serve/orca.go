@@ -103,8 +103,9 @@ func (l *load) report(now time.Time, s *Server) loadReport {
 
 // until returns the load between the marks m and n, where n is the later mark. m may be older than the window. Because
 // marks are created when requests end, all counted requests ended within the window or at most a tenth of a second
-// before it. With a shorter window than a segment, the device would seem too fast. The interval counts as at least a
-// tenth of a second, because rates over microseconds have no meaning.
+// before it. An interval shorter than a segment would contain the segment's answers but only a part of its time, so the
+// device would seem too fast. The interval counts as at least a tenth of a second, because rates over microseconds have
+// no meaning.
 func (m mark) until(n mark) *orca.OrcaLoadReport {
 	s := min(max(n.at.Sub(m.at), loadEvery), longestLoad).Seconds()
 	r := &orca.OrcaLoadReport{

@@ -170,7 +170,7 @@ func boards(ns int64) ([]composition, error) {
 }
 
 // bestOf runs every network and returns the run with the highest on_time_times_accuracy for this seed. The result is an
-// upper bound, because no policy can know the best network beforehand.
+// upper bound, because a policy cannot know the best network before the run.
 func bestOf(nets int, run func(net int) (map[string]float64, error)) (best map[string]float64, err error) {
 	for net := range nets {
 		m, err := run(net)

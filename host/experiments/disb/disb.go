@@ -236,8 +236,7 @@ func (c *Config) open(ctx context.Context, m gpu.Mode, names []string, drawn map
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	// Looks measure the GPU's speed with the workload's first network, which all systems load, so that the speeds
-	// of the systems are comparable.
+	// Looks use the workload's first network, which every system loads, so that the measured speeds are comparable.
 	if err := looks.Look(d, names[0], false); err != nil {
 		return nil, err
 	}

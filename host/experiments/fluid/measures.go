@@ -39,8 +39,7 @@ func (l *lab) model(board, mapping string, gbs float64, backbone bool) (*Model, 
 	return l.s.Models.Model(l.ctx, ModelKey{Network: "resnet50", Board: board, Mapping: mapping, Bandwidth: gbs, Backbone: backbone})
 }
 
-// boundaries returns the number of layers that requests run, divided by the number of exits that they reach, for
-// ResNet-50 on the ZC706.
+// boundaries returns how many layers requests run for each exit that they reach, for ResNet-50 on the ZC706.
 func (l *lab) boundaries() (float64, error) {
 	m, err := l.model("zc706", MappingFluid, ServingBandwidth("zc706"), false)
 	if err != nil {

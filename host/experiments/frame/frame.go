@@ -382,7 +382,7 @@ type Sampler[L any] interface {
 type family struct {
 	all  [][]float64
 	sign float64
-	most []float64 // upper limits if all contains only lower limits of some values; nil: all values are known
+	most []float64 // upper limits, if the field "all" has only lower limits of some values; nil: all values are known
 }
 
 // extreme returns the sample with the extreme mean over all seeds. The extremes of each seed would be a biased sample,
@@ -528,7 +528,7 @@ func (p Probe[L]) sample(labs []L, workers int) (family, error) {
 	return family{all: [][]float64{nothing(v, quiet)}}, err
 }
 
-// nothing returns the argument v. If quiet is set, it first replaces all values by NaN.
+// nothing returns its argument v. If quiet is set, it first replaces all values by NaN.
 func nothing(v []float64, quiet bool) []float64 {
 	if quiet {
 		for i := range v {

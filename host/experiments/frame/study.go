@@ -269,7 +269,7 @@ type Number struct {
 	On, Ours string
 }
 
-// Numbers returns one row per metric. A row's expression is METRIC(ARGUMENTS); the argument of contains ARGUMENTS.
+// Numbers returns one row per metric. A row's expression is METRIC(ARGUMENTS); the argument "of" contains ARGUMENTS.
 func Numbers(on string, r Row, of string, metrics ...string) (out []Number) {
 	for _, m := range metrics {
 		r.Metric = m

@@ -39,7 +39,7 @@ type Setting struct {
 	Ns      int64 // virtual time
 	Seed    uint64
 
-	// Board, if set, returns worker k with all networks loaded. Tables contains its latency tables.
+	// Board, if set, returns worker k with all networks loaded. Tables contains the latency tables by network.
 	Board  func(k int) (device.Device, error)
 	Tables []*sched.Table
 }
@@ -256,7 +256,7 @@ func configure(set *Setting, sys System, advised bool, a Assumed) (cfg engine.Co
 }
 
 // networks returns the zoo's networks for the engine. The smallest network is loaded at the start. If fixed is set,
-// networks returns a single network: the argument only is its index. This network is loaded at the start.
+// networks returns a single network: the argument "only" is its index. This network is loaded at the start.
 func networks(set *Setting, only int, fixed bool, load int64) (out []engine.Network, err error) {
 	for j := range set.Zoo {
 		if fixed && j != only {

@@ -243,7 +243,7 @@ func upTo(flag string, most int, given []int) error {
 	return once(flag, given)
 }
 
-// among rejects values that are not in the list all, or that occur twice.
+// among rejects values that are not in the list "all", or that occur twice.
 func among(flag string, given, all []string) error {
 	if given != nil && len(given) == 0 {
 		return fmt.Errorf("%s: none is given: expected of %s", flag, strings.Join(all, ", "))

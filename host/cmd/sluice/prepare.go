@@ -59,7 +59,7 @@ const (
 	imageBytes  = 1 << 30
 )
 
-// fromText returns the text for usage errors by value of the tag "from": by the source of what a command serves.
+// fromText returns the texts for usage errors, by value of the tag "from" (what the command serves).
 func fromText() map[string]string {
 	return map[string]string{
 		"network": "compiling a network", "bundle": "a BUNDLE, which is compiled already (dse compile takes what says how)",

@@ -15,8 +15,8 @@ type uioFlags struct {
 	now      func() engine.Time // reads the NPU's clock; set when the NPU is open
 }
 
-// boardCmd is sluice board. It passes its arguments to package board, which defines the commands, options and exit
-// codes. A board's image uses the same package.
+// boardCmd is the command `sluice board`. It passes its arguments to package board, which defines the commands, options
+// and exit codes. A board's image uses the same package.
 type boardCmd struct {
 	Args []string `arg:"" optional:"" help:"Command of sluice board, and its arguments."`
 }

@@ -402,8 +402,8 @@ func (m *Model) raw(body []byte) *restRequest {
 	return &restRequest{Request{Inputs: []Tensor{{Name: m.inputName(), Datatype: "FP32", Shape: m.dims(), Data: body}}}, true}
 }
 
-// decode reads an inference request: JSON, followed by the tensors that the JSON declares as binary. length is the
-// value of the HTTP header that gives the size of the JSON part.
+// decode reads an inference request: JSON, followed by the tensors that the JSON declares as binary. The argument
+// length is the value of the HTTP header that gives the size of the JSON part.
 func decode(body []byte, length string) (*restRequest, error) {
 	head, tail := body, []byte(nil)
 	if length != "" {
@@ -446,8 +446,7 @@ func longID(id string) error {
 	return refuse(Invalid, "the request's id has %d bytes: expected at most %d", len(id), maxID)
 }
 
-// flag reads a boolean parameter by its name. If it is missing, flag returns the argument without. The argument of is
-// an output's name for errors.
+// flag reads a boolean parameter. If it is missing, flag returns "without". Errors contain "of", the output's name.
 func flag(p map[string]any, of, name string, without bool) (bool, error) {
 	v, there := p[name]
 	if !there {

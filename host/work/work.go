@@ -173,7 +173,7 @@ func shardOf(subj string, shards int) (int, error) {
 	return i, nil
 }
 
-// get reads an object. It returns an error if the object has more bytes than the argument most.
+// get reads an object. It returns an error if the object has more bytes than the argument "most".
 func get(ctx context.Context, from jetstream.ObjectStore, name string, most uint64) ([]byte, *jetstream.ObjectInfo, error) {
 	info, err := from.GetInfo(ctx, name)
 	if err != nil {

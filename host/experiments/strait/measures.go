@@ -38,8 +38,8 @@ func odds(c *Class) float64 {
 	return (float64(c.Requests-c.OnTime) + 0.5) / (float64(c.Requests) + 1)
 }
 
-// learning returns by how many points training in another setting reduces an error quantile of the warmed-up predictor
-// in this setting.
+// learning returns by how many points further training reduces an error quantile of the warmed-up predictor in another
+// setting.
 func (l *lab) learning(where string, q float64) (float64, error) {
 	o, err := l.moved(where)
 	if err != nil {

@@ -24,7 +24,7 @@ type Config struct {
 	GPU      cuda.Config // library, GPU and masks; this package sets the other fields
 	Networks []*bundle.Bundle
 	Ns       int64 // length of a run in ns
-	Task     int64 // mean time in ns of a task that runs alone, in the largest batches; 0: 10 ms (SEEB-GPU: 10 to 100 ms)
+	Task     int64 // mean time in ns of a task alone, in the largest batches; 0: 10 ms, because SEEB-GPU's need 10 to 100 ms
 	Seed     uint64
 	Systems  []string // nil: Systems
 	Tell     func(what string)

@@ -94,8 +94,8 @@ func (t *Tuner) Uniform(floor float64) Tuned {
 	return best
 }
 
-// PerExit improves the thresholds in from. The accuracy of from must be at least floor. PerExit tries all values of a
-// grid for the thresholds of two exits at a time, until no pair of exits improves the result.
+// PerExit improves the thresholds in the argument "from", which must have an accuracy of at least floor. PerExit tries
+// all values of a grid for the thresholds of two exits at a time, until no pair of exits improves the result.
 func (t *Tuner) PerExit(floor float64, from Tuned) Tuned {
 	best := from
 	last := len(t.share) - 1

@@ -307,8 +307,8 @@ func (m *meter) took(at Time, n int64) {
 	m.at = at
 }
 
-// rate returns the rate after the untimed bytes, in bits per second. If all bytes arrived at once, it returns the rate
-// of the whole frame, over at least a microsecond. It returns 0 if the frame is too short.
+// rate returns the rate of the timed bytes, in bits per second. If these are too few or arrived at once, it returns the
+// rate of the whole frame, over at least a microsecond. It returns 0 if the frame is too short.
 func (m *meter) rate() float64 {
 	switch {
 	case m.total < leastRest:

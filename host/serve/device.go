@@ -78,7 +78,7 @@ func (d *devices) join(ctx context.Context, o *Options, m *Model, b *bundle.Bund
 			return err
 		}
 		if on.failed != nil {
-			continue // another model's bundle may have caused it, so try again
+			continue // another model's bundle may have caused the failure, so try again
 		}
 		if err = on.server.AddNetwork(ctx, network, nil); err == nil {
 			return nil

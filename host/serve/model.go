@@ -293,8 +293,8 @@ func (m *Model) infer(ctx context.Context, r *Request, most int, passed func(*An
 	return m.answer(ctx, r, task.Deadline, outcomes)
 }
 
-// serve runs a request on the engine. It calls passed, if not nil, with each exit, and left at the end of the request.
-// The result lost is the error of passed; err means that the engine did not accept the request.
+// serve runs a request on the engine. It calls the function "passed" (if not nil) with each exit, and "left" at
+// the request's end. The result "lost" is the error of "passed"; err means that the engine did not accept the request.
 func (m *Model) serve(ctx context.Context, r *Request, call *engine.Call, passed func(*Answer) error, left func()) (outcomes []engine.Outcome, lost, err error) {
 	ended := func(outcomes []engine.Outcome) {
 		m.watch.ended(call.Task.Deadline > 0, outcomes)
@@ -313,7 +313,7 @@ func (m *Model) serve(ctx context.Context, r *Request, call *engine.Call, passed
 	}
 	defer context.AfterFunc(ctx, ticket.Cancel)()
 	over := make(chan struct{})
-	go func() { // passed may wait for the client, but the end of the request must be recorded at once
+	go func() { // "passed" may wait for the client, but the end of the request must be recorded at once
 		defer close(over)
 		<-ticket.Done()
 		ended(ticket.Outcomes())

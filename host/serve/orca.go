@@ -23,8 +23,8 @@ const loadMetrics = "endpoint-load-metrics"
 
 const (
 	loadEvery = 100 * time.Millisecond // maximum age of a report
-	// Rates and shares cover at least loadWindow and loadAnswers answers, but at most longestLoad. The number of
-	// answers is needed because two or three answers of a slow device are not enough for a rate.
+	// Rates and shares cover at least the time loadWindow and loadAnswers answers, but at most the time longestLoad.
+	// The number of answers is needed because two or three answers of a slow device are not enough for a rate.
 	loadWindow  = time.Second
 	loadAnswers = 16
 	longestLoad = 10 * time.Second
@@ -103,8 +103,8 @@ func (l *load) report(now time.Time, s *Server) loadReport {
 
 // until returns the load between the marks m and n, where n is the later mark. m may be older than the window. Because
 // marks are created when requests end, all counted requests ended within the window or at most a tenth of a second
-// before it. With a shorter window than a segment, the device would seem too fast. The interval counts as at least a
-// tenth of a second, because rates over microseconds have no meaning.
+// before it. In an interval shorter than a segment, only a part of the segment's time would count, so the device would
+// seem too fast. The interval counts as at least a tenth of a second, because rates over microseconds have no meaning.
 func (m mark) until(n mark) *orca.OrcaLoadReport {
 	s := min(max(n.at.Sub(m.at), loadEvery), longestLoad).Seconds()
 	r := &orca.OrcaLoadReport{

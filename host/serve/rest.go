@@ -206,7 +206,7 @@ func (w deadlineWriter) WriteHeader(code int) {
 	w.ResponseWriter.WriteHeader(code)
 }
 
-// extend restarts the time limit, because net/http may have waited for the rest of the request before.
+// extend restarts the time limit, because net/http may wait for the rest of the request before the answer.
 func (w deadlineWriter) extend() { _ = w.c.SetWriteDeadline(time.Now().Add(w.limit + time.Minute)) }
 
 // truth answers a yes-or-no question with a status code, and with a text for clients that read the body.
@@ -403,7 +403,7 @@ func (m *Model) raw(body []byte) *restRequest {
 }
 
 // decode reads an inference request: JSON, followed by the tensors that the JSON declares as binary. The argument
-// length is the value of the header with the JSON's length.
+// length is the value of the HTTP header that gives the size of the JSON part.
 func decode(body []byte, length string) (*restRequest, error) {
 	head, tail := body, []byte(nil)
 	if length != "" {
@@ -446,7 +446,7 @@ func longID(id string) error {
 	return refuse(Invalid, "the request's id has %d bytes: expected at most %d", len(id), maxID)
 }
 
-// flag reads the boolean parameter name. If it is missing, flag returns without. Errors contain the output's name, of.
+// flag reads a boolean parameter. If it is missing, flag returns "without". Errors contain "of", the output's name.
 func flag(p map[string]any, of, name string, without bool) (bool, error) {
 	v, there := p[name]
 	if !there {

@@ -58,8 +58,8 @@ type Answer struct {
 	Outputs            []Tensor
 }
 
-// Ballast returns memory that a server should keep but never use. It counts as live memory, so the garbage collector
-// runs only after requests have produced as much garbage. Otherwise only a few megabytes are live, and the collector
+// Ballast returns memory that a server should keep but never use. It counts as live, so the garbage collector runs only
+// after requests have produced garbage of the same size. Otherwise only a few megabytes are live, and the collector
 // uses a fifth of a request's CPU time. Ballast adds about 32 MiB to the process. It is nil if GOMEMLIMIT is too small.
 func Ballast() []byte {
 	const size = 32 << 20

@@ -50,7 +50,7 @@ var errNaN = errors.New("it holds a value that is no number: expected finite val
 func inputTypes() []string { return []string{"FP32", "UINT8", "INT16", "INT8"} }
 
 // toWords converts values to the network's elements. Values outside the elements' range are clipped; cut reports
-// whether this occurred. INT16 and INT8 values already are elements. UINT8 values are indices in pixels.
+// whether this occurred. INT16 and INT8 values already are elements. UINT8 values are indices in the table "pixels".
 func toWords(datatype string, data []byte, net *bundle.Network, pixels []float32) (out []int16, cut bool, err error) {
 	out = make([]int16, len(data)/sizeOf(datatype))
 	switch datatype {

@@ -161,8 +161,8 @@ func (h *Hub) publish(ctx context.Context, nc *nats.Conn) (jetstream.Consumer, e
 	})
 }
 
-// supervise publishes a slow worker's shard again, and lost shards. before is the number of consecutive ticks at which
-// no worker had a shard. idle is this number including the current tick.
+// supervise publishes a slow worker's shard again, and lost shards. "before" is the number of consecutive earlier ticks
+// at which no worker had a shard. idle is this number including the current tick.
 func (h *Hub) supervise(ctx context.Context, consumer jetstream.Consumer, before int) (idle int, err error) {
 	at, err := consumer.Info(ctx)
 	if errors.Is(err, jetstream.ErrConsumerNotFound) { // another hub of this question has ended

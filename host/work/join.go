@@ -250,7 +250,7 @@ func (w *Worker) one(ctx context.Context, info *jetstream.ConsumerInfo, c *campa
 }
 
 // do computes the shard of a message, stores its result, and then acknowledges the message. If the worker's reports
-// stop earlier, another worker receives the shard.
+// stop before that, another worker receives the shard.
 func (w *Worker) do(ctx context.Context, m jetstream.Msg, c *campaign, wait time.Duration) error {
 	i, err := shardOf(m.Subject(), c.Question.Shards)
 	if err != nil {

@@ -27,7 +27,7 @@ func (h *Hub) begin(q *shard.Question, missing map[int]bool) {
 	h.workers, h.copied, h.started, h.began = map[string]*worker{}, map[int]string{}, map[int]time.Time{}, time.Now()
 }
 
-// beat records that a worker is computing a shard. It answers over if the shard already has a result.
+// beat records that a worker is computing a shard. It replies "over" if the shard already has a result.
 func (h *Hub) beat(m *nats.Msg) {
 	var b beat
 	err := json.Unmarshal(m.Data, &b)

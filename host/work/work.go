@@ -25,7 +25,7 @@ import (
 const (
 	streamName = "SHARDS"
 	subject    = "shard."   // shard.QUESTION.I
-	beats      = "working." // working.QUESTION: a worker computes a shard; the hub answers over if the result exists
+	beats      = "working." // working.QUESTION: a worker computes a shard; the hub replies "over" if the result exists
 	resultsIn  = "results-" // results-QUESTION; the next two names have the same form
 	inputsIn   = "inputs-"
 	reportsIn  = "reports-"
@@ -54,7 +54,7 @@ type Needs struct {
 	Memory int // GiB
 }
 
-// Meets reports whether a worker with the resources has can compute a shard that needs n.
+// Meets reports whether the resources of a worker are sufficient for a shard with the needs n.
 func (has Needs) Meets(n Needs) bool {
 	for _, t := range n.Tools {
 		if !slices.Contains(has.Tools, t) {
@@ -173,7 +173,7 @@ func shardOf(subj string, shards int) (int, error) {
 	return i, nil
 }
 
-// get reads an object of at most the size most.
+// get reads an object. It returns an error if the object has more bytes than the argument "most".
 func get(ctx context.Context, from jetstream.ObjectStore, name string, most uint64) ([]byte, *jetstream.ObjectInfo, error) {
 	info, err := from.GetInfo(ctx, name)
 	if err != nil {

@@ -67,7 +67,7 @@ type suiteDoc struct {
 	Benches   []string                      `json:"benches"`
 	Seeds     []uint64                      `json:"seeds"`
 	N         int                           `json:"n"`
-	Bandwidth map[string]map[string]float64 `json:"bandwidth_gb_s"` // by use and board
+	Bandwidth map[string]map[string]float64 `json:"bandwidth_gb_s"` // fluid.Bandwidths
 	Policies  []string                      `json:"policies"`
 	Rows      []frame.Row                   `json:"rows"`
 }

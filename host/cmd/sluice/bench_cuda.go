@@ -243,7 +243,7 @@ func upTo(flag string, most int, given []int) error {
 	return once(flag, given)
 }
 
-// among rejects values that are not in all, or that occur twice.
+// among rejects values that are not in the list "all", or that occur twice.
 func among(flag string, given, all []string) error {
 	if given != nil && len(given) == 0 {
 		return fmt.Errorf("%s: none is given: expected of %s", flag, strings.Join(all, ", "))
@@ -640,7 +640,7 @@ func (c *benchCUDACmd) nets(e *cli.Env) (nets []*bundle.Bundle, err error) {
 		if all[i].file == "" {
 			e.Log.Info("compiling " + all[i].Network)
 		}
-		p, err := all[i].open(e, nil) // not prepare, because prepare warns of ranges from noise, on which no value here depends
+		p, err := all[i].open(e, nil) // prepare would warn of ranges from noise, but no value here depends on ranges
 		if err != nil {
 			return nil, err
 		}

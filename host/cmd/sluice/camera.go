@@ -1,4 +1,4 @@
-// sluice camera simulates clients that send frames to sluice run --zoo --listen.
+// sluice camera simulates clients that send frames to `sluice run --zoo --listen`.
 
 package main
 

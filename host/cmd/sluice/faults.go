@@ -143,7 +143,7 @@ func runCampaign(e *cli.Env, shards *shard.Run, f *verify.Campaign, designs []co
 	return nil
 }
 
-// openRig opens a build of a design at the level of its registers.
+// openRig starts the simulator of a design's build and returns a Rig on its registers.
 func openRig(ctx context.Context, shards *shard.Run, d configs.Design, kind, list string) (*verify.Rig, error) {
 	made(shards, kind, list)
 	bus, err := openBus(ctx, d, kind, list, verify.RigMemory())

@@ -1,6 +1,6 @@
-// Command sluice serves early-exit networks. It runs the main job, verifies the hardware against its references,
-// measures, and inspects. Every command has --help with an example. With --json a command prints one JSON document on
-// stdout and logs on stderr.
+// Command sluice serves early-exit networks (`sluice run`, `sluice serve`). It verifies the hardware against its
+// references, measures, and inspects. Every command has --help with an example. With --json a command prints one JSON
+// document on stdout and logs on stderr.
 //
 // Exit codes: 0 ok, 1 a check failed, 2 usage, 3 bad input, 4 device, 5 missing tool, 6 a fault of the program itself
 // (for example, a policy that requests an impossible action), 130 interrupted.

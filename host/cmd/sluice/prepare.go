@@ -59,7 +59,7 @@ const (
 	imageBytes  = 1 << 30
 )
 
-// fromText returns the texts for usage errors, by source of a bundle.
+// fromText returns the texts for usage errors, by value of the tag "from" (what the command serves).
 func fromText() map[string]string {
 	return map[string]string{
 		"network": "compiling a network", "bundle": "a BUNDLE, which is compiled already (dse compile takes what says how)",
@@ -355,7 +355,7 @@ func (w *what) openDevice(ctx context.Context, name string, p *prepared, memo *s
 }
 
 // openCosim starts the configuration's Verilated RTL, or its HLS kernel (hls), which has no timing. The configuration's
-// file sets the memory.
+// file sets the bandwidth and latency of the memory.
 func (w *what) openCosim(ctx context.Context, name string, p *prepared) (*npu.Driver, error) {
 	kind := cosimOf(name, p.design)
 	if w.waves != "" {
@@ -386,8 +386,8 @@ func cosimOf(device string, d configs.Design) string {
 	return d.Name
 }
 
-// openBus starts the simulator in build/cosim/kind with the memory in the design's file. The argument list is the value
-// of --config: names and files, separated by commas.
+// openBus starts the simulator in build/cosim/kind with the memory bandwidth and latency in the design's file. The
+// argument list is the value of --config: names and files, separated by commas.
 func openBus(ctx context.Context, d configs.Design, kind, list string, o npu.CosimOpts) (*npu.Cosim, error) {
 	named := splitList(list)
 	path, err := npu.FindCosim(kind, named...)

@@ -199,7 +199,8 @@ func (r *measurement) row(part device.Units, batch, first int) error {
 	return nil
 }
 
-// launch admits a batch of the next images, runs it up to segment first, and then measures the launch itself.
+// launch admits a batch of the next images, runs the segments before "first", and then measures the launch of the
+// segments "first" to "last".
 func (r *measurement) launch(part device.Units, batch, first, last int) (int64, error) {
 	l := &device.Launch{ID: device.LaunchID(r.launched + 1), Network: r.network, First: first, Last: last, Units: part}
 	defer func() {

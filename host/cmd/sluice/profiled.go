@@ -1,4 +1,4 @@
-// sluice run --profile replaces the bundle's table with a table from sluice profile.
+// sluice run --profile replaces the bundle's table with a table from `sluice profile`.
 
 package main
 

@@ -44,8 +44,8 @@ type policyDoc struct {
 	Rate          float64       `json:"rate"`           // requests per second
 	RateMultiple  *float64      `json:"rate_multiple"`  // rate divided by the capacity under the policy serial; null if the device's table is unknown
 	MACUtil       *float64      `json:"mac_util"`       // MACs done / (T_P * T_C * busy cycles)
-	Cycles        *uint64       `json:"cycles"`         // cycles of the summary; null, like MACUtil and Bytes, if the device has no counters
-	Bytes         *uint64       `json:"bytes"`          // bytes of the summary
+	Cycles        *uint64       `json:"cycles"`         // Summary.Cycles; null, like MACUtil and Bytes, if the device has no counters
+	Bytes         *uint64       `json:"bytes"`          // Summary.Bytes
 	Reference     *referenceDoc `json:"reference,omitempty"`
 	Results       []resultDoc   `json:"results"`
 }
@@ -257,7 +257,7 @@ func (r *bundleRun) policy(name string) error {
 		multiple := d.Rate * r.service / 1e9
 		d.RateMultiple = &multiple
 	}
-	if r.Device != "hls" && !onGPU(r.Device) { // these devices have no counters
+	if r.Device != "hls" && !onGPU(r.Device) { // hls and GPUs have no counters
 		util := 0.0
 		if res.Stats.Cycles > 0 {
 			util = float64(res.Stats.MACs) / (float64(r.p.design.MACs()) * float64(res.Stats.Cycles))
@@ -313,7 +313,7 @@ func (r *bundleRun) failed() error {
 	return nil
 }
 
-// waveBytes is the size of a wave file in bytes per cycle and MAC. It was measured with the configuration run: 12.4 M
+// waveBytes is the size of a wave file in bytes per cycle and MAC. It was measured with the configuration "run": 12.4 M
 // cycles of 256 MACs resulted in 20 GB.
 const waveBytes = 6.3
 

@@ -6,8 +6,8 @@ import (
 	"github.com/sluice-npu/sluice/host/engine"
 )
 
-// uioFlags describe the NPU of --device uio. Label and clock have no default values, because a board's counts must not
-// be attributed to something else.
+// uioFlags describe the NPU of --device uio. Label and ClockMHz have no default values, because with a wrong default
+// the figures would be attributed to something else.
 type uioFlags struct {
 	UIO      string             `serves:"bundle" device:"uio" name:"uio" default:"sluice-npu" help:"On uio: name of the UIO device; its memory is NAME-memory."`
 	Label    string             `serves:"bundle" device:"uio" enum:",simulated,measured" default:"" help:"On uio, required: label of the figures, measured (a board) or simulated (QEMU)."`
@@ -15,8 +15,8 @@ type uioFlags struct {
 	now      func() engine.Time // reads the NPU's clock; set when the NPU is open
 }
 
-// boardCmd is sluice board. It passes its arguments to package board, which defines the commands, options and exit
-// codes. A board's image uses the same package.
+// boardCmd is the command `sluice board`. It passes its arguments to package board, which defines the commands, options
+// and exit codes. A board's image uses the same package.
 type boardCmd struct {
 	Args []string `arg:"" optional:"" help:"Command of sluice board, and its arguments."`
 }

@@ -177,7 +177,7 @@ func (c checked) build(d configs.Design) string {
 	return d.Name
 }
 
-// served returns the configuration for the checks that serve a network: the only one, or the one named run.
+// served returns the name of the configuration for the checks that serve a network: the only one, or "run".
 func served(designs []configs.Design) (string, bool) {
 	if len(designs) == 1 {
 		return designs[0].Name, true

@@ -170,7 +170,7 @@ func boards(ns int64) ([]composition, error) {
 }
 
 // bestOf runs every network and returns the run with the highest on_time_times_accuracy for this seed. The result is an
-// upper bound, because no policy can know the best network beforehand.
+// upper bound, because a policy cannot know the best network before the run.
 func bestOf(nets int, run func(net int) (map[string]float64, error)) (best map[string]float64, err error) {
 	for net := range nets {
 		m, err := run(net)
@@ -185,7 +185,7 @@ func bestOf(nets int, run func(net int) (map[string]float64, error)) (best map[s
 	return best, nil
 }
 
-// overLinks runs a system with two workers and twelve clients. The clients have all published rates and deadlines.
+// overLinks runs a system with two workers and twelve clients. Each published rate occurs with each published deadline.
 func overLinks(ctx context.Context, set *edge.Setting, sys edge.System, link string, ns int64, seed uint64) (map[string]float64, error) {
 	trace, err := links.Named(link, seed, links.Memory)
 	if err != nil {

@@ -82,7 +82,7 @@ func thresholds(ns int64) ([]composition, error) {
 				if err != nil {
 					return nil, err
 				}
-				// all levels of a network use the same weights, so a worker still stores the weights of five networks
+				// a worker stores the weights of five networks, and thus all their levels, because levels share weights
 				if len(zoo) > len(plain) {
 					sys.Prefetch = 5 * len(levels())
 				}

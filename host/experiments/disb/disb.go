@@ -35,7 +35,7 @@ type Config struct {
 	Params    *params.File // parameters of the simulated GPU; they determine which kernels are padded
 	Shrink    int          // divisor of every tensor side
 	Ns        int64        // length of a run in ns; 0: Alones determines the length
-	Alones    int64        // length of a run as a multiple of the longest time alone
+	Alones    int64        // length of a run as a multiple of the longest time of a network alone
 	Seed      uint64
 	Workloads []string // nil: all
 	Systems   []string // nil: all systems that a real GPU supports
@@ -236,7 +236,7 @@ func (c *Config) open(ctx context.Context, m gpu.Mode, names []string, drawn map
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	// Every system of a workload loads the first network, so the measured speeds (looks) are comparable.
+	// Looks use the workload's first network, which every system loads, so that the measured speeds are comparable.
 	if err := looks.Look(d, names[0], false); err != nil {
 		return nil, err
 	}

@@ -23,7 +23,7 @@ var ErrForetold = errors.New("foretold.csv")
 // foretoldSeed is the seed of the predicted runs.
 const foretoldSeed = 1
 
-// asked lists the workloads and the run length that were predicted, for each shrink.
+// asked lists the workloads with predictions and the length of their runs, for each shrink.
 var asked = []struct {
 	shrink    int
 	ns        int64

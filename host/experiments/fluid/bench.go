@@ -44,7 +44,7 @@ type Bench struct {
 	Tables   func(*tabler) error
 }
 
-// Axis selects the number of a setting on the x axis.
+// Axis is the quantity on the x axis: the rate or the SLO of a setting.
 type Axis string
 
 const (

@@ -62,7 +62,7 @@ func (s Setting) String() string {
 	return out
 }
 
-// Bandwidths are effective DRAM bandwidths in GB/s, by use and board. The publication does not state them.
+// Bandwidths are effective DRAM bandwidths in GB/s, by purpose and board. The publication does not state them.
 func Bandwidths() map[string]map[string]float64 {
 	return map[string]map[string]float64{
 		"serving":    {"zc706": 2.2, "zcu104": 5.2},

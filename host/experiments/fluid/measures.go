@@ -39,7 +39,7 @@ func (l *lab) model(board, mapping string, gbs float64, backbone bool) (*Model, 
 	return l.s.Models.Model(l.ctx, ModelKey{Network: "resnet50", Board: board, Mapping: mapping, Bandwidth: gbs, Backbone: backbone})
 }
 
-// boundaries returns the number of layers that a request runs per exit on its way, for ResNet-50 on the ZC706.
+// boundaries returns how many layers requests run for each exit that they reach, for ResNet-50 on the ZC706.
 func (l *lab) boundaries() (float64, error) {
 	m, err := l.model("zc706", MappingFluid, ServingBandwidth("zc706"), false)
 	if err != nil {
@@ -54,7 +54,7 @@ func (l *lab) boundaries() (float64, error) {
 	return layers / exits, nil
 }
 
-// ways returns the number of mappings that are the best for at least one quarter of ResNet-50, on the ZC706.
+// ways returns the number of mappings that are the best for one or more of ResNet-50's four quarters, on the ZC706.
 func (l *lab) ways(gbs float64) (float64, error) {
 	best := map[string]bool{}
 	for s := range 4 {

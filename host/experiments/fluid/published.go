@@ -37,8 +37,8 @@ func Published(setting Setting, policy, metric string) *float64 {
 }
 
 // HeldOut reports whether nothing was tuned on a row's setting. The bandwidths were tuned to fluid's averages in two
-// published rows of table II. The policy fluid+ was developed on the settings that developed returns. These settings
-// are not held out, at any bandwidth.
+// published rows of table II. The policy fluid+ was developed on the settings of developed(). All these settings are
+// not held out, at any bandwidth.
 func HeldOut(s Setting, policy string) bool {
 	s.Bandwidth = 0
 	if strings.HasPrefix(policy, "fluid+") {

@@ -149,8 +149,8 @@ func (c *SuiteConfig) one(ctx context.Context, k *Case) (*Metrics, error) {
 }
 
 // Mean returns the mean of a metric over the suite's seeds, and the half width of its 95 % interval (nil with one
-// seed). It returns false if a run is missing. If less contains a variant, the value of this variant is subtracted for
-// each seed. The differences are paired, because both variants serve the same requests.
+// seed). It returns false if a run is missing. If a variant is in the argument "less", its value is subtracted for each
+// seed. The differences are paired, because both variants serve the same requests.
 func (s *Suite) Mean(setting Setting, v Variant, of func(*Metrics) float64, less ...Variant) (float64, *float64, bool) {
 	var vals []float64
 	for _, seed := range s.Seeds {

@@ -382,7 +382,7 @@ type Sampler[L any] interface {
 type family struct {
 	all  [][]float64
 	sign float64
-	most []float64 // upper limits if all contains only lower limits of some values; nil: all values are known
+	most []float64 // upper limits, if the field "all" has only lower limits of some values; nil: all values are known
 }
 
 // extreme returns the sample with the extreme mean over all seeds. The extremes of each seed would be a biased sample,
@@ -515,8 +515,8 @@ type given[L any] family
 
 func (g given[L]) sample([]L, int) (family, error) { return family(g), nil }
 
-// Sample computes a value for every lab. All values are NaN if every lab returns ErrQuiet. If of has several samples,
-// Sample returns the extreme sample.
+// Sample computes a value for every lab. All values are NaN if every lab returns ErrQuiet. If the sampler has several
+// samples, Sample returns the extreme sample.
 func Sample[L any](labs []L, of Sampler[L]) ([]float64, error) {
 	f, err := of.sample(labs, 1)
 	return f.extreme(), err
@@ -528,7 +528,7 @@ func (p Probe[L]) sample(labs []L, workers int) (family, error) {
 	return family{all: [][]float64{nothing(v, quiet)}}, err
 }
 
-// nothing returns v. If quiet is set, all values are NaN.
+// nothing returns its argument v. If quiet is set, it first replaces all values by NaN.
 func nothing(v []float64, quiet bool) []float64 {
 	if quiet {
 		for i := range v {

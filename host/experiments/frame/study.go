@@ -86,9 +86,9 @@ func TriedOf(text []byte) (out []Tried, err error) {
 	return out, nil
 }
 
-// line is an entry of the data file: a claim, or one claim for each name in Each. In id, text and ours, the name
-// replaces {}. The parts of the name between slashes replace {1}, {2} and so on. In "on", {} is replaced by the part
-// before the first slash. A list has one value for all names, or one value for each name.
+// line is an entry of the data file: a claim, or one claim for each name in Each. In the keys "id", "text" and "ours",
+// the name replaces {}. The parts of the name between slashes replace {1}, {2} and so on. In "on", {} is replaced by
+// the part before the first slash. A list has one value for all names, or one value for each name.
 type line struct {
 	Claim     `yaml:",inline"`
 	Each      []string      `yaml:"each"`
@@ -269,7 +269,7 @@ type Number struct {
 	On, Ours string
 }
 
-// Numbers returns one row per metric. The expression of a row is the metric's name with the arguments of.
+// Numbers returns one row per metric. A row's expression is METRIC(ARGUMENTS); the argument "of" contains ARGUMENTS.
 func Numbers(on string, r Row, of string, metrics ...string) (out []Number) {
 	for _, m := range metrics {
 		r.Metric = m

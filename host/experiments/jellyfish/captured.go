@@ -58,8 +58,8 @@ func BySecond(all []Estimate, client string) (netip.Addr, []int64, error) {
 	return clients[0], rates, nil
 }
 
-// Estimates returns a function that estimates the client's rate after each transfer, and calls the function each. There
-// is one estimator per client, because all connections of a client share its link.
+// Estimates returns a function that estimates the client's rate after a transfer, and passes the estimate to "each".
+// There is one estimator per client, because all connections of a client share its link.
 func Estimates(each func(capture.Transfer, Estimate)) func(capture.Transfer) {
 	of := map[netip.Addr]*bandwidth.Estimator{}
 	var start time.Time

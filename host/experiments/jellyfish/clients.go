@@ -68,7 +68,7 @@ type transfer struct {
 	bytes        int64
 }
 
-// update adds the transfers that have ended by the time at to the client's estimate.
+// update adds to the client's estimate all transfers that have ended. The argument "at" is the current time.
 func (m *camera) update(at int64) {
 	k := 0
 	for ; k < len(m.onWay) && m.onWay[k].ends <= at; k++ {
@@ -113,7 +113,7 @@ func (c *cameras) draw(m *camera) float64 {
 	return math.Exp(c.jitter*m.rng.NormFloat64() - c.jitter*c.jitter/2)
 }
 
-// choose returns the size of a frame that is created at the time at.
+// choose returns the size of a frame. The argument "at" is the frame's creation time.
 func (c *cameras) choose(m *camera, at int64) int {
 	s := &c.sizing
 	most := s.Most
@@ -143,9 +143,9 @@ func (c *cameras) freeze(now int64) {
 	}
 }
 
-// Next implements sched.Source. It returns the frame that arrives next. Next is called when the previous frame arrives,
-// so a later recommendation does not change the size of this frame. If a frame becomes smaller, it can arrive before
-// the previously returned frame. Next then moves its arrival to the arrival of that frame.
+// Next implements sched.Source. It returns the frame that arrives next. Next is called when the previous frame arrives.
+// Later recommendations do not change the returned frame. If they make another frame so small that it would arrive
+// before the returned frame, Next moves the arrival of the small frame to that of the returned frame.
 func (c *cameras) Next() (sched.Item, bool) {
 	c.freeze(c.now)
 	best, arrives, begins, bytes := -1, int64(0), int64(0), int64(0)

@@ -46,7 +46,7 @@ func (o *Own) Camera(k int, name string, rate int, slo int64, link string) (Came
 
 // Clients reads clients from CSV with the header name,rate,slo_ms,link,start_s. rate is in frames per second. slo_ms is
 // the SLO in ms from the creation of a frame. link is steps, wifi, lte, a file with one Mbit/s value per line, or a
-// capture. start_s is the start time in s. name is used in error messages.
+// capture. start_s is the start time in s. Errors contain the argument "name".
 func (o *Own) Clients(name string, r io.Reader) ([]Camera, error) {
 	header := strings.Join(clientColumns(), ",")
 	var out []Camera

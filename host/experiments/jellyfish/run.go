@@ -39,7 +39,7 @@ type Setting struct {
 	Ns      int64 // virtual time
 	Seed    uint64
 
-	// Board, if set, returns worker k with all networks loaded. Tables contains its latency tables.
+	// Board, if set, returns worker k with all networks loaded. Tables contains the latency tables by network.
 	Board  func(k int) (device.Device, error)
 	Tables []*sched.Table
 }
@@ -165,8 +165,8 @@ func NamedOf(zoo jellyfish.Zoo, name string) (System, error) {
 	return System{}, fmt.Errorf("%w: there is no system %q; there are %s", ErrSetup, name, strings.Join(names, ", "))
 }
 
-// Cameras returns n clients with the rates and SLOs of r. They start one after another, at random intervals of 1 to 10
-// s. In short runs, all clients start within the first quarter.
+// Cameras returns n clients; the function r returns their rates and SLOs. They start one after another, at random
+// intervals of 1 to 10 s. In short runs, all clients start within the first quarter.
 func Cameras(n int, r func(i int) jellyfish.Registered, ns int64, seed uint64) []Camera {
 	rng := rand.New(rand.NewPCG(seed, 0x7374617274))
 	at, out := 0.0, []Camera(nil)
@@ -256,7 +256,7 @@ func configure(set *Setting, sys System, advised bool, a Assumed) (cfg engine.Co
 }
 
 // networks returns the zoo's networks for the engine. The smallest network is loaded at the start. If fixed is set,
-// networks returns a single network, with the index only, and this network is loaded at the start.
+// networks returns a single network: the argument "only" is its index. This network is loaded at the start.
 func networks(set *Setting, only int, fixed bool, load int64) (out []engine.Network, err error) {
 	for j := range set.Zoo {
 		if fixed && j != only {

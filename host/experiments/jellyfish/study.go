@@ -271,7 +271,7 @@ type Ratio struct {
 // claim returns the ID of the claim in figure 14 for this size.
 func (r *Ratio) claim() string { return fmt.Sprintf("fig14a/%dx%d", r.Workers, r.Clients) }
 
-// Near contains the ratios of one selector's accuracy to the optimal accuracy, or to its upper bound.
+// Near contains the ratios of one selector's accuracy to the optimal accuracy, or to an upper bound of the optimum.
 type Near struct {
 	Name    string    `json:"name"`
 	Mean    float64   `json:"mean"`

@@ -20,8 +20,8 @@ type listener struct {
 	killed map[device.WorkID]sched.Time   // by launch: run time of the killed kernel until the kill
 	redone []float64                      // by resumed launch: time of the repeated work in us
 
-	// Numbers of real-time kernels (figure 27 of REEF): kernels that can be padded, kernels of these that are no slower
-	// than alone, and kernels of these that are less than 9 us slower than alone.
+	// Numbers of real-time kernels (figure 27 of REEF) that can be padded. Of these, notSlowed are no slower than
+	// alone, and below9 are less than 9 us slower than alone.
 	padable, notSlowed, below9 int
 }
 

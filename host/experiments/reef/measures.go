@@ -145,7 +145,7 @@ func (l *lab) longest(style string) (float64, error) {
 	return float64(n), nil
 }
 
-// stopped returns the statistic what of preemptions, or NaN if there was no preemption.
+// stopped returns its argument "what", a statistic of the preemptions, or NaN if there was no preemption.
 func stopped(o *Outcome, what float64) float64 {
 	if o.Preemptions == 0 {
 		return math.NaN()

@@ -44,8 +44,8 @@ var publicKernels = sync.OnceValue(func() (out []publicKernel) {
 	return out
 })
 
-// public returns the programs of the list, by network. A block uses a share of a unit. This share follows from the
-// largest number of blocks with a time in the list. The list does not contain numbers of registers or bytes.
+// public returns the programs of the list, by network. The share of issue slots that a block uses (Issue) follows from
+// its times alone and beside the most blocks in the list. The list does not contain numbers of registers or bytes.
 func public() map[string]*kernel.Program {
 	out := map[string]*kernel.Program{}
 	for i := range publicKernels() {

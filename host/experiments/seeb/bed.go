@@ -291,7 +291,7 @@ func (e *Edge) alone(network string, images int) int64 {
 	return Whole(images, edgeBatch, func(batch int) int64 { return e.nets[network].alone[batch-1] })
 }
 
-// Whole returns the time in ns of images that run in batches of powers of two up to most. of returns a batch's time.
+// Whole returns the time in ns of images in batches of powers of two up to most. of(b) is the time of a batch of b.
 func Whole(images, most int, of func(batch int) int64) (ns int64) {
 	for b := most; images > 0; images -= b {
 		for b > images {
@@ -404,8 +404,8 @@ func EdgeLoads() []string {
 // paiRate is the throughput of the load pai in table 3, in tasks per second. It is nearly the same for all systems.
 const paiRate = 1.097
 
-// tasks returns random tasks of a load. pai contains the arrival times of a trace, for the load pai. If pai is nil, a
-// Markov chain with two rates generates bursts for this load.
+// tasks returns random tasks of a load. For the load "pai", the argument pai contains a trace's arrival times. If it is
+// nil, a Markov chain with two rates generates bursts.
 func (e *Edge) tasks(full string, ns int64, seed uint64, pai []int64) ([]Task, error) {
 	name := strings.TrimSuffix(full, added)
 	var p load.Process

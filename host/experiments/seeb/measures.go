@@ -149,7 +149,7 @@ func (l *lab) partitions(a, b int) (float64, error) {
 
 func abs(x int64) int64 { return max(x, -x) }
 
-// saturation returns a network's time on a TPCs, divided by its time on b TPCs, for one image of 128 x 128 pixels.
+// saturation returns a network's time on "a" TPCs, divided by its time on "b" TPCs, for one image of 128 x 128 pixels.
 func (l *lab) saturation(network string, a, b int) (float64, error) {
 	p, err := catalogue.Program(catalogue.Spec{Network: network, Style: "pytorch", Side: 128}, l.file.Machine())
 	if err != nil {

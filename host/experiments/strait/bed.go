@@ -157,8 +157,8 @@ func (b *Bed) config(slow func(device.RequestID) float64) gpu.Config {
 	}
 }
 
-// Table returns a model's profile: the times of all ranges of segments at all batches alone on the GPU, transfer times,
-// and resource use. p95 and p99 are computed from the bed's spread.
+// Table returns a model's profile: the time of each range of segments at each batch size if it runs alone on the GPU,
+// transfer times, and resource use. p95 and p99 are computed from the bed's spread.
 func (b *Bed) Table(m *Model) (*sched.Table, error) {
 	key := fmt.Sprint(m.Network, " ", m.Exits, " ", m.Input)
 	if t := b.tables[key]; t != nil {

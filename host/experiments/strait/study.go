@@ -106,7 +106,7 @@ func (l *lab) run(key, gpu string, r Run) (*Outcome, error) {
 }
 
 // served returns a run by load and system. The load is GPUS/LOAD, pressure/RATIO (for the comparison with XSched), or
-// pair. For the load pair, the second argument is the other network, not a system.
+// pair. For the load "pair", the second argument is the other network, not a system.
 func (l *lab) served(of frame.Args) (*Outcome, error) {
 	kind, name, _ := strings.Cut(of[0], "/")
 	switch kind {
@@ -223,7 +223,7 @@ func (l *lab) moved(where string) (*Outcome, error) {
 	return l.run("moved "+where, gpu, r)
 }
 
-// ordered applies of to each batch and returns the results in ascending order.
+// ordered applies the function "of" to each batch and returns the results in ascending order.
 func ordered(f []sched.Finished, of func(*sched.Finished) float64) (out []float64) {
 	for i := range f {
 		out = append(out, of(&f[i]))
@@ -232,8 +232,8 @@ func ordered(f []sched.Finished, of func(*sched.Finished) float64) (out []float6
 	return out
 }
 
-// relativeErrors returns the relative errors of predicted slowdowns, in per cent. of returns a batch's prediction: the
-// recorded prediction, or the prediction of another model.
+// relativeErrors returns the relative errors of predicted slowdowns, in per cent. The function "of" returns a
+// batch's prediction: the recorded prediction, or the prediction of another model.
 func relativeErrors(f []sched.Finished, of func(*sched.Finished) float64) []float64 {
 	return ordered(f, func(f *sched.Finished) float64 { return 100 * math.Abs(of(f)-f.Actual) / f.Actual })
 }
@@ -273,10 +273,10 @@ func (l *lab) all() (out []sched.Finished, err error) {
 	return out, nil
 }
 
-// halves returns a function that fits a model to the first half of each run (all returns the second halves). Two models
-// are fitted in this way. The first is the static linear model, with the inputs of the adaptive model (averages over
-// time, all models). The second is the adaptive model's equation, without further training. It separates the error of
-// the equation from the error of training batch by batch.
+// halves returns a function that fits a model to the first half of each run (lab.all: the second halves). Two
+// models are fitted in this way. The first is the static linear model, with the inputs of the adaptive model (averages
+// over time, all models). The second is the adaptive model's equation, without further training. It separates the error
+// of the equation from the error of training batch by batch.
 func halves[M any](fit func([]predict.Sample) (M, error)) func(*lab) (M, error) {
 	return func(l *lab) (m M, err error) {
 		s, err := l.firstHalves()

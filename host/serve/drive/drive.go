@@ -143,8 +143,8 @@ type Latencies struct {
 	P99 int64 `json:"p99_ns"`
 }
 
-// Summary contains the counts of a load. Its JSON keys are those of sluice run. A value is null if only the server can
-// measure it.
+// Summary contains the counts of a load. The output of `sluice run` has the same JSON keys. A value is null if only the
+// server can measure it.
 type Summary struct {
 	Paced      string     `json:"-"` // label of the server's times, such as "measured"; "": not reported
 	Requests   int        `json:"requests"`
@@ -329,7 +329,7 @@ func (s *Summary) judge(labels [][]int) {
 	}
 }
 
-// ending returns the name of a request's outcome. sluice run uses the same names.
+// ending returns the name of a request's outcome. The command `sluice run` uses the same names.
 func (l *Load) ending(e Ending, took time.Duration) string {
 	switch {
 	case e == Answered && l.SLO > 0 && took > l.SLO:

@@ -31,7 +31,7 @@ import (
 	"github.com/sluice-npu/sluice/host/serve/oip"
 )
 
-// connections is the maximum number of REST connections. It is below the 1024 connections that sluice serve accepts.
+// connections is the maximum number of REST connections. It is below the 1024 connections that `sluice serve` accepts.
 const connections = 1000
 
 // Dial returns a client for an address that begins with http:, https:, grpc: or grpcs:. The bearer token may be empty.

@@ -24,7 +24,7 @@ type Config struct {
 	GPU      cuda.Config // library, GPU and masks; this package sets the other fields
 	Networks []*bundle.Bundle
 	Ns       int64 // length of a run in ns
-	Task     int64 // mean time in ns of a task alone in the largest batches; 0: 10 ms, because SEEB-GPU's tasks need 10 to 100 ms
+	Task     int64 // mean time in ns of a task alone, in the largest batches; 0: 10 ms, because SEEB-GPU's need 10 to 100 ms
 	Seed     uint64
 	Systems  []string // nil: Systems
 	Tell     func(what string)
@@ -192,12 +192,12 @@ func (r *run) profile(ctx context.Context) (err error) {
 	return nil
 }
 
-// images returns the number of images that the GPU processes in ns, alone and in the largest batches.
+// images returns the number of images that the GPU processes in the time ns, in the largest batches without other work.
 func (n *served) images(ns float64) int {
 	return 1 + int(min(most-1, ns*cuda.MaxBatch/float64(n.alone[len(n.alone)-1])))
 }
 
-// mean returns the mean time in ns of a task alone in the largest batches.
+// mean returns the mean time in ns of a task that runs alone, in the largest batches.
 func (c *Config) mean() float64 { return float64(cmp.Or(c.Task, usual)) }
 
 // pace measures the time per image of tasks that run one by one under the simplest system (plain). The time from
@@ -234,8 +234,8 @@ func (r *run) pace(ctx context.Context) error {
 }
 
 // tasks returns random tasks with Poisson arrivals. Each task has several input images for one network. A task of mean
-// size needs the time Config.Task, alone in the largest batches. According to the times that pace measured, all tasks
-// need half of the GPU's time. A deadline is twice a task's time alone, plus the collection window.
+// size needs the time Config.Task if it runs alone, in the largest batches. According to the times that pace measured,
+// all tasks need half of the GPU's time. A deadline is twice a task's time alone, plus the collection window.
 func (r *run) tasks() (out []seeb.Task) {
 	rng, own := rand.New(rand.NewPCG(r.cfg.Seed, 31)), 0.0
 	for _, n := range r.nets {

@@ -95,7 +95,7 @@ func unevenNorms(g *graph.Graph, channels [][]float64, front []*spread, o Option
 	return coarse, wide
 }
 
-// second adds a second norm to a graph, before the existing one.
+// second adds a norm to a graph, before the existing one, which then becomes the second norm.
 type second struct {
 	twice        *graph.Graph
 	node         int  // the existing norm

@@ -30,9 +30,8 @@ type grouped struct {
 	geoms func(parts int) []cost.Geom // returns the layers for another number of windows; nil if that is impossible
 }
 
-// widen returns the number of windows of each layer. The argument over is the number of windows to save in total; widen
-// saves fewer if the design does not allow more. In each step, it chooses the layer that needs the fewest additional
-// array steps per saved window.
+// widen returns the number of windows of each layer. It saves `over` windows in total, or as many as the design allows.
+// In each step, it chooses the layer that needs the fewest additional array steps per saved window.
 func widen(d configs.Design, layers []grouped, over int) []int {
 	type option struct {
 		parts int

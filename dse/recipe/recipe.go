@@ -183,9 +183,8 @@ func (i *Import) Survey(network string) (*onnx.Survey, error) {
 // large lists the shipped configurations on which networks need the fewest layers.
 var large = []string{"zc706", "zc706-mobile", "zcu104", "zcu104-mobile"}
 
-// layers returns the smallest number of layers of a network on the configurations in `large`, and the configuration. If
-// post is true, only configurations with the post stage count. layers returns 0 if the network fits none of them. The
-// quantiser may add layers.
+// layers returns the smallest number of layers of a network on a configuration in `large` (if post: one with the post
+// stage), and the configuration. It returns 0 if the network fits none of them. The quantiser may add layers.
 func layers(g *graph.Graph, post bool) (least int, on string) {
 	w, err := search.NewWorkload(g)
 	if err != nil {

@@ -56,7 +56,7 @@ type Opts struct {
 	Timeout time.Duration // wall time; default 20 minutes
 }
 
-// Build compiles the device if the compiled file is older than its source. It returns the path of the compiled file.
+// Build compiles the device if the compiled file is missing or older than its sources. It returns this file's path.
 func Build(root string) (string, error) {
 	source := filepath.Join(root, "boards", "qemu", "device", "npu_device.cpp")
 	protocol := filepath.Join(root, "sim", "cosim", "protocol.hpp")
@@ -216,8 +216,7 @@ func (o *Opts) call(ctx, running context.Context, seen <-chan struct{}, at map[i
 	}
 }
 
-// startNPU starts the simulated NPU on the board's memory and waits until it listens on socket. The result end is a
-// function that stops the NPU.
+// startNPU starts the simulated NPU on the board's memory and waits until it listens on socket. `end` stops the NPU.
 func (o *Opts) startNPU(ctx context.Context, ram, socket string) (end func(), err error) {
 	npu := exec.CommandContext(ctx, o.Cosim, "--dram", ram, "--offset", "0",
 		"--base", fmt.Sprint(o.Board.DDR.Base), "--size", fmt.Sprint(o.Board.DDR.Bytes),

@@ -41,10 +41,10 @@ type Opts struct {
 	Plugin string // path of npu_device.so, which Build compiles
 	// Device lists additional arguments of the plugin (boards/qemu/device/npu_device.cpp), such as mute=1.
 	Device []string
-	// Run lists runs of sluice board, with arguments separated by commas. If empty, the image runs its default.
+	// Run lists runs of `sluice board`, with arguments separated by commas. If empty, the image runs its default.
 	Run []string
-	// Call is called when the guest serves ("ready:" on its console). The map at contains, by guest port in Ports, the
-	// forwarded address on this machine. When Call returns, the guest is switched off before its last run has ended.
+	// Call is called when the guest serves ("ready:" on its console). The map `at` contains, by guest port in Ports,
+	// the forwarded address on this machine. After Call has returned, the guest is switched off at once.
 	Call  func(ctx context.Context, at map[int]string) error
 	Ports []int
 	// Append is appended to the kernel's command line.
@@ -56,7 +56,7 @@ type Opts struct {
 	Timeout time.Duration // wall time; default 20 minutes
 }
 
-// Build compiles the device if the compiled file is older than its source. It returns the path of the compiled file.
+// Build compiles the device if the compiled file is missing or older than its sources. It returns this file's path.
 func Build(root string) (string, error) {
 	source := filepath.Join(root, "boards", "qemu", "device", "npu_device.cpp")
 	protocol := filepath.Join(root, "sim", "cosim", "protocol.hpp")
@@ -206,7 +206,7 @@ func (o *Opts) kernelLine() string {
 	return strings.Join(append(line, o.Append), " ")
 }
 
-// call runs Call as soon as the guest serves. It returns an error if the guest terminates before.
+// call runs Call as soon as the guest serves. It returns an error if the guest terminates earlier.
 func (o *Opts) call(ctx, running context.Context, seen <-chan struct{}, at map[int]string) error {
 	select {
 	case <-seen:
@@ -216,7 +216,7 @@ func (o *Opts) call(ctx, running context.Context, seen <-chan struct{}, at map[i
 	}
 }
 
-// startNPU starts the simulated NPU on the board's memory and waits until it listens on socket. end stops the NPU.
+// startNPU starts the simulated NPU on the board's memory and waits until it listens on socket. `end` stops the NPU.
 func (o *Opts) startNPU(ctx context.Context, ram, socket string) (end func(), err error) {
 	npu := exec.CommandContext(ctx, o.Cosim, "--dram", ram, "--offset", "0",
 		"--base", fmt.Sprint(o.Board.DDR.Base), "--size", fmt.Sprint(o.Board.DDR.Bytes),

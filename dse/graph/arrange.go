@@ -128,7 +128,7 @@ func (g *Graph) compact() {
 }
 
 // segments returns, for each node, the first exit that needs the node, or len(Exits) if no exit needs it. The result
-// head reports whether no later exit needs it.
+// `head` reports whether no later exit needs the node.
 func (g *Graph) segments(producer []int) (segment []int, head []bool) {
 	segment = make([]int, len(g.Nodes))
 	head = make([]bool, len(g.Nodes))

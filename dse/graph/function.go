@@ -125,7 +125,7 @@ func (f *Function) String() string {
 	return f.Name + "(" + strings.Join(args, ", ") + ")"
 }
 
-// Gate returns g if the function is x * g(x) and |g| is at most 2 far from zero, as for SiLU; otherwise nil.
+// Gate returns g if the function is x * g(x) and, far from x = 0, |g| is at most 2, as for SiLU; otherwise nil.
 func (f *Function) Gate() *Function {
 	g := f.over()
 	if g == nil {
@@ -173,8 +173,8 @@ func (f *Function) over() *Function {
 // grow faster than a line.
 func (f *Function) Tame() bool { return f.Wild() == "" }
 
-// Wild returns a text about an input at which the function is not Tame, and about a possible change. It returns "" if
-// the function is Tame.
+// Wild returns "" if the function is Tame. Otherwise it returns a text about an input at which the function is not
+// Tame, with a hint on how to change the function.
 func (f *Function) Wild() string {
 	const most, slope, least = 1024, 64, 16 // slope * least allows values up to 1000 at zero, for 1 / Sqrt(x + 1e-6)
 	for _, x := range []float64{0, 1e-3, 0.1, 0.5, 1, 2, 4, 8, 16, 32, 128, most} {

@@ -45,8 +45,8 @@ func (s Scale) Bounds() (lo, hi float64) {
 // Elems returns the number of elements of one sample.
 func (t Tensor) Elems() int { return t.H * t.W * t.C }
 
-// OnePixelOf reports whether t is a single pixel and the other tensor, of, is larger. Then t is a factor for all pixels
-// of the other tensor.
+// OnePixelOf reports whether t is a single pixel and the other tensor is larger. Then t is a factor for all pixels of
+// the other tensor.
 func (t Tensor) OnePixelOf(of Tensor) bool { return t.H*t.W == 1 && of.H*of.W > 1 }
 
 // Op is the operator that a node computes.
@@ -118,7 +118,7 @@ type Exit struct {
 	Dims []int
 	Walk []Stride
 	// Activation is the operation on the logits in the file: "Softmax", "LogSoftmax", "Sigmoid", "HardSigmoid"
-	// (clip(x / 4 + 1/2, 0, 1), so that its slope is a Sigmoid's) or "". The host computes this operation.
+	// (clip(x / 4 + 1/2, 0, 1), with the slope of a Sigmoid at 0) or "". The host computes this operation.
 	Activation string
 	// Confidence names the measure of the exit's confidence in the file of exits; "" if the file does not name one.
 	Confidence string

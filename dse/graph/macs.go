@@ -40,8 +40,8 @@ func (g *Graph) Divisor(n, y, x int) int {
 	return g.Taps(n, y, x)
 }
 
-// Overhanging returns the names of average pools with a divisor as in PyTorch that differs from onnxruntime's. In these
-// pools, padding counts, and windows extend beyond the padding.
+// Overhanging returns the names of average pools whose divisors differ between PyTorch and onnxruntime (Divisor: as in
+// PyTorch). In these pools, padding counts, and windows extend beyond the padding.
 func (g *Graph) Overhanging() (names []string) {
 	for n := range g.Nodes {
 		node := &g.Nodes[n]

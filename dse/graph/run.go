@@ -216,7 +216,7 @@ func conv(node *Node, in, out Tensor, packed, x, y []float32) {
 	}
 }
 
-// sameClip reports whether the windows of all positions from ox on have the same taps on pixels: kx0 to kx1.
+// sameClip reports whether the windows at ox and the next positions-1 places have the same taps on pixels: kx0 to kx1.
 func sameClip(ox, kx0, kx1, outW, inW int, w *Window) bool {
 	last := ox + positions - 1
 	if last >= outW {

@@ -75,7 +75,7 @@ func segment(data []byte, name string) []byte {
 }
 
 // chunk finds a chunk by its name and the prefix of its content, and returns the rest of the content. The file consists
-// of chunks. Each chunk has a header of 8 bytes and a trailer of tail bytes.
+// of chunks. Each chunk has a header of 8 bytes and a trailer of `tail` bytes.
 func chunk(data []byte, name, prefix string, tail int, parse func(head []byte) (string, int)) []byte {
 	for len(data) >= 8 {
 		kind, size := parse(data[:8])

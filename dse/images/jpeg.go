@@ -342,7 +342,7 @@ type part struct {
 	dc, ac *huffman
 }
 
-// band describes the data of a scan: bits low to high of the coefficients first to last.
+// band describes the data of a scan: the bits from `low` to `high` of the coefficients from `first` to `last`.
 type band struct{ first, last, high, low int }
 
 func (f *jpegFile) scan(s []byte) error {
@@ -409,10 +409,10 @@ func (f *jpegFile) part(id, tables byte, b band, before []part) (part, error) {
 	return p, nil
 }
 
-// blocks reads the blocks of a scan. A unit consists of as many blocks as the parameter units indicates.
+// blocks reads the blocks of a scan. The argument units is the number of blocks in a unit.
 func (f *jpegFile) blocks(parts []part, units int, b band) error {
 	across, down := over(f.w, 8*f.across), over(f.h, 8*f.down)
-	if len(parts) == 1 { // the file does not contain blocks of padding only
+	if len(parts) == 1 { // such a scan has no blocks that contain only padding
 		across, down = over(parts[0].w, 8), over(parts[0].h, 8)
 	} else if units > 10 {
 		return fmt.Errorf("%d blocks a unit, at most 10", units)

@@ -151,7 +151,7 @@ func (r *raster) centre(w, h int) *raster {
 	return out
 }
 
-// middle returns the start of the middle part of length size. The start is negative if the length have is smaller.
+// middle returns the start of the middle part, which has `size` of `have` pixels. The start is negative if have < size.
 func middle(have, size int) int {
 	if have < size {
 		return -((size - have) / 2)
@@ -182,14 +182,13 @@ var resamplings = map[string]resampling{
 // fraction is the number of fractional bits of a weight, as in PIL, so that results are rounded equally.
 const fraction = 32 - 8 - 2
 
-// span contains the weights for one pixel of the result. Index from is the first source pixel.
+// span contains the weights for one pixel of the result. The field from is the index of the first source pixel.
 type span struct {
 	from    int
 	weights []int32
 }
 
-// spans returns the weights for all pixels along one side. The parameters are the lengths of this side before and
-// after.
+// spans returns the weights for all pixels along one side. Its length is `from` before the scaling, and `to` after it.
 func (s resampling) spans(from, to int) []span {
 	scale := float64(from) / float64(to)
 	wide := max(scale, 1)

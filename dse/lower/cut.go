@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// windows splits n channels into equal windows [from, to) of at most size channels, in multiples of unit.
+// windows splits n channels into equal windows [from, to) of at most `size` channels, in multiples of `unit`.
 func windows(n, size, unit int) [][2]int {
 	units := n / unit
 	return cut(n, max(1, (units+max(1, size/unit)-1)/max(1, size/unit)), unit)
@@ -30,8 +30,8 @@ type grouped struct {
 	geoms func(parts int) []cost.Geom // returns the layers for another number of windows; nil if that is impossible
 }
 
-// widen returns the number of windows of each layer. It reduces the total number by over, or as far as the design
-// allows. In each step, it chooses the layer that needs the fewest additional array steps per saved window.
+// widen returns the number of windows of each layer. It saves `over` windows in total, or as many as the design allows.
+// In each step, it chooses the layer that needs the fewest additional array steps per saved window.
 func widen(d configs.Design, layers []grouped, over int) []int {
 	type option struct {
 		parts int

@@ -40,8 +40,8 @@ var (
 	ErrTooBig  = errors.New("the network is too large")
 )
 
-// TooManyError is an ErrTooMany with two numbers of descriptors: Layers is the default number, and Widest is the number
-// with the widest possible grouped layers.
+// TooManyError reports ErrTooMany with two numbers of descriptors: Layers is the default number, and Widest is the
+// number with the widest possible grouped layers.
 type TooManyError struct{ Layers, Widest int }
 
 func (e *TooManyError) Error() string {
@@ -106,7 +106,7 @@ func tabled(g *graph.Graph, n int) bool {
 	return false
 }
 
-// Slot returns the layout of a sample for designs with elements of elem bytes.
+// Slot returns the layout of a sample for designs with elements of `elem` bytes.
 func (n *Network) Slot(elem int) (*Slot, error) { return n.slots[elem-1]() }
 
 // Lower returns the layers that a design runs, in order.

@@ -34,7 +34,7 @@ type constant struct {
 	float []float32
 }
 
-// newConstant checks a tensor's type, size and amount of data, in the file or outside. With seeded, data may be
+// newConstant checks a tensor's type, size and amount of data, in the file or outside. If seeded is true, data may be
 // missing.
 func newConstant(name string, t *onnxpb.TensorProto, seeded bool, o *outside) (*constant, error) {
 	c := &constant{name: name, elems: 1, kind: t.GetDataType(), proto: t}

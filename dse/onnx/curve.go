@@ -71,7 +71,7 @@ func (c *call) byFunction(fn *graph.Function) error {
 	return c.emit(layer{kind: curve, function: fn}, v, t.h, t.w, t.c, false)
 }
 
-// post returns an error for an operator that needs the post stage, or counts the operator if this is allowed.
+// post counts an operator that needs the post stage. It returns an error if the design has no post stage.
 func (c *call) post(what string) error {
 	if !c.options.Post {
 		return fmt.Errorf("%w: %s; a design with post: true runs it", ErrUnsupported, what)
@@ -289,7 +289,7 @@ func (f *fused) functionOf(l *layer) (base int, fn *graph.Function) {
 	}
 	read, curved := map[int]bool{l.out: true}, false
 	for range maxCone {
-		last := slices.Max(slices.Collect(maps.Keys(read))) // no other tensor of read depends on last
+		last := slices.Max(slices.Collect(maps.Keys(read))) // the other tensors in `read` do not depend on this one
 		if len(read) == 1 && curved {
 			if g := f.tame(f.formula(l.out, last), last); g != nil {
 				base, fn, curved = last, g, false

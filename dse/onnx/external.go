@@ -16,8 +16,8 @@ import (
 )
 
 // PyTorch's exporter writes the weights to a separate file beside the model (NAME.onnx.data). A tensor names a file and
-// a position, which are untrusted. The file must be in the model's folder, even after links are followed. The bytes
-// read count towards the limit for the model.
+// a position, which are untrusted. The file must be in the model's folder, even after links are followed. The limit for
+// the model includes the bytes of this file that are used.
 
 // Outside returns the files with data of a model, as paths relative to its folder. It returns each file once.
 func Outside(file string) (names []string, err error) {
@@ -50,7 +50,7 @@ func Outside(file string) (names []string, err error) {
 	return names, nil
 }
 
-// tensors calls see for each tensor of a message, including tensors in nested graphs.
+// tensors calls the function see for each tensor of a message, including tensors in nested graphs.
 func tensors(m protoreflect.Message, see func(*onnxpb.TensorProto)) {
 	if t, ok := m.Interface().(*onnxpb.TensorProto); ok {
 		see(t)

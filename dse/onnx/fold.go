@@ -664,7 +664,7 @@ func (c *call) foldCast() error {
 	return err
 }
 
-// axisOf returns the index of axis a of a tensor with rank axes. A negative axis is counted from the end.
+// axisOf returns the index of axis a of a tensor with `rank` axes. A negative axis is counted from the end.
 func axisOf(a int64, rank int) (int, error) {
 	if a < int64(-rank) || a >= int64(rank) {
 		return 0, fmt.Errorf("axis %d: %w: rank %d", a, ErrAttribute, rank)
@@ -1195,8 +1195,8 @@ func (c *call) target() (of func(have []int) ([]int, error), err error) {
 	}, nil
 }
 
-// filled replaces -1 in a Reshape's dimensions by the size that results. With zeros, it also replaces 0 by the input's
-// dimension. It returns nil if the dimensions do not match the input.
+// filled replaces -1 in a Reshape's dimensions by the size that follows from the number of elements. If zeros is true,
+// it also replaces 0 by the input's dimension. It returns nil if the dimensions do not match the input.
 func filled(want []int64, have []int, zeros bool) []int {
 	elems := 1
 	for _, d := range have {
@@ -1481,7 +1481,7 @@ func (c *call) foldSqueeze() error {
 // added marks an axis that an Unsqueeze adds.
 const added = -1
 
-// unsqueezed returns, for each output axis of an Unsqueeze, its input axis, or the constant added.
+// unsqueezed returns, for each output axis of an Unsqueeze, its input axis, or -1 (added) for a new axis.
 func (c *call) unsqueezed(rank int) (from []int, err error) {
 	if err := c.inputs(1, 2); err != nil {
 		return nil, err

@@ -271,7 +271,7 @@ func (f *fused) foldPicks() {
 }
 
 // pickReaders returns the readers of each tensor. A reader is nil if it is a layer that adds the tensor as its
-// residual. The result whole reports whether a tensor has other readers than picks.
+// residual. The result `whole` reports whether a tensor has other readers than picks.
 func (f *fused) pickReaders() (readers map[int][]*layer, whole map[int]bool) {
 	readers, whole = map[int][]*layer{}, map[int]bool{}
 	for _, l := range f.layers {
@@ -403,8 +403,8 @@ func (f *fused) only(t int) *layer {
 }
 
 // again turns l, which reads t, into a copy of the convolution, sum or product that writes t. The conditions: the file
-// has that layer more than once, and t has other readers or is an exit. Without the copy, all of them would share a
-// range. The caller adds the function or clamp of l.
+// has that layer more than once, and t has other readers or is an exit. Without the copy, l and the other readers of t
+// would share a range. The caller adds the function or clamp of l.
 func (f *fused) again(l *layer, t int) bool {
 	p := f.producer[t]
 	if p == nil || p.twins == 0 || f.readers[t] < 2 && !f.exits[t] || p.kind != conv && p.kind != add && p.kind != mul {
@@ -635,7 +635,7 @@ func (f *fused) foldAdd(l *layer) {
 	if f.sum(l) {
 		return
 	}
-	// Try the later producer first, because the other operand exists when its convolution runs.
+	// Try the later producer first, because the result of the earlier producer exists when the later one runs.
 	candidates := []int{1, 0}
 	if f.place(l.in[0]) > f.place(l.in[1]) {
 		candidates = []int{0, 1}

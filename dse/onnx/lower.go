@@ -97,7 +97,7 @@ func (im *importer) lower(n *onnxpb.NodeProto) error {
 		return fmt.Errorf("%w: its output has no name", ErrMissing)
 	}
 	if fold := folds[opName(n)]; fold != nil && im.fixed(n) {
-		if c.coded() { // a default; the function fold may record steps
+		if c.coded() { // by default, the outputs have no steps; fold may set them
 			for _, out := range n.GetOutput() {
 				c.steps[out] = codeSteps{}
 			}
@@ -173,8 +173,8 @@ func (c *call) padded(i int) (value, error) {
 	return c.materialised(c.input(i), v)
 }
 
-// elements returns a map for operators that work element by element. The map has a view only if the view contains all
-// elements, or one of several equal channels.
+// elements returns input i for operators that work element by element. It keeps a view that contains all elements of
+// the map, or one of several equal channels. It copies any other view to a map.
 func (c *call) elements(i int) (value, error) {
 	v, err := c.reading(i)
 	if err != nil || v.view == nil || !v.view.whole(c.shapeOf(v)) && !v.view.single(c.shapeOf(v)) {
@@ -222,8 +222,8 @@ var squashes = []string{"Sigmoid", "HardSigmoid"}
 // has bounds of about 0 and 1, a Sub is 1 - p, and all inputs of a Concat are such functions.
 var ofSigmoids = []string{"Cast", "CastLike", "Clip", "Concat", "DequantizeLinear", "Dropout", "Flatten", "Gather", "Identity", "QuantizeLinear", "Reshape", "Shape", "Slice", "Split", "Squeeze", "Sub", "Transpose", "Unsqueeze"}
 
-// squashed returns the map v, on which one of squashes is pending. The function stays pending if the node can be
-// computed before it; otherwise squashed adds the function as a layer.
+// squashed returns the map v, which has a pending function of the list squashes. The function stays pending if the node
+// can be computed before the function; otherwise squashed adds the function as a layer.
 func (c *call) squashed(name string, v value) (value, error) {
 	same := func(name string) bool { return c.values[name].activation == v.activation }
 	switch op := opName(c.node); {
@@ -310,8 +310,8 @@ func (c *call) pixels(i int, v value) (value, error) {
 	return v, nil
 }
 
-// pixelMaps returns the same as maps, for operators without a window. Such operators cannot apply the padding of a Pad,
-// so pixelMaps applies it first.
+// pixelMaps calls the method maps, for operators without a window. Such operators cannot apply the padding of a Pad, so
+// pixelMaps applies it first.
 func (c *call) pixelMaps(i int) (value, error) {
 	if _, err := c.value(i); err != nil {
 		return value{}, err
@@ -391,7 +391,7 @@ func (c *call) window(v value, kh, kw int) (w graph.Window, h, width int, err er
 	return w, h, width, nil
 }
 
-// samePads returns the padding of ONNX's SAME_UPPER or SAME_LOWER. SAME_LOWER adds an odd pixel before the map.
+// samePads returns the padding of ONNX's SAME_UPPER or SAME_LOWER. If it is odd, SAME_LOWER puts more before the map.
 func samePads(in, k, s int, lower bool) (before, after int) {
 	total := max(((in+s-1)/s-1)*s+k-in, 0)
 	if lower {
@@ -501,7 +501,7 @@ func (c *call) dilated(weights []float32, cout, cin int, own shape, by []int, kh
 // taps, each window contains a pixel, as the hardware requires.
 func (c *call) reach(l *layer, in shape, h, width, cout, cin int) error {
 	w := &l.window
-	// missing returns the number of taps to add before the kernel, for the last window, and after it, for the first one
+	// missing returns the numbers of taps to add at both ends: `front` is for the last window, `back` for the first
 	missing := func(in, before, k, s, out int) (front, back int) {
 		return max(0, (out-1)*s-before-in+1), max(0, before-k+1)
 	}
@@ -752,8 +752,8 @@ func (c *call) view(v value, rank int) {
 	c.values[c.output()] = v
 }
 
-// trains reports whether a BatchNormalization uses its input's statistics: before opset 14, it has several outputs
-// then.
+// trains reports whether a BatchNormalization uses its input's statistics. Before opset 14, such a node has several
+// outputs.
 func (c *call) trains() bool {
 	return c.opset < 14 && slices.ContainsFunc(c.node.GetOutput()[1:], func(out string) bool { return out != "" })
 }
@@ -990,8 +990,8 @@ func (c *call) withConstant() bool {
 	return c.constants[c.input(0)] != nil || c.constants[c.input(1)] != nil
 }
 
-// arithmetic combines a map and a constant. The factor and shift are the results of behind if the constant is the
-// second input, and those of before if it is the first.
+// arithmetic combines a map and a constant. It calls `behind` for the factor and the shift if the constant is the
+// second input, and `before` if the constant is the first.
 func (c *call) arithmetic(r role, behind, before func(k float64) (scale, shift float64)) error {
 	if err := c.plain(2, 2); err != nil {
 		return err
@@ -1269,7 +1269,7 @@ func (c *call) concat() error {
 }
 
 // joined reads maps to concatenate along an axis, which must be their channels. Their views may differ only in the
-// number of channels. The result all is the view of the concatenation.
+// number of channels. The result `all` is the view of the concatenation.
 func (c *call) joined(axis int64, read func(int) (value, error)) (in []value, all view, err error) {
 	channels := 0
 	for i := range c.node.GetInput() {
@@ -1311,7 +1311,7 @@ func (w view) channels(axis int, t shape) bool {
 	return slices.Equal(w.axes[axis], []factor{{0, t.c, 1}}) && w.whole(t)
 }
 
-// pads reads the amounts of a Pad: first those before each of the rank axes, and then those after each axis.
+// pads reads the amounts of a Pad: first those before each of the `rank` axes, and then those after each axis.
 func (c *call) pads(rank int) (pads []int64, err error) {
 	if mode := c.attr.string("mode", "constant"); mode != "constant" {
 		return nil, fmt.Errorf("attribute \"mode\": %w: %q, only \"constant\" is supported", ErrAttribute, mode)

@@ -61,7 +61,7 @@ type importer struct {
 	values    map[string]value
 	names     map[string]bool // names of the file's tensors and nodes
 	inner     map[string]bool // tensors that are read by nodes needed for an exit
-	inside    map[string]bool // those of inner that nodes compute with and do not only reshape (look)
+	inside    map[string]bool // tensors of inner that a node uses in a computation, not only in a reshape (look)
 	exits     []string
 	made      map[string]value     // copies of views, as maps
 	steps     map[string]codeSteps // by name: steps of constants that a DequantizeLinear has computed

@@ -46,7 +46,7 @@ func (w view) channelAxis(n int) int {
 	return slices.IndexFunc(w.axes, func(f []factor) bool { return slices.Equal(f, []factor{{0, n, 1}}) })
 }
 
-// widened returns a map that was viewed as one channel with a view of all its channels, along this axis.
+// widened returns v, a map that was viewed as one channel, with a view that has all channels along this axis.
 func (c *call) widened(v value, axis int) value {
 	w := c.viewOf(v)
 	w.axes = slices.Clone(w.axes)
@@ -70,8 +70,8 @@ func (c *call) widen(i int, dims []int) (value, bool) {
 	return v, false
 }
 
-// widenedAs expands a view of one channel, or a map of one channel, to the shape and view of whole. It returns false if
-// v is neither of them.
+// widenedAs expands v, a view of one channel or a map of one channel, to the shape and view of the argument whole. It
+// returns false for any other v.
 func (c *call) widenedAs(v, whole value) (value, bool, error) {
 	w, as, s, t := c.viewOf(v), c.viewOf(whole), c.shapeOf(v), c.shapeOf(whole)
 	if !(w.single(s) && s.c == t.c || s.c == 1 && t.c > 1 && w.whole(s)) || s.h != t.h || s.w != t.w || len(w.axes) > len(as.axes) {

@@ -106,7 +106,7 @@ func (l *layer) stepped() []float64 {
 	return s
 }
 
-// scaleOf reads a node's scale and zero point. It returns the type of the codes too; kind is the default.
+// scaleOf reads a node's scale and zero point. It returns the type of the codes too; the argument is the default type.
 func (c *call) scaleOf(kind int32) (s graph.Scale, _ int32, err error) {
 	step, err := c.number(c.input(1))
 	if err != nil {

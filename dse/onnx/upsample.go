@@ -10,7 +10,7 @@ import (
 
 // weave interleaves phases, maps of h x w x ch, to one map. Pixel (y, x) of phases[dy][dx] becomes pixel (sy y + dy, sx
 // x + dx). The phases of a row are concatenated by channels, which interleaves their pixels. Then each row is viewed as
-// one pixel, and these pixels are concatenated by channels too. Equal rows of phases are computed once.
+// one pixel, and these pixels are concatenated by channels too. Equal adjacent rows of phases are computed once.
 func (c *call) weave(name string, phases [][]int, h, w, ch int) (int, error) {
 	sy, sx := len(phases), len(phases[0])
 	if row := sy * sx * w * ch; row > maxDim {
@@ -85,9 +85,9 @@ func (c *call) spread(v value, sy, sx int) (int, error) {
 	return out, err
 }
 
-// resize lowers Resize and Upsample by integer factors. Mode nearest repeats pixels. Mode linear repeats pixels and
-// then averages them (interpolate). The averages exclude pixels outside the map, so the border has the outermost
-// pixel's value.
+// resize lowers Resize and Upsample by integer factors. The mode "nearest" repeats pixels. The mode "linear" repeats
+// pixels and then averages them (interpolate). The averages exclude pixels outside the map, so the border has the
+// outermost pixel's value.
 func (c *call) resize() error {
 	if err := c.inputs(1, 4); err != nil {
 		return err
@@ -148,8 +148,8 @@ func (c *call) resize() error {
 	return nil
 }
 
-// interpolate averages windows of map in, which repeats each pixel of t sy times vertically and sx times horizontally.
-// The averages are linear interpolation.
+// interpolate averages windows of a map, which contains each pixel of t sy times vertically and sx times horizontally.
+// The averages are the linear interpolation of t.
 func (c *call) interpolate(in int, t shape, sy, sx int, asymmetric bool) (int, error) {
 	h, w := sy*t.h, sx*t.w
 	average := func(name string, l graph.Window, oh, ow int) (err error) {

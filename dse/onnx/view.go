@@ -144,8 +144,8 @@ func (w view) reshaped(sizes []int) (view, bool) {
 	return out.tidy(), len(left) == 0
 }
 
-// cut selects n elements of an axis: the element with index from, and then each step-th one. It returns false if the
-// axis has several factors and the cut would change more than the outermost factor.
+// cut selects the elements from + i * step (0 <= i < n) of an axis. It returns false if the axis has several factors
+// and the cut would change more than the outermost factor.
 func (w view) cut(axis, from, step, n int) (view, bool) {
 	out := view{first: w.first, axes: slices.Clone(w.axes)}
 	fs := w.axes[axis]

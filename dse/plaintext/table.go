@@ -22,7 +22,7 @@ func (r *Row) Len() int { return len(r.fields) }
 // Text returns field i without surrounding spaces.
 func (r *Row) Text(i int) string { return strings.TrimSpace(r.fields[i]) }
 
-// Number returns field i, which must be a number from least to most.
+// Number returns field i, which must be a number from `least` to `most`.
 func (r *Row) Number(i int, least, most float64) float64 {
 	v, err := strconv.ParseFloat(r.Text(i), 64)
 	if (err != nil || !(v >= least && v <= most)) && r.Err == nil {
@@ -31,7 +31,7 @@ func (r *Row) Number(i int, least, most float64) float64 {
 	return v
 }
 
-// Whole returns field i, which must be a whole number from 1 to most.
+// Whole returns field i, which must be a whole number from 1 to `most`.
 func (r *Row) Whole(i int, most float64) int64 {
 	v := r.Number(i, 1, most)
 	if v != math.Trunc(v) && r.Err == nil {

@@ -64,7 +64,7 @@ const (
 	// calibrated inputs. It is distributed evenly, but is priorNear times as large within the headroom.
 	priorShare = 0.001
 	priorNear  = 10
-	priorEvery = 64 // distance of such points, in integers
+	priorEvery = 64 // distance of the points for such inputs, in integers
 	// gateLeast is added to the weight of a gate's point, which is the square of the product's other factor.
 	gateLeast = 0.001
 	// normLeast limits the weights of a norm's points, which make errors relative to the function's value. An input
@@ -156,7 +156,7 @@ func (t *fitter) place() (lo, step int, least float64) {
 
 // fit returns the curve of 32 segments with the least square error over the calibrated inputs. The curve's inputs have
 // fraction mid, and its outputs have fraction out. Its first and last segments are the function's asymptotes, or lines
-// close to them. The result off is the largest error on the calibrated range with headroom.
+// close to them. The result `off` is the largest error on the calibrated range with headroom.
 func fit(f *graph.Function, s *spread, headroom, stretch float64, mid, out int) (curve *abi.Curve, off float64, err error) {
 	t, first, last := newFitter(f, s, headroom, stretch, mid, out)
 	lo, step, _ := t.place()
@@ -175,8 +175,8 @@ func (t *fitter) off(curve *abi.Curve, first, last int) (off float64) {
 	return off
 }
 
-// value returns the function's value for an integer x of fraction mid, in integers of fraction out. A norm's function
-// may have values up to a thousand far from the calibrated inputs, so its value is limited to the output's range.
+// value returns the function's value for an integer x of fraction mid, in integers of fraction out. Far from the
+// calibrated inputs, a norm's function may have values up to a thousand, so they are limited to the output's range.
 func (t *fitter) value(x float64) float64 {
 	y := math.Ldexp(t.f.At(math.Ldexp(x, -t.mid)/t.stretch), t.out)
 	if t.norm {
@@ -280,7 +280,7 @@ func (t *fitter) segment(lo, step, i int) (slope, offset, off float64, on bool) 
 // point returns the index of the first point at or above x.
 func (t *fitter) point(x int) int { return t.index[min(max(x-math.MinInt16, 0), len(t.index)-1)] }
 
-// error returns the square error of the curve with segments from integer lo on. It stops when the error reaches most.
+// error returns the square error of the curve with segments from integer lo on. It stops when the error reaches `most`.
 func (t *fitter) error(lo, step int, most float64) (sum float64) {
 	for i := 0; i < abi.CurveSegments && sum < most; i++ {
 		_, _, off, _ := t.segment(lo, step, (i+abi.CurveSegments-1)%abi.CurveSegments) // the last segment first, because it usually has the largest error at bad positions

@@ -21,8 +21,8 @@ func (s *spread) front(f *graph.Function, headroom, by, lo, hi, step float64) in
 	return frac
 }
 
-// flat reports whether a function, limited to lo and hi, changes by at most `most` between the inputs from and to. Both
-// inputs have the same sign. The result is true if |to| is not larger than |from|.
+// flat reports whether a function, limited to lo and hi, changes by at most `most` between the inputs `from` and `to`.
+// Both inputs have the same sign. The result is true if |to| is not larger than |from|.
 func flat(f *graph.Function, from, to, lo, hi, most float64) bool {
 	const points = 128
 	at := bounded(f.At(from), lo, hi)

@@ -80,8 +80,8 @@ type Sum struct {
 }
 
 // sumOf returns the Sum for two numbers with magnitudes up to reachA and reachB; span is larger than the result's
-// range. A factor is limited to a value at which the sum saturates for any second number. If a factor still exceeds 17
-// bits, sumOf reduces both factors, because the two numbers may cancel.
+// range. A factor is limited to a value at which the sum saturates, whatever the other number is. If a factor still
+// exceeds 17 bits, sumOf reduces both factors, because the two numbers may cancel.
 func sumOf(a, b, reachA, reachB, span float64) *Sum {
 	a, b = min(a, span+2*b*reachB), min(b, span+2*a*reachA) // factor 2 because a and b are rounded
 	if most := float64(1<<mulBits - 1); max(a, b) > most {

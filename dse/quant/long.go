@@ -24,8 +24,8 @@ type part struct {
 
 // splitLong splits convolutions whose weights lost bits because of the overflow proof: in a sum over very many inputs,
 // each weight can have only a few bits. The second convolution computes with the rounding remainders of the weights.
-// Its result becomes the residual of the first convolution, so both together have twice the bits. The map known records
-// such parts by node name. If no convolution is split, the result is g itself.
+// Its result becomes the residual of the first convolution, so both together have twice the bits. The argument known
+// lists such parts by node name. If no convolution is split, the result is g itself.
 func splitLong(g *graph.Graph, n *Network, known map[string]part) (*graph.Graph, error) {
 	long := *g
 	long.Tensors, long.Exits, long.Nodes = slices.Clone(g.Tensors), slices.Clone(g.Exits), nil

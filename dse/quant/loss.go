@@ -65,7 +65,7 @@ type Images struct {
 }
 
 // Drawn returns the indices of at most `most` different images, in each call the same random ones. It omits images for
-// which seen returns true (nil: none). It uses images in besides only if there are not enough other images.
+// which seen returns true (nil: none). It uses the images in the list besides only if there are not enough others.
 func (m Images) Drawn(most int, besides []int, seen func(x []float32) bool) (drawn []int, err error) {
 	had := map[uint64]bool{}
 	for k, i := range slices.Concat(besides, rand.New(rand.NewPCG(uint64(m.Count), 1)).Perm(m.Count)) {
@@ -95,10 +95,10 @@ func (m Images) Drawn(most int, besides []int, seen func(x []float32) bool) (dra
 	return append(drawn, besides[:min(most-len(drawn), len(besides))]...), nil
 }
 
-// Beside returns up to most images: some calibration images, and some images from left, which calibration did not use.
-// Later images can be similar to either kind. It uses at least one image of each kind, and half of each kind if there
-// are enough. The result begins with the images from left, which are unseen in number. For all of them, seen returns
-// false.
+// Beside returns at most `most` images: calibration images (of m), and images that calibration did not use (of left).
+// Later images can be similar to either kind. Beside uses at least one image of each kind, and half of each kind if
+// there are enough. The first images of the result are those of left; the result `unseen` is their number. Images for
+// which the callback seen returns true are not among them.
 func (m Images) Beside(left Images, most int, besides []int, seen func(x []float32) bool) (both Images, unseen int, err error) {
 	if left.Count > 0 {
 		most = max(most, 2)

@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	// A single norm is enough under two conditions. The variances differ by at most the factor near, which 32 segments
-	// can represent. The smallest variance is at least coarseSteps steps of the squares' scale.
+	// A single norm is enough under two conditions. The variances differ by at most the factor `near`, which 32
+	// segments can represent. The smallest variance is at least coarseSteps steps of the squares' scale.
 	near        = 8
 	coarseSteps = 128
 	// firstOff is the factor by which the first of two norms may be wrong.
 	firstOff = 2
 	// plain is the factor by which deviations of later images may be below the smallest calibrated deviation. It is
 	// smaller if 32 segments are not enough: they represent a first norm for magnitudes that differ by at most the
-	// factor span.
+	// factor `span`.
 	plain = 16
 	span  = 300
 	// negligible is the share of the smallest calibrated variance up to which an epsilon is dropped. For the smallest
@@ -95,7 +95,7 @@ func unevenNorms(g *graph.Graph, channels [][]float64, front []*spread, o Option
 	return coarse, wide
 }
 
-// second adds a second norm to a graph, before the existing one.
+// second adds a norm to a graph, before the existing one, which then becomes the second norm.
 type second struct {
 	twice        *graph.Graph
 	node         int  // the existing norm

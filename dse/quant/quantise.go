@@ -472,8 +472,8 @@ func roundingNegligible(node *graph.Node, k key, w int) bool {
 }
 
 // roundingSmall reports whether rounding the weights to w fraction bits changes each channel's sum by at most a few
-// steps of the output. It assumes the largest inputs, and rounding errors with independent signs. A bias has at most 31
-// bits of the accumulator. So weights have this precision even if the bias is far larger than their sum.
+// steps of the output. It assumes the largest inputs, and rounding errors with independent signs. Weights can have this
+// precision even beside a bias that is far larger than the products, because a bias may use 31 bits of the accumulator.
 func roundingSmall(node *graph.Node, k key, w int) bool {
 	const steps = 16 // steps of the output; 16 of 2^15 steps are 0.05 % of the largest output
 	per := len(node.Weights) / max(len(node.Bias), 1)

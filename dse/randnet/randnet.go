@@ -73,8 +73,8 @@ type Net struct {
 	Bundle *bundle.Bundle
 }
 
-// attempts limits the number of draws that do not fit the design, and turned limits the number of draws that Want
-// rejects. Merged convolutions occur in only one draw of 25, so turned is larger.
+// attempts is the limit for draws that do not fit the design. turned is the limit for draws that Want rejects; it is
+// larger, because merged convolutions, for example, occur in only one draw of 25.
 const (
 	attempts = 200
 	turned   = 10_000

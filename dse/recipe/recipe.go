@@ -183,8 +183,8 @@ func (i *Import) Survey(network string) (*onnx.Survey, error) {
 // large lists the shipped configurations on which networks need the fewest layers.
 var large = []string{"zc706", "zc706-mobile", "zcu104", "zcu104-mobile"}
 
-// layers returns the minimum number of layers of a network over the configurations in large (with post: only those with
-// post), and the configuration. It returns 0 if the network fits none of them. The quantiser may add layers.
+// layers returns the smallest number of layers of a network on a configuration in `large` (if post: one with the post
+// stage), and the configuration. It returns 0 if the network fits none of them. The quantiser may add layers.
 func layers(g *graph.Graph, post bool) (least int, on string) {
 	w, err := search.NewWorkload(g)
 	if err != nil {
@@ -528,7 +528,7 @@ func (r *Recipe) MakeFrom(g *graph.Graph, c *Calibration, d configs.Design) (*bu
 	return r.MakeOf(q, c, d)
 }
 
-// stepped is the limit for the simulated cycles of a latency table. This number takes a third of a second.
+// stepped is the limit for the simulated cycles of a latency table. Their simulation takes a third of a second.
 const stepped = 1 << 20
 
 // MakeInt8 compiles a network that is already quantised to int8, for an int8 design.
@@ -559,7 +559,7 @@ func (c *Calibration) Measure(q *quant.Network) (*quant.Loss, error) {
 	return q.Measure(c.own(), c.left(), c.Set.Saw, quant.Options{})
 }
 
-// Beside returns up to most images, chosen as in Measure: calibration images and images that calibration did not use.
+// Beside returns at most `most` images, chosen as in Measure: calibration images, and images that were not used for it.
 func (c *Calibration) Beside(most int) (quant.Images, error) {
 	both, _, err := c.own().Beside(c.left(), most, nil, c.Set.Saw)
 	return both, err

@@ -113,7 +113,7 @@ type Cell struct {
 	Time     cost.Breakdown `json:"time"`
 }
 
-// Dots returns the designs of a sweep, and the best design. Front marks the designs on the Pareto front.
+// Dots returns the designs of a sweep, and the best design. The field Front marks the designs on the Pareto front.
 func Dots(r *search.Result) (all []Dot, best Dot) {
 	key := func(p search.Point) [3]int { return [3]int{p.TR, p.TP, p.TC} }
 	front := map[[3]int]bool{}

@@ -34,12 +34,12 @@ func Names() []string {
 	return names
 }
 
-// Load imports the network with a name. Missing weights are drawn from seed.
+// Load imports the network of this name. Missing weights are drawn from seed.
 func Load(name string, seed uint64) (*graph.Graph, error) {
 	return LoadWith(name, onnx.Options{WeightSeed: seed})
 }
 
-// LoadWith imports the network with a name, with options such as fewer exits or another input size.
+// LoadWith imports the network of this name, with options such as fewer exits or another input size.
 func LoadWith(name string, o onnx.Options) (*graph.Graph, error) {
 	if err := known(name); err != nil {
 		return nil, err

@@ -279,8 +279,8 @@ func (l *sourceLoop) freesLock(src *source) bool {
 	return false
 }
 
-// carried returns the minimum distance of a dependence with these directions, in trips of the loop at a depth. If back
-// is set, the distance is that of the inverse dependence. The result is 0 if this loop carries no dependence.
+// carried returns the minimum distance of a dependence with these directions, in trips of the loop at a depth. If
+// `back` is true, it is the distance of the inverse dependence. The result is 0 if this loop carries no dependence.
 func carried(directions []string, depth int, back bool) int {
 	if depth > len(directions) {
 		return 0

@@ -22,7 +22,7 @@ var (
 // anywhere represents an index that is not a constant.
 const anywhere = "*"
 
-// element is a place in a variable. It has one index for each dimension; the value anywhere means a non-constant index.
+// element is a place in a variable. It has one index for each dimension; "*" (anywhere) means a non-constant index.
 type element struct {
 	variable string
 	index    []string

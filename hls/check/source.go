@@ -73,7 +73,7 @@ var (
 	pragmaRE = regexp.MustCompile(`^\s*#\s*pragma\s+HLS\s+(\w+)\s*(.*)$`)
 	// other forms of pragmas, with blanks wherever the compiler allows them
 	otherPragmaRE = regexp.MustCompile(`^\s*(?:#|%:|\?\?=)\s*pragma\b|\b_Pragma\b`)
-	// do, goto, and loops that do not begin a line cannot have a pragma
+	// the statements "do" and "goto", and loops that do not begin a line, cannot have a pragma
 	jumpRE      = regexp.MustCompile(`\b(?:do|goto)\b`)
 	inlineForRE = regexp.MustCompile(`\S.*?\b(?:for|while)\b`)
 	quotedRE    = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
@@ -192,7 +192,8 @@ func (s *source) scan(file string, lines []string) ([]string, error) {
 	return out, nil
 }
 
-// add records a pragma, and writes the compiler's equivalent to out. open is the loop that begins before the pragma.
+// add records a pragma, and writes the compiler's equivalent to out. The argument open is the loop whose body begins
+// with the pragma.
 func (s *source) add(p placed, open *sourceLoop, out []string) error {
 	if err := known(p.kind, p.text); err != nil {
 		return err

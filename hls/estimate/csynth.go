@@ -33,8 +33,8 @@ type Report struct {
 // thousandths, and flows to tenths at most.
 const tolerance = 0.01
 
-// Doubts returns the differences between a report and the design or the part of its board. An empty part is unknown. If
-// there are differences, II and depths belong to another schedule.
+// Doubts returns the differences between a report and the design, in the clock and the FPGA part. The board's FPGA part
+// is `part` ("": unknown). If there are differences, II and depths belong to another schedule.
 func (r *Report) Doubts(d configs.Design, part string) (out []string) {
 	said := func(format string, args ...any) { out = append(out, r.File+": "+fmt.Sprintf(format, args...)) }
 	period := 1000 / d.ClockMHz

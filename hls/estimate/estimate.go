@@ -194,8 +194,8 @@ func (l *layer) runs(t tile, whole, once bool, offset, rowBytes uint32, pix, c0,
 // groups returns the number of steps that write nch channels of a pixel, with DRAIN words per step.
 func (m *Model) groups(nch int) int { return ceil(nch, m.Design.Drain) }
 
-// period returns the number of trips of a window in the lanes, and parts. parts is the number of groups of words that a
-// window completes. The number of trips is the maximum of the window's taps and parts.
+// period returns the number of trips that the lanes need for a window: the maximum of the window's taps and parts. The
+// result parts is the number of groups of words that a window completes.
 func (m *Model) period(l *layer) (period, parts int) {
 	words, nb := int(l.d.InC), m.Design.NB()
 	if words > nb {
@@ -301,7 +301,7 @@ func longest(of map[string]int64, stages ...string) (n int64) {
 	return n
 }
 
-// pixels returns the number of outputs of a row tile per sample; all returns the number of samples of both groups.
+// pixels returns the number of outputs of a row tile per sample. The method all returns its number of samples.
 func (l *layer) pixels(t tile) int { return l.rows(t) * int(l.d.OutW) }
 
 func (l *layer) all(t tile) int64 { return int64(l.samples(t, 0) + l.samples(t, 1)) }
@@ -470,7 +470,7 @@ func (w *work) total(busy int64) Layer {
 			out.Bound = s
 		}
 	}
-	// The ports a, w, r and o have a memory port each, or share memory ports in turns. Reads and writes overlap.
+	// The ports "a", "w", "r" and "o" have one memory port each, or share the memory ports. Reads and writes overlap.
 	beats := []int64{w.inBeats, w.wBeats + out.Streams["biases"], out.Streams["fetched"]}
 	written, read := out.Streams["packed"], make([]int64, w.Design.NAXI)
 	out.Port = written

@@ -1,7 +1,7 @@
 // Command qemu boots a board's image (boards/image/build.sh) in QEMU. The image's UIO device is the
 // Verilated NPU of its configuration. The machine's console goes to stdout.
 //
-// Exit codes: 0 every run of sluice board succeeded, 1 a run failed, 2 wrong usage, 4 the machine failed,
+// Exit codes: 0 every run of `sluice board` succeeded, 1 a run failed, 2 wrong usage, 4 the machine failed,
 // 5 a tool is missing.
 package main
 

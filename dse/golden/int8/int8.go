@@ -24,7 +24,7 @@ type Program struct {
 	ends  []end            // by node
 }
 
-// posted applies the operations after the sum to one group of a layer's channels, which begins at channel first.
+// posted applies the operations after the sum to a group of a layer's channels; `first` is the group's first channel.
 type posted struct {
 	*end
 	first        int

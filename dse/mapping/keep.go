@@ -103,8 +103,7 @@ func (j *Joiner) outs() []Link {
 	return out
 }
 
-// way is a walk up to a layer. It extends a way of the previous layer. The fields was and at are the link and the index
-// of that way.
+// way is a walk up to a layer. It extends a way of the previous layer (was: the link of that way; at: its index).
 type way struct {
 	cost.Walk
 	was Link

@@ -10,9 +10,8 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// This file contains the rules for legal entries. The function Limits checks a layer, the function placed checks a
-// point and a loop order, and the functions fields and need check a tile. Check applies all these rules, but searches
-// apply them separately.
+// This file contains the rules for legal entries in these functions: Limits for a layer, placed for a point and a loop
+// order, fields and need for a tile. Check applies all these rules, but searches apply them separately.
 
 // ErrIllegal is wrapped by the errors of Check.
 var ErrIllegal = errors.New("illegal FBCB entry")

@@ -220,8 +220,7 @@ func tooLarge(c *Campaign, _ []byte, d *abi.Desc) string {
 			d.ResRowBytes = c.elem() * w * uint32(d.ResPix)
 		}
 	}
-	// wide sets an input with w columns and a stride of one. There are gaps between its pixels, so each pixel is one
-	// run, and no run is too long.
+	// wide sets an input with w columns and a stride of one. Gaps between its pixels keep all runs short enough.
 	wide := func(w uint32) {
 		d.InW, d.SW, d.SH = uint16(w), 1, 1
 		d.InPix = d.InC + 1

@@ -119,7 +119,7 @@ func (w *Workload) share(reach []float64) []float64 {
 	return out
 }
 
-// Least returns a lower bound of the result of method Of. The parameter all contains the classes of the lowered network.
+// Least returns a lower bound of the result of method Of. The parameter all has the classes of the lowered network.
 func (m *Energy) Least(w *Workload, d configs.Design, all []Class, reach []float64) float64 {
 	sum, share := 0.0, w.share(reach)
 	for i := range all {

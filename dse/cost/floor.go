@@ -189,7 +189,8 @@ func (s *Floor) Tile(order bool, tb, tr int, limit int64) int64 {
 	}
 	if s.passes > 0 {
 		// The first pass waits for all rows of the first tile that the first kernel row needs. One cycle is subtracted
-		// because the law rounds up the times of all rows and of late rows. The law may also assume slower late rows.
+		// because the law rounds up two times: of all rows and of late rows. The field behind is subtracted because late
+		// rows may be slower in the law.
 		in := int64(s.g.RowsAhead(tr0))
 		bytes := (in*int64(s.both(tb0)) - 1) * int64(s.row)
 		array += max(0, int64(float64(bytes)/s.fill)-1-s.behind-max(int64(tb0)*int64(tr0)*w, s.c[0].floor))
@@ -235,7 +236,7 @@ func (s *Floors) lastTile() *tiles {
 	return &s.c[0]
 }
 
-// ahead returns the cycles of the last pass beyond its r rows, because only a next pass would wait for these cycles.
+// ahead returns by how many cycles the last pass is longer than its r rows. The drain does not wait for these cycles.
 func (s *Floors) ahead(r int64) int64 { return max(0, s.lastTile().floor-r) }
 
 // pass returns the cycles that all C tiles together need for one pass over a row tile of r rows.

@@ -251,8 +251,8 @@ func (g Geom) lateRows(oh0, n int) int {
 	return max(0, min(g.InH, last+g.KH)-max(lo, last+1))
 }
 
-// alike is the number of consecutive row tiles, from output row at on, that read no padding and have equal cost. The
-// number is 1 if the first of them reads padding or is the layer's first tile.
+// alike is the number of consecutive row tiles that read no padding and have equal cost. The parameter at is their
+// first output row. The result is 1 if the first of these tiles reads padding or is the layer's first tile.
 func (g Geom) alike(at, rows int) int {
 	inside := (g.InH+g.PadT-g.KH)/g.SH + 1 // output rows with a lower number read no padding at the bottom
 	if at == 0 || at*g.SH < g.PadT {

@@ -31,8 +31,8 @@
 //	       row's passes wait for L_v + OUT_W, the last pass of the first and of the last item for its weights.
 //	T    = max(drained, L_V + (W_V + R_V + O_V) / r) + answer
 //
-// load is the minimum number of cycles between two swaps of weights, because the weights must be loaded. First the swap
-// runs down the chain. Then W_LOAD PEs per cycle receive weights from the ring, which delivers one wide beat per cycle.
+// load is the number of cycles that the loading of weights needs between two swaps of weights. First the swap runs down
+// the chain. Then W_LOAD PEs per cycle receive weights from the ring, which delivers one wide beat per cycle.
 // Late rows are rows that only later kernel rows need, not the first one. W' are the weights that are read before the
 // rows of the first layer of a start: those of one pass, and a reserve in the ring. R' are the residuals of the first
 // item that fit their queue. A half of the buffer is free when the visit before the previous one has ended. Results of
@@ -52,9 +52,9 @@
 //
 // # Use
 //
-// The law ranks mappings and designs. It does not model how two alternating transfers affect each other. This effect
-// changed the cycles of networks that were mapped by the law by 0.1 % on average. dse/machine computes the exact cycles
-// of a start. Results of the law are printed with an error band (dse/counted).
+// The law ranks mappings and designs. It does not model how two alternating transfers affect each other. On networks
+// with mappings that the law chose, this effect changed the cycles by 0.1 % on average. dse/machine computes the exact
+// cycles of a start. Results of the law are printed with an error band (dse/counted).
 package cost
 
 import (
@@ -69,8 +69,8 @@ import (
 // Depth is D_k, the minimum number of cycles of a pass.
 func Depth(d configs.Design, k K) int { return Chain(d, k) + rtl.ChainWait }
 
-// Load is the minimum number of cycles between two swaps, because the weights of nch channels must be loaded for s
-// sample groups. The package comment describes the loading.
+// Load is the number of cycles that the loading of weights needs between two swaps, for nch channels and s sample
+// groups. The package comment describes the loading.
 func Load(d configs.Design, k K, s, nch int) int64 {
 	if d.Int8() { // weight_feed handles a pair of int8 channels like one int16 channel
 		nch = ceil(nch, 2)

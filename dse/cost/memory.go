@@ -50,8 +50,8 @@ func memoryOf(d *configs.Design) memory {
 const almostOne = 1 - 1e-6
 
 // time returns the cycles that the traffic t needs, the largest of three times: of the bytes on the DRAM, of the bytes
-// on the ports in one direction, and of the bursts. Reads may need room in the queues (perRead). A burst occupies one
-// of the slots for bursts in flight during a latency and its own beats.
+// on the ports in one direction, and of the bursts. The field perRead includes the time that reads wait for room in the
+// queues. A burst occupies one of the slots for bursts in flight during a latency and its own beats.
 func (m *memory) time(t traffic) int64 {
 	most := max(float64(t.read+t.written)*m.perByte, float64(t.written)*m.perPort, float64(t.read)*m.perRead)
 	life := m.latency + rtl.BurstCycles + 1

@@ -41,7 +41,7 @@ type channels struct {
 	words    int64 // cycles to drain a pixel
 	load     int64 // cycles between two swaps if only the loading of weights limits them
 	weights  int64 // bytes of weights
-	item           // its item for the current number of pixels (Prepared.pixels)
+	item           // traffic and drain of the tile for Prepared.pixels pixels
 }
 
 // Prepare computes everything that does not depend on batch, loop order and row tile.

@@ -2,11 +2,11 @@ package cost
 
 import "github.com/sluice-npu/sluice/dse/rtl"
 
-// poolRow returns times of the pool unit in cycles. The unit outputs the given number of words per cycle. The result
-// row is the time of an output row, and out is the time from the row's last tap to its last result. The result first is
-// the time of the row's taps before the first tap in its last input row. A window needs one cycle per tap, or the time
-// to output its results if that time is longer. The same applies to columns that complete a window. While results wait
-// to be output, columns that complete no window are processed if the results have room to wait.
+// poolRow returns three times of the pool unit in cycles: of an output row (row), of the row's taps before the first
+// tap in its last input row (first), and from the row's last tap to its last result (out). The unit outputs the given
+// number of words per cycle. A window, or a column that completes a window, needs one cycle per tap, or the time to
+// output its results if that time is longer. While results wait to be output, and if there is room for them, the unit
+// processes columns that complete no window.
 func (m *Prepared) poolRow(words int) (row, first, out int64) {
 	g, nb := &m.g, m.d.NB()
 	groups, taps, w := int64(ceil(g.OutC, nb)), int64(g.KH), int64(g.OutW)
@@ -51,7 +51,7 @@ func (m *Prepared) pool(v *visit, begin int64) {
 	m.drain += v.rows * int64(ceil(g.OutC, words))
 	m.array += work
 	m.acts += m.full.moved.read
-	// when the last input row is on chip, the last output row without its first taps is still to be computed
+	// when the last input row is on chip, all taps of the last output row except its first taps must still be processed
 	m.end = max(begin+work, m.loaded+row-first)
 	m.leaves, m.streamed, m.drained[0] = m.end, m.end, m.end
 	// results of the last row are written while the row is computed, except its last burst

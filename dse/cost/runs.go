@@ -71,8 +71,8 @@ func (m *Prepared) pixel(size, pix int, offset int64) run {
 	return m.runOf(int64(size*m.d.ElemBytes()), pitch, offset)
 }
 
-// runOf returns the cost of a run of n bytes, as an average over runs whose starts are pitch bytes apart from offset
-// on. A run is split into aligned stripes for several ports, and into bursts of the maximum length for a single port.
+// runOf returns the average cost of a run of n bytes. The first run begins at offset, and each next run pitch bytes
+// later. For several ports, a run is split into aligned stripes; for a single port, into bursts of the maximum length.
 func (m *memory) runOf(n, pitch, offset int64) run {
 	r := run{
 		bytes:  float64(m.wide) * touched(m.wide, n, pitch, offset),

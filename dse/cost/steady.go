@@ -42,9 +42,9 @@ type moment struct {
 // walked is the number of steps that steady always simulates. A test varies this number.
 var walked = period
 
-// steady performs n equal steps. The result of a step depends only on the state. Steps repeat if the state equals the
-// state period steps before, and all times have moved by the same number of cycles. The remaining repetitions are then
-// multiplied instead of simulated, with equal results.
+// steady performs n equal steps. The result of a step depends only on the state. If the state equals an earlier state,
+// two steps before (constant period), and all times are later by the same number of cycles, the steps repeat. The
+// remaining repetitions are then multiplied instead of simulated, with equal results.
 func (m *Prepared) steady(n int, step func()) {
 	var past [period]moment
 	for i := 0; i < n; i++ {
@@ -60,7 +60,7 @@ func (m *Prepared) steady(n int, step func()) {
 	}
 }
 
-// more adds to s n times the difference between s and then.
+// more adds to s the difference between s and the earlier sums then, n times.
 func (s *sums) more(then *sums, n int64) {
 	s.acts += n * (s.acts - then.acts)
 	s.weights += n * (s.weights - then.weights)

@@ -161,7 +161,7 @@ type item struct {
 	least, drain int64   // cycles of the drain: for the words alone; including the traffic
 }
 
-// moves returns the item of m.pixels pixels.
+// moves returns the traffic and the length of the drain for m.pixels pixels of a C tile.
 func (m *Prepared) moves(tile *channels) (i item) {
 	i.least = m.pixels * tile.words
 	if !m.e.OnChip {
@@ -188,13 +188,13 @@ func (m *Prepared) item(tile *channels, v *visit, first, last bool) {
 	m.end = start + work
 	if first {
 		drain = max(tile.least, m.time(tile.moved.less(v.ahead)))
-		// The array can use only whole rows, so it processes the last output row after the load. Passes of the first
-		// kernel row do not wait for the rows of later kernel rows.
+		// A pass can compute its last output row only after the last input row has completely arrived. Passes of the
+		// first kernel row do not wait for input rows that only later kernel rows need.
 		whole := v.here + int64(m.g.OutW) - each
 		m.end = max(m.end, whole-m.time(m.input(v.late, 1))+work, whole+work/int64(m.g.KH))
 		v.stream = max(m.loaded, start+each-m.time(traffic{read: min(m.ring, int64(v.tiles)*tile.weights)}))
 	}
-	m.streamed = max(m.streamed, m.end-work-int64(float64(m.ring+m.pass)*m.perWeight)) // at most a ring and a pass before their use
+	m.streamed = max(m.streamed, m.end-work-int64(float64(m.ring+m.pass)*m.perWeight)) // weights are at most a ring and a pass ahead
 	if v.weights {
 		bytes := round(tile.weights, abi.WeightAlign)
 		m.weights += bytes

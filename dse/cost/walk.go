@@ -7,7 +7,7 @@ import (
 )
 
 // Fetch is the number of cycles from the request for a layer's descriptor until the descriptor is offered to the units.
-// The cycles of its checks are those for a single row tile that contains the whole layer.
+// It includes the checks of the descriptor, for a single row tile that contains the whole layer.
 func Fetch(d configs.Design, g Geom, bact int) int64 {
 	beats := cycles(abi.DescBytes, min(d.DRAM.BytesPerCycle, float64(d.AXIBytes))) // one stripe on one port
 	checks := Checks(d, &g, g.InRowsOnChip(g.OutH), bact, g.OutH)
@@ -26,7 +26,8 @@ type Step struct {
 	ring  int64 // time on the DRAM to fill the ring
 }
 
-// StepOf returns the step of a layer. If in is true, its input is on chip. If out is true, its output is only on chip.
+// StepOf returns the step of a layer. The parameter in means that the layer's input is on chip, and the parameter out
+// means that its output is only on chip.
 func StepOf(d configs.Design, g Geom, bact int, in, out bool) Step {
 	m := Prepare(d, g, K1, 1)
 	s := Step{fetch: Fetch(d, g, bact), there: m.there, ring: cycles(m.ring, m.rate), tail: m.latency + writePath(&d, &g)}
@@ -68,9 +69,9 @@ func (w *Walk) Before(o *Walk) bool {
 	return max(w.End-o.End, w.dram-o.dram, w.taken-o.taken, w.ready-o.ready) <= 0
 }
 
-// Next returns the state after one more layer. The parameter cycles is the time of the layer by Layer, which assumes
+// Next returns the state after one more layer. The parameter cycles is the result of the function Layer, which assumes
 // that weights that fit the ring are on chip. Next adds the wait for weights if the DRAM was busy or the layer was
-// offered too late. For the first layer of a start, cycles already includes this wait.
+// offered too late. For the first layer of a start, the parameter already includes this wait.
 func (w Walk) Next(s *Step, cycles int64) Walk {
 	first := w == Walk{}
 	offered := w.taken + rtl.OfferNext + s.fetch

@@ -121,11 +121,11 @@ func BandsOf(all []Layer) (out []StartBand) {
 	return out
 }
 
-// Stated is the error band for the cycles of a network on a design, and the bands of both kinds of layers. The band is
-// that of the network's starts that were counted on this configuration and memory. If there are none, it is that of all
-// starts on this configuration and memory. If there are none either, Counted is false, and the band is that of the
-// network's starts on all configurations, or of all starts. For a network of the user, the band is that of random
-// layers, or that of all starts if it is larger.
+// Stated is the error band for the cycles of a network on a design, and the bands of network layers and random layers.
+// The band is measured on the first existing group of counted starts: the network's starts on this configuration and
+// memory, all starts on this configuration and memory, the network's starts on all configurations, all starts. Counted
+// is true for the first two groups. For a network of the user, the band is the larger of two: of random layers, and of
+// all starts.
 type Stated struct {
 	StartBand
 	Counted  bool `json:"counted"`

@@ -21,8 +21,8 @@ type Int8 struct {
 	Share  float64     `json:"macs_in_int8"`                 // share of MACs that are computed in int8
 }
 
-// LayerLoss contains root mean square errors of a layer's output, as a share of the output's own root mean square. For
-// Alone, the inputs are codes of the float network's values. For Whole, all layers are computed in int8.
+// LayerLoss contains root mean square errors of a layer's output, as a share of the output's own root mean square. In
+// field Alone, the inputs are codes of the float network's values. In field Whole, all layers are computed in int8.
 type LayerLoss struct {
 	Layer string  `json:"layer"`
 	Bits  int     `json:"bits"` // number of bits of the weights; 0 if the layer computes nothing
@@ -161,10 +161,10 @@ func Layers(n *quant.Int8, count int, image func(i int) ([]float32, error)) (*In
 
 func square(x float64) float64 { return x * x }
 
-// Mixed returns the network in int8, with layers in int16 until at most the share bound of the images gets another
-// class than from the float network. The bound applies to every exit that is a classifier. Mixed first changes the
-// first layer and the layers of the exits to int16, then the layers with the largest loss alone. The result apart is
-// the share of images with another class. It exceeds bound if int16 for all layers is not enough.
+// Mixed returns the network in int8, but changes layers to int16 until the share of images with another class than from
+// the float network is at most bound. The bound applies to every exit that is a classifier. Mixed first changes the
+// first layer and the layers of the exits to int16, then the layers with the largest LayerLoss.Alone. The second result
+// is the share of images with another class. It exceeds the bound if int16 for all layers is not enough.
 func Mixed(s *quant.Seen, g *graph.Graph, bound float64, count int, image func(i int) ([]float32, error)) (n *quant.Int8, apart float64, err error) {
 	some := false
 	for e := range g.Exits {

@@ -8,13 +8,13 @@ type drain struct {
 	l       *layer
 	layers  int // number of layers drained from the accumulators
 	drained int // number of layers with no words left in the drain, as weight_fetch reads it
-	ended   int // the same number for the next cycle
+	ended   int // value of drained in the next cycle
 	item    int
 	ch      int // number of remaining channels of the pixel
 	pixels  int // number of remaining pixels of the item
 	banks   int // number of complete banks
 	way     [rtl.ReadStages]group
-	under   int // number of groups in way and queue
+	under   int // number of groups in the fields way and queue
 	queue   queue[group]
 	b       group // group in stage B; no words if the stage is empty
 	pipe    pipe  // stage C and the stages of post or requant

@@ -16,7 +16,7 @@
 //	activations ─ avail ▶ pool ─ words ▶ output            drain ─ bank free ▶ array
 //
 // No constant is fitted (dse/rtl). Only the part of an address that affects beats, stripes and pages matters. This part
-// comes from the descriptors, because slots begin at pages.
+// depends only on the descriptors, because every slot begins at a page.
 package machine
 
 import (

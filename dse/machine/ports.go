@@ -123,7 +123,8 @@ func (x *readPorts) request(client, at, n int) bool {
 	return true
 }
 
-// fairest returns the client with a pending request and the highest level, or the first such client from ptr on.
+// fairest returns the client with the highest level among the clients with a pending request. If several have this
+// level, it returns the first of them in cyclic order from ptr.
 func (x *readPorts) fairest() (best int) {
 	most := -1
 	best = x.ptr
@@ -290,7 +291,7 @@ func (x *readPorts) collect(m *machine, n int) {
 	}
 }
 
-// step is one clock edge of a port, which receives a request for given beats, or no request if given is 0.
+// step is one clock edge of a port. The parameter given is the number of beats of a new request (0: no request).
 func (p *readPort) step(m *machine, i, given int) {
 	b := &m.dram.ports[i]
 	free := p.free()
@@ -443,8 +444,8 @@ func (x *writePorts) step(m *machine) {
 	x.cut.step(n)
 }
 
-// step is one clock edge of a port. The port receives a burst of given beats, or no burst if given is 0. If put is
-// true, it also receives a beat for its spill register.
+// step is one clock edge of a port. The parameter given is the number of beats of a new burst (0: no burst). If put is
+// true, the port also receives a beat for its spill register.
 func (p *writePort) step(m *machine, i, given int, put bool) {
 	b := &m.dram.ports[i]
 	free := p.free()

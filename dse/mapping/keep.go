@@ -52,7 +52,7 @@ type Joiner struct {
 	at [][Only + 1]front // by number of layers, and by the link after these layers
 }
 
-// Join computes the links with which the start ends first, by dynamic programming over the link after each layer. It
+// Join computes the links with which the start ends earliest, by dynamic programming over the link after each layer. It
 // returns the time of the end. links[i] is the maximum link between layers i and i+1. The function cycles returns the
 // cycles of a layer for its input and output, or zero if they are impossible. The function step returns the step of a
 // layer for the walk. If all steps are zero, the result is the minimum sum of cycles.
@@ -103,7 +103,7 @@ func (j *Joiner) outs() []Link {
 	return out
 }
 
-// way is a walk up to a layer. It extends a way of the previous layer, with link was and index at.
+// way is a walk up to a layer. It extends a way of the previous layer (was: the link of that way; at: its index).
 type way struct {
 	cost.Walk
 	was Link

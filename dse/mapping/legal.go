@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// This file contains the rules for legal entries. The function Limits checks a layer, placed checks a point and a loop
-// order, and fields and need check a tile. Check applies all these rules, but searches apply them separately.
+// This file contains the rules for legal entries in these functions: Limits for a layer, placed for a point and a loop
+// order, fields and need for a tile. Check applies all these rules, but searches apply them separately.
 
 // ErrIllegal is wrapped by the errors of Check.
 var ErrIllegal = errors.New("illegal FBCB entry")
@@ -151,7 +151,7 @@ func kept(g *cost.Geom, bact int, e *abi.FBCB) error {
 	case (e.KeepIn || e.KeepOut) && !one:
 		return fail("a kept tensor needs one row tile and one sample group, not B_R %d, TILE_B %d, TILE_ROWS %d", e.BR, e.TileB, e.TileRows)
 	case e.KeepOut && !((g.GEMM() || e.KeepIn && g.Drained()) && g.OutPix == g.OutC):
-		// the rows of a depthwise layer arrive while it drains, but the buffer accepts only one of these transfers
+		// a depthwise layer drains while its rows arrive from DRAM, but the buffer cannot store both at the same time
 		return fail("an output is kept of a GEMM, or of a depthwise layer whose input is kept, in pixels of its channels, not of operator %d, input kept %t, %d channels in pixels of %d",
 			g.Op, e.KeepIn, g.OutC, g.OutPix)
 	}

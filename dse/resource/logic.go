@@ -39,7 +39,7 @@ type part struct {
 	lut   []calc
 	ff    []calc
 	regs  calc    // registers that are counted from the RTL
-	less  float64 // share that int8 does not need: 0.5 if the width is that of an element, 1 if eight or ends replaces the part
+	less  float64 // share that int8 does not need: 0.5 for the width of an element, 1 if replaced by eight() or ends()
 }
 
 func flag(b bool) float64 {

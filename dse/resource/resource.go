@@ -1,7 +1,7 @@
 // Package resource estimates the resources that a design needs on a device. It computes DSPs and memories from the
 // structure of the RTL and the rules of yosys, and the results match yosys exactly. If Vivado needs more blocks for a
-// memory, the package uses the rule of Vivado. LUTs and registers are a linear function of the sizes of parts, the
-// law, which is fitted on stored runs of yosys. Every estimate has a band: the error of the law on other runs.
+// memory, the package uses the rule of Vivado. The law computes LUTs and registers: it is a linear function of the
+// sizes of parts, fitted on stored runs of yosys. Every estimate has a band: the error of the law on other runs.
 package resource
 
 import (
@@ -61,7 +61,7 @@ func Of(b boards.Board, d configs.Design) Estimate {
 	return e
 }
 
-// memories returns the exact part of the estimate: DSPs and memories. The rule place maps memories to blocks.
+// memories returns the exact part of the estimate: DSPs and memories. The function place maps memories to blocks.
 func memories(family string, d configs.Design, place func(Memory, string) Blocks) Estimate {
 	e := Estimate{DSP: d.PoolDSPs(), Label: "estimated"}
 	if !d.Stub {
@@ -123,9 +123,9 @@ const (
 	maxWords = 1 << 16
 )
 
-// FillABuf returns d with the deepest activation buffer that fits the board, in steps of 1,024 words. The limit most is
-// in words per bank (0: no limit). If the smallest buffer does not fit, the error describes which resource is too
-// small.
+// FillABuf returns d with the deepest activation buffer that fits the board, in steps of 1,024 words. The parameter
+// most limits the words per bank (0: no limit). If the smallest buffer does not fit, the error describes which resource
+// is too small.
 func FillABuf(b boards.Board, d configs.Design, most int) (configs.Design, error) {
 	if most == 0 || most > maxWords {
 		most = maxWords

@@ -13,7 +13,7 @@ import (
 // Axes lists the values of the parameters that a grid varies in addition to <T_R, T_P, T_C>. Every combination of
 // values is one template. An axis without values uses the value of the grid's template.
 type Axes struct {
-	ClockMHz      []float64 `json:"clock_mhz,omitempty"`       // the DRAM is unchanged in bytes per second and ns
+	ClockMHz      []float64 `json:"clock_mhz,omitempty"`       // the DRAM keeps its bytes per second and its latency in ns
 	BytesPerCycle []float64 `json:"bytes_per_cycle,omitempty"` // of the DRAM, at the template's clock
 	NAXI          []int     `json:"n_axi,omitempty"`
 	AXIBytes      []int     `json:"axi_bytes,omitempty"`

@@ -24,7 +24,7 @@ type poolEntry struct {
 	dram          configs.DRAM
 	batch, tb, tr int
 
-	tp, tc int // only for a depthwise layer, because the weights of the next layer follow it
+	tp, tc int // only for a depthwise layer; 0 for a pool
 }
 
 func newLayer(g cost.Geom) layer {

@@ -74,7 +74,7 @@ func (m *Energy) layer(d configs.Design, g cost.Geom, batch int, e abi.FBCB, t c
 		elem, _ := wordsOf(d)
 		words += b * elem * float64(g.OutH) * float64(g.OutW) * float64(g.OutC)
 	}
-	if g.Drained() { // weights move on chip: of a GEMM once per row tile, of a depthwise layer once
+	if g.Drained() { // weights move on chip: once per row tile for a GEMM, once for a depthwise layer
 		once, _ := cost.WeightBytes(d, g, cost.K(e.K))
 		times := 1
 		if g.GEMM() {
@@ -119,7 +119,7 @@ func (w *Workload) share(reach []float64) []float64 {
 	return out
 }
 
-// Least returns a lower bound of the result of Of. The parameter all contains the classes of the lowered network.
+// Least returns a lower bound of the result of method Of. The parameter all has the classes of the lowered network.
 func (m *Energy) Least(w *Workload, d configs.Design, all []Class, reach []float64) float64 {
 	sum, share := 0.0, w.share(reach)
 	for i := range all {
@@ -129,11 +129,11 @@ func (m *Energy) Least(w *Workload, d configs.Design, all []Class, reach []float
 		}
 		sum += of * m.least(d, all[i].Geom, all[i].writes == mapping.Only)
 	}
-	return sum * (1 - 1e-9) // because Of adds up, and so rounds, in another order
+	return sum * (1 - 1e-9) // because the method Of adds in another order, and rounds differently
 }
 
-// Of returns the energy of the mean request on a design in pJ, weighted over batch sizes. Every layer uses its fastest
-// entry. reach contains the share of requests that run each segment (nil: all requests run all segments).
+// Of returns the mean energy of a request on a design, in pJ: the weighted mean over the batch sizes. Every layer uses
+// its fastest entry. The parameter reach contains the share of requests that run each segment (nil: all).
 func (m *Energy) Of(w *Workload, d configs.Design, o mapping.Options, weights Weights, reach []float64) (float64, error) {
 	if weights == (Weights{}) {
 		weights = Uniform()

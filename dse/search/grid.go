@@ -178,7 +178,7 @@ func (v variant) at(b boards.Board, tr, tp, tc int) (configs.Design, error) {
 	return d, resource.Of(b, d).Check(b)
 }
 
-// drainFor returns the largest even divisor of T_C / 2 within the limit most, or 0 if there is none.
+// drainFor returns the largest even divisor of T_C / 2 up to the argument most, or 0 if there is none.
 func drainFor(tc, most int) int {
 	if tc%2 != 0 {
 		return 0

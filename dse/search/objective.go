@@ -75,7 +75,7 @@ func (s *Served) Upper() float64 {
 // Service simulates serving. Its functions must be pure, so that sweeps are repeatable.
 type Service struct {
 	// Serve simulates a design. The parameter ns contains the design's latencies in ns by batch size and segment. For
-	// Rate, Serve may return 0 if Value would be less than beat.
+	// Rate, Serve may return 0 if Value would be less than the parameter beat.
 	Serve func(ctx context.Context, d configs.Design, ns Cycles, beat float64) (Served, error)
 	// Most returns an upper bound of Value for all designs with latencies of at least ns. It also reports whether the
 	// limit on violations can hold for one of them.

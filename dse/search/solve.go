@@ -117,7 +117,7 @@ func (s *solver) survey(p *pair, groups []lowered) (total int64, left []lowered)
 			for i := range some {
 				some[i] = plain[i][b-1]
 				for r, c := range some[i] {
-					some[i][r] = min(c, far) // excluded designs have none, and sums of it would overflow
+					some[i][r] = min(c, far) // excluded designs have the value none, and sums of none would overflow
 				}
 			}
 			s.sum(d, &gr, gr.least, b, some, s.stays(d, &gr, b, rs), true)

@@ -33,7 +33,7 @@ func limited(p mapping.Point) int {
 	return 2*p.S - 2
 }
 
-// fits appends every tile of br samples at point p that fits at least one of the rooms.
+// fits appends every tile of at most br samples at point p that fits at least one of the rooms.
 func (l *layer) fits(p mapping.Point, br int, rs []mapping.Room, out []fit) []fit {
 	sizes := &l.sizes[limited(p)]
 	if *sizes == nil {

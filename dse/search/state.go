@@ -38,8 +38,8 @@ type state struct {
 	Found     []Point `json:"found"`
 }
 
-// key returns a hash of everything that a result depends on in addition to the question. It represents the law by the
-// law's cycles for references and for sample entries, and by the bounds.
+// key returns a hash of everything that a result depends on in addition to the question. For the law, the hash includes
+// values that the law computes: the cycles of references and of sample entries, and lower bounds.
 func (s *sweep) key() string {
 	h := sha256.New()
 	enc := json.NewEncoder(h)

@@ -621,7 +621,7 @@ func cheaper(a, b *Point) int {
 		compare(a.LUT, b.LUT), cmp.Compare(a.Design.Name, b.Design.Name))
 }
 
-// Front returns the Pareto front in GOP/s, latency at B = 1 and DSPs, sorted by DSPs, with one of several equal points.
+// Front returns the Pareto front in GOP/s, latency at B = 1 and DSPs, sorted by DSPs. Of equal points it keeps one.
 func Front(points []Point) []Point {
 	sorted := slices.Clone(points)
 	slices.SortStableFunc(sorted, func(a, b Point) int {
@@ -691,7 +691,7 @@ func (s *sweep) finish() (*Result, error) {
 	return r, s.save(true)
 }
 
-// Map chooses the entries of all layers for all batch sizes on a design. It checks that their cycles add up to want.
+// Map chooses the entries of all layers for all batch sizes on a design. Their cycles must add up to the argument want.
 func (w *Workload) Map(d configs.Design, o mapping.Options, want Cycles) ([]Mapping, error) {
 	layers, err := w.Lower(d)
 	if err != nil {

@@ -286,8 +286,8 @@ func (f *findings) want(ok bool, field string, value any, want string) {
 	}
 }
 
-// OwnName rejects names that would give two builds the same path: the name of an embedded configuration with other
-// hardware parameters, and the name of another build output.
+// OwnName rejects names that would give two builds the same path: the name of an embedded configuration if this
+// design's hardware parameters differ from it, and the name of another build output.
 func (d Design) OwnName() error {
 	for _, taken := range []string{"runtime", "hls-process"} {
 		if d.Name == taken || strings.HasPrefix(d.Name, taken+"-") {

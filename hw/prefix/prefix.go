@@ -89,10 +89,10 @@ func module(file string) string { return strings.TrimSuffix(path.Base(file), pat
 // token matches a word, or text that Rename does not change: a comment, a string, or a name after ., $ or a backtick.
 var token = regexp.MustCompile(`(?s)//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\])*"|[.$` + "`" + `]\s*[A-Za-z_]\w*|[A-Za-z_]\w*|\d[\w']*|::|\S`)
 
-// Rename adds the prefix to the names in ours at their definitions, instances and references: after module, package,
-// import or the colon of their end; before #( or an instance with ports; before ::. It also adds the prefix to the
-// names in bound after bind. Signals, ports and instances with the name of a module are not renamed, nor are comments,
-// strings and macros.
+// Rename adds the prefix to the names in the map ours at their definitions, instances and references: after the words
+// module, package and import, or the colon of their end; before #( or an instance with ports; before ::. It also adds
+// the prefix to the names in the map bound after the word bind. Signals, ports and instances with the name of a module
+// are not renamed, nor are comments, strings and macros.
 func Rename(text []byte, prefix string, ours, bound map[string]bool) []byte {
 	words := words(text)
 	near := func(i int) string {

@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// LevelBits returns the number of flip-flops in all instances of module level in a top module. Before the array, one
-// level serves the whole array, and one level serves each group. They store operands, swaps, weights with load signals,
+// LevelBits returns the number of flip-flops in all instances of level.sv in a top module. Before the array, one level
+// serves the whole array, and one level serves each group. They store operands, swaps, weights with load signals,
 // and tokens. npu_top also has levels of the drain and the pool, k and s for each loaded PE, and the turn of a window.
 func LevelBits(d configs.Design, family, top string) int {
 	row := bits.Len(uint(d.TR-1)) + 1 // bits of a token: enable, bank, row of a half

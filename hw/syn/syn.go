@@ -387,8 +387,8 @@ func (r Run) Check() error {
 	return errors.Join(errs...)
 }
 
-// Register counts the use of one kind of pipeline register in DSPs or memories. Of is the number of cells that could
-// use the register, and Have is the number of cells that use it.
+// Register counts the use of one kind of pipeline register in DSPs or memories. The field Of is the number of cells
+// that could use the register, and the field Have is the number of cells that use it.
 type Register struct {
 	Cell     string         `json:"cell"`
 	Register string         `json:"register"` // AREG, BREG, CREG, MREG, PREG; OUT: the output register of a memory's port
@@ -404,7 +404,7 @@ type exception struct {
 }
 
 // without lists the registers that int16 designs are allowed to lack. An empty cell or register matches every cell or
-// register. most limits the number of cells without the register; nil: no limit.
+// register. The field most limits the number of cells without the register; nil: no limit.
 var without = []exception{
 	{"", "CREG", "gen_lane[*].rest", func(d configs.Design) int { return 2 * d.TC }}, // heads of chains: a connection from P to C has no register
 	{"", "OUT", "u_drain.gen_block[*].gen_lane[*].u_bias.", nil},
@@ -414,8 +414,8 @@ var without = []exception{
 	{"DSP48E2", "", `u_pool.$mul$`, configs.Design.PoolDSPs}, // yosys 0.23 infers only the multiplier and leaves its registers outside
 }
 
-// CheckRegisters returns an error for each register that a DSP or memory lacks, except the registers in without. It
-// does not check int8 designs, nor single modules other than the array.
+// CheckRegisters returns an error for each register that a DSP or memory lacks, except the registers in the list above.
+// It does not check int8 designs, nor single modules other than the array.
 func (r Run) CheckRegisters() error {
 	if r.Design.Int8() || !ExpectFor(r.Design, r.Top).Known {
 		return nil

@@ -96,8 +96,8 @@ func DirectedKinds() int {
 // faultsInBlock is the number of faults per block.
 const faultsInBlock = 4 * faultsPerNet
 
-// drawn returns the kinds of a campaign. The list order contains each directed kind once, in random order. The list all
-// contains the kinds for random draws. drawn increases N to at least the number of directed kinds.
+// drawn returns the kinds of a campaign. The first list contains each directed kind once, in random order. The second
+// list contains the kinds for random draws. drawn increases N to at least the number of directed kinds.
 func (c *Campaign) drawn() (order, all []*kind, err error) {
 	for i := range kinds {
 		k := &kinds[i]
@@ -293,8 +293,7 @@ func ofBus(code abi.ErrCode) bool {
 	return false
 }
 
-// runFault runs the start with the fault, and then removes the fault. Its result what is the description of a
-// violation.
+// runFault runs the start with the fault, then removes the fault. The second result describes a violation, or is "".
 func (c *Campaign) runFault(ctx context.Context, k *kind, p *plan) (e ending, what string, err error) {
 	r := c.rig
 	r.restore()

@@ -1,4 +1,4 @@
-// The expected counters of a start are bytes from the memory's own count, and MACs from the layers' sizes.
+// This file checks the counters of a start: bytes against the memory's own count, and MACs against the layers' sizes.
 
 package verify
 

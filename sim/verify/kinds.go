@@ -20,7 +20,7 @@ type plan struct {
 	moved bool // outputs can be at other places in their slots
 
 	before func(*regs) (violation string, err error) // changes registers and memory before the start
-	at     uint64                                    // cycle of the start in which the function during runs
+	at     uint64                                    // cycle of the start in which during() runs
 	during func() (violation string, err error)
 	after  func() error // restores state that is neither in memory nor written by a start
 }
@@ -67,7 +67,7 @@ var kinds = []kind{
 	{"layer range", false, func(c *Campaign) *plan {
 		first := 1 + c.rng.IntN(abi.LMax-1)
 		last := c.rng.IntN(first)
-		if c.rng.IntN(2) == 0 { // last is too small by only one
+		if c.rng.IntN(2) == 0 { // last is just one below first
 			last = first - 1
 		}
 		return start(fmt.Sprintf("layers %d..%d", first, last), abi.ErrLayerRange, func(g *regs) {

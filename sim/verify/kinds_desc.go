@@ -220,7 +220,7 @@ func tooLarge(c *Campaign, _ []byte, d *abi.Desc) string {
 			d.ResRowBytes = c.elem() * w * uint32(d.ResPix)
 		}
 	}
-	// wide sets an input with w columns and a stride of one. Its rows are not contiguous, so nothing else is too large.
+	// wide sets an input with w columns and a stride of one. Gaps between its pixels keep all runs short enough.
 	wide := func(w uint32) {
 		d.InW, d.SW, d.SH = uint16(w), 1, 1
 		d.InPix = d.InC + 1
@@ -313,7 +313,7 @@ func leaves(c *Campaign, _ []byte, d *abi.Desc) string {
 			c.addr = c.beyond(d, d.OutOffset, d.OutRowBytes)
 		}
 	}
-	in := func(offset uint32) func() { // a run has at least a pixel, so the run at offset leaves the slot
+	in := func(offset uint32) func() { // less than one pixel fits after offset, so the first run leaves the slot
 		return func() { d.InOffset, c.addr = offset, span{offset, offset} }
 	}
 	all := []change{

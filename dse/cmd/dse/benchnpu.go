@@ -65,8 +65,8 @@ type npuRow struct {
 	GBps      float64        `json:"dram_gb_per_s"`
 	NS        float64        `json:"dram_latency_ns"`
 	Batch     int            `json:"batch"`
-	Cycles    int64          `json:"cycles,omitempty"`         // counted, like all values from mac_util on; not with --law, --machine
-	Machine   int64          `json:"machine_cycles,omitempty"` // with --machine; the stalls are then of the machine
+	Cycles    int64          `json:"cycles,omitempty"`         // counted; absent with --law or --machine
+	Machine   int64          `json:"machine_cycles,omitempty"` // with --machine; Stalls is then from the machine
 	Law       int64          `json:"law_cycles"`
 	Roofline  int64          `json:"roofline_cycles"`
 	Goal      int64          `json:"goal_cycles"` // roofline / 0.9

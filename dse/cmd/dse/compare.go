@@ -200,7 +200,7 @@ func (c *compareCmd) side(w *search.Workload, to *compareDesign) ([]compareLayer
 	if c.Backbone {
 		called += " without exits"
 	}
-	band, err := counted.Of(d, called, recipe.Own(c.Network) || to.Mapping == "basic") // dse compile makes the counted starts
+	band, err := counted.Of(d, called, recipe.Own(c.Network) || to.Mapping == "basic") // basic mappings were not counted
 	to.Band = &band
 	return out, err
 }

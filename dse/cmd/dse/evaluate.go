@@ -187,8 +187,8 @@ func (c *evaluation) evaluate(e *cli.Env, r *recipe.Recipe, g *graph.Graph, q *q
 }
 
 // modelFile returns the path of a file with the network for onnxruntime, with the same changes as in dse. If
-// --input-side changes the network, or if the network is from the zoo, the file is temporary. The result folder
-// contains the external data ("" for the folder of the file).
+// --input-side changes the network, or if the network is from the zoo, the file is temporary. The second result is the
+// path of the folder with the external data ("" for the folder of the file).
 func modelFile(r *recipe.Recipe) (path, folder string, done func(), err error) {
 	name := r.Network
 	var content []byte

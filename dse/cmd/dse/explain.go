@@ -128,7 +128,8 @@ func onDiagonal(b *bundle.Bundle, i int) bool {
 	return err == nil
 }
 
-// feasible returns the board of a design, and the reasons in its RTL or its board why the design cannot be built.
+// feasible returns the board of a design. It also returns the reasons why the design cannot be built: limits of the RTL
+// or of the board.
 func feasible(config string, d configs.Design, board string) (*boards.Board, []string, error) {
 	b, err := boardOf(config, d, board)
 	if err != nil {

@@ -124,7 +124,7 @@ func following(d configs.Design, b boards.Board, file, dir string) []string {
 	}
 }
 
-// design returns the design to export and its board. The result why describes why the grid does not contain the design.
+// design returns the design to export, its board, and the reason why the grid does not contain the design, or nil.
 func (c *exportCmd) design() (d configs.Design, b boards.Board, why, err error) {
 	if c.Sweep != "" {
 		d, b, err = c.swept()

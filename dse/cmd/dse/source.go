@@ -78,8 +78,8 @@ func lostIn8(n *quant.Int8, from *recipe.Calibration) (*evaluate.Int8, error) {
 	return evaluate.Layers(n, both.Count, both.Image)
 }
 
-// measured compiles a source to a bundle, and measures the loss of precision of the network. The result eight is the
-// loss in int8 by layer, and the result loss is the loss in int16.
+// measured compiles a source to a bundle, and measures the loss of precision of the network. The second result is the
+// loss in int16. The third result is the loss in int8, by layer.
 func (s *source) measured() (b *bundle.Bundle, loss *quant.Loss, eight *evaluate.Int8, err error) {
 	d, r, g, from, err := s.open()
 	if err != nil {

@@ -296,7 +296,7 @@ type sweepSpace struct {
 	Refused   map[string]int    `json:"refused"`
 	RefusedAs map[string]string `json:"refused_as"` // one example for each reason
 	Unmapped  int               `json:"unmapped"`
-	TooMany   int               `json:"too_many"` // part of them, because of L_MAX
+	TooMany   int               `json:"too_many"` // part of Unmapped: the network has more than L_MAX layers
 	Searched  int               `json:"searched"`
 }
 
@@ -466,7 +466,7 @@ func references(in *given) []configs.Design {
 	var out []configs.Design
 	ref, axes := in.grid.Template, in.grid.Axes
 	has := func(axis []float64, v float64) bool { return axis == nil || slices.Contains(axis, v) }
-	if ref.Name == in.grid.Board.Name && has(axes.BytesPerCycle, ref.DRAM.BytesPerCycle) && has(axes.ClockMHz, ref.ClockMHz) { // otherwise other designs would have another DRAM
+	if ref.Name == in.grid.Board.Name && has(axes.BytesPerCycle, ref.DRAM.BytesPerCycle) && has(axes.ClockMHz, ref.ClockMHz) { // otherwise no design of the grid has its DRAM and clock
 		out = append(out, ref)
 	}
 	for _, p := range in.grid.Board.Published {

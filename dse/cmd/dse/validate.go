@@ -394,8 +394,8 @@ func (c *validateCmd) again() ([]counted.Layer, error) {
 	return f.Layers, nil
 }
 
-// insideBands returns an error if the law is outside its bands. Large errors are too rare for a small sample of random
-// layers. If the machine ran, its counters must therefore equal those of every random layer instead.
+// insideBands returns an error if the law is outside its bands. A small sample of random layers rarely contains a large
+// error. If the machine ran, the check of random layers is instead that all machine counters equal the RTL's counters.
 func insideBands(e *cli.Env, all []counted.Layer, stepped bool) error {
 	kinds, err := counted.Kinds(all)
 	if err != nil {
@@ -473,7 +473,7 @@ func build(d configs.Design, full bool) string {
 	return d.Name + "-stub"
 }
 
-// open starts a build of the Verilated NPU with the memory of the design. The parameter named is the value of --config.
+// open starts a build of the Verilated NPU with the memory of the design. The last parameter is the value of --config.
 func open(ctx context.Context, d configs.Design, build string, named []string) (*npu.Driver, error) {
 	bin, err := npu.FindCosim(build, named...)
 	if err != nil {
@@ -680,7 +680,7 @@ func (d *validateDoc) print(e *cli.Env) {
 	}
 	for _, b := range d.Starts {
 		if b.Network == "" {
-			continue // above
+			continue // all networks together are printed above
 		}
 		fmt.Fprintf(e.Stdout, "%s/%g %s: %d starts, mean %.2f %%, worst %.2f %%\n", b.Config, b.Bandwidth, b.Network, b.N, 100*b.Mean, 100*b.Worst)
 	}

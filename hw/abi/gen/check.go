@@ -31,7 +31,7 @@ struct super supply0 supply1 switch table tagged task template this throughout t
 timeunit tran tri type typedef typename union unique unsigned until untyped use var vectored virtual
 void wait wand weak while wildcard wire with within wor xnor xor`)
 
-// names rejects malformed and duplicate names. Its field what describes the kind of name in errors.
+// names rejects malformed and duplicate names. The field what is the kind of name, for error messages.
 type names struct {
 	p    *parser
 	what string

@@ -124,8 +124,8 @@ func (n *Netlist) muxData(p *pin) bool {
 }
 
 // feed ensures that an adjacent cell drives a data input of a wide multiplexer: a LUT for MUXF7, a MUXF7 for MUXF8, a
-// MUXF8 for MUXF9. It inserts the missing cells. If several multiplexers share the driver, feed inserts all cells. The
-// placer chooses the multiplexer next to the driver, so feed assumes the worst case for each multiplexer.
+// MUXF8 for MUXF9. It inserts the missing cells. If several multiplexers share the driver, feed inserts all cells: only
+// one multiplexer can be next to the driver, and feed assumes that none is.
 func (n *Netlist) feed(at int32, shared bool) {
 	before := func(c *cell) int { return int(c.kind[4] - '6') } // number of multiplexers from a LUT up to and including c
 	p := &n.pins[at]

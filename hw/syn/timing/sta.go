@@ -138,8 +138,8 @@ func (n *Netlist) label(net int32) string {
 	return fmt.Sprintf("net %d", net)
 }
 
-// Analyse finds the longest paths with a table. It returns the slowest path to each of keep registers, with its stages.
-// If ports is set, the module's ports count as external registers.
+// Analyse finds the longest paths with a table of delays. It returns at most keep paths with their stages: the slowest
+// path to each register, slowest first. If ports is set, the module's ports count as external registers.
 func (n *Netlist) Analyse(t *Table, keep int, ports bool) (*Analysis, error) {
 	n, err := n.fitFor(t)
 	if err != nil {

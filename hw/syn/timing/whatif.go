@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Longer returns a table with longer net delays, which shows how much a figure depends on them. It multiplies the delay
-// for up to 64 loads by nets, and the extra delay for more loads by far. A factor nets of 2 undoes the calibration.
+// Longer returns a table with longer net delays, which shows how much a figure depends on them. The parameters are
+// factors: nets for the delay of up to 64 loads (2 undoes the calibration), far for the extra delay of more loads.
 func (t *Table) Longer(nets, far float64) *Table {
 	l := *t
 	for _, d := range []*float64{&l.Net, &l.NetLog2, &l.NetIn} {

@@ -1,7 +1,7 @@
 // Command timing estimates the clock of the RTL (package hw/syn/timing). It synthesises units and whole NPUs with
-// hw/syn/synth.sh, finds their longest paths with the part's table, and writes out/timing/summary.json. It fails if a
-// path exceeds its limits, or is longer than stored in hw/syn/results/timing/figures.json. A stored figure of the same
-// RTL, parameters, flow and model is used without a new synthesis.
+// hw/syn/synth.sh, finds their longest paths with the FPGA part's delay table, and writes out/timing/summary.json. It
+// fails if a path exceeds its limits, or is longer than stored in hw/syn/results/timing/figures.json. A stored figure
+// of the same RTL, parameters, flow and model is used without a new synthesis.
 //
 // Exit codes: 0 ok, 1 a path is too long or a figure too low, 2 wrong usage, 3 a file is missing or
 // malformed, or -only matches nothing, 5 a tool is missing.

@@ -34,7 +34,7 @@ RTL     := $(shell grep '^hw/' hw/rtl/files.f)
 
 .PHONY: help
 help: ## this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 16
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/^([a-z0-9-]+):.*## /  \1\t/' | expand -t 16
 
 # ---------------------------------------------------------------- set-up
 $(BUILD)/.apt-run: PACKAGES = $(APT_RUN)

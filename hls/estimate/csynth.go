@@ -276,7 +276,7 @@ func callers(function string) []string {
 		return []string{function, "load_rows"}
 	case "form_pass", "form_taps":
 		return []string{function, "form_rows"}
-	case "pool":
+	case "tap_lanes":
 		return []string{function, "multiply"}
 	case "keep_run":
 		return []string{function, "keep_out"}

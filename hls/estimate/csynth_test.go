@@ -2,6 +2,9 @@ package estimate
 
 import (
 	"errors"
+	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -181,6 +184,24 @@ func TestLoops(t *testing.T) {
 	for _, name := range []string{"load_run.beats", "form_pass.row", "multiply.rows", "drain.steps", "write_out.beats"} {
 		if l := m.Loops[name]; l.II != 1 {
 			t.Errorf("%s: %+v", name, l)
+		}
+	}
+}
+
+// The model adds a loop of an inlined function to the stage that contains the function. Vitis reports the loop under the
+// name of that stage.
+func TestCallersAreTheStages(t *testing.T) {
+	text, err := os.ReadFile("estimate.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`w\.trips\("(\w+)", "(\w+)\.`).FindAllStringSubmatch(string(text), -1)
+	if len(found) < 10 {
+		t.Fatalf("only %d loops", len(found))
+	}
+	for _, f := range found {
+		if stage, function := f[1], f[2]; !slices.Contains(callers(function), stage) {
+			t.Errorf("callers(%q) is %v, without %q", function, callers(function), stage)
 		}
 	}
 }

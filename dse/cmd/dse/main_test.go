@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -401,7 +402,7 @@ func TestExplain(t *testing.T) {
 	} else if basic, err := machineCycles(t.Context(), w, d, 4, mapping.Basic()); err != nil || basic <= n {
 		t.Errorf("with one mapping alone %d cycles, with all %d: %v", basic, n, err)
 	}
-	if code, stdout, _ = call("explain", "--network", "tiny", "--config", "run", "--images", "8"); code != cli.OK || !strings.Contains(stdout, "of peak, array busy ") {
+	if code, stdout, _ = call("explain", "--network", "tiny", "--config", "run", "--images", "8"); code != cli.OK || !regexp.MustCompile(` ms, [1-9][0-9.]+ frames/s, 0\.\d+ of peak, array busy `).MatchString(stdout) {
 		t.Errorf("exit code %d, text %q", code, stdout)
 	}
 	// The share of the peak includes the network's own MACs only, as in compare for the same design. The zeros of a
@@ -428,7 +429,7 @@ func TestExplain(t *testing.T) {
 	a, _ := checkDoc(t, stdout, "a")["a"].(map[string]any)
 	share, _ := doc["peak_share"].(float64)
 	busy, _ := doc["util"].(float64)
-	if share <= 0 || share != a["util"] || doc["cycles"] != a["cycles"] || busy <= share {
+	if share <= 0 || share != a["util"] || doc["cycles"] != a["cycles"] || doc["ns"] != a["ns"] || busy <= share {
 		t.Errorf("explain: %v of peak, array busy %v, %v cycles; compare: %v, %v cycles", share, busy, doc["cycles"], a["util"], a["cycles"])
 	}
 }

@@ -67,7 +67,7 @@ func (n *Network) Input(x []float32) []int16 {
 	return out
 }
 
-// Elements converts the values x to elements of the input. cut reports whether a value was saturated or not a number.
+// Elements converts the values x to elements of the input. cut reports whether any value was saturated or NaN.
 func (n *Network) Elements(out []int16, x []float32) (cut bool) {
 	out = out[:len(x)]
 	if n.Step != 0 {

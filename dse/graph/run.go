@@ -20,7 +20,8 @@ type Runner struct {
 	tensors [][]float32
 	// Before is called with the inputs of node n's function if it is not nil. Clone does not copy Before.
 	Before func(n int, values []float32)
-	// Partial is called with the result of convolution n without the residual if it is not nil. Clone does not copy it.
+	// If Partial is not nil, it is called with the result of each convolution n before the residual is added. Clone
+	// does not copy Partial.
 	Partial func(n int, values []float32)
 }
 

@@ -54,7 +54,8 @@ func metadata(data []byte) (exif, xmp []byte) {
 	return nil, nil
 }
 
-// segment finds the APP1 segment before a JPEG's pixels that begins with a name, and returns the rest of that segment.
+// segment searches the headers before the pixels of a JPEG for the APP1 segment whose content begins with name. It
+// returns the content after the name.
 func segment(data []byte, name string) []byte {
 	const app1, scan = 0xe1, 0xda
 	for len(data) >= 4 && data[0] == 0xff {

@@ -186,7 +186,8 @@ func (l *lowering) node(n int) error {
 func (l *lowering) named(x *Layer) string { return alias.Name(l.Graph, x.Nodes) }
 
 // dense adds a convolution that is not grouped. Merged convolutions are added together, at the place of the first one.
-// If their numbers do not allow a single layer, each sequence of compatible neighbours becomes a layer.
+// If their parameters (shifts, clamps) differ too much for one layer, each sequence of compatible
+// neighbours becomes a layer.
 func (l *lowering) dense(x Layer, win graph.Window) error {
 	nodes, stands := x.Nodes, true
 	if !l.o.Apart {

@@ -16,9 +16,9 @@ const (
 	coarseSteps = 128
 	// firstOff is the factor by which the first of two norms may be wrong.
 	firstOff = 2
-	// plain is the factor by which deviations of later images may be below the smallest calibrated deviation. It is
-	// smaller if 32 segments are not enough: they represent a first norm for magnitudes that differ by at most the
-	// factor `span`.
+	// plain is the ratio of the smallest calibrated deviation to the smallest deviation that images after calibration
+	// may have. The ratio is smaller if 32 segments are not enough: they represent a first norm for magnitudes that
+	// differ by at most the factor `span`.
 	plain = 16
 	span  = 300
 	// negligible is the share of the smallest calibrated variance up to which an epsilon is dropped. For the smallest

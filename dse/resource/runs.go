@@ -41,8 +41,8 @@ type Run struct {
 	Tool    string         `json:"tool"`
 	Sources string         `json:"sources_sha256"`
 	Used    Used           `json:"resources"`
-	// Units contains the cells of the units of npu_core in a run of npu_top with role fit, without LUT memories. Each
-	// unit has the hash of its own RTL. A unit is missing if its RTL has changed since the run.
+	// Units contains the number of cells of each unit of npu_core, without LUT memories. Units is set in runs of npu_top
+	// whose Role is "fit". Each unit has the hash of its own RTL. A unit is missing if its RTL has changed since the run.
 	Units map[string]Cells `json:"units,omitempty"`
 }
 

@@ -48,7 +48,8 @@ const (
 )
 
 // Paths through several units, in cycles without the latency of the DRAM. The machine models these paths as states, and
-// the law uses these constants. No test checks a single constant: only the bands of the law check them together.
+// the law uses these constants. No test checks these constants individually. The bands of the law check their
+// combined effect.
 const (
 	LayerStart  = 4           // act_loader: StHalf, StRow and StRun after the barrier; last beat of a row to avail_o
 	Turn        = 3           // from free_o to the read address of act_loader: StHalf, StRow, StRun

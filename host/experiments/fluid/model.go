@@ -144,8 +144,9 @@ func (m *Model) exit(segment int) int {
 	return m.Exit[segment]
 }
 
-// shows returns a function for the confidence of a request at the end of a segment, from its image or its drawn exit.
-// If the segment does not end at an exit, the confidence is -1, below every threshold.
+// shows returns a function that returns a request's confidence at the end of a segment. The request's image or its
+// randomly drawn exit determines the confidence. If the segment does not end at an exit, the confidence is -1, below
+// every threshold.
 func (m *Model) shows(exits []uint8) func(device.RequestID, int) float32 {
 	return func(id device.RequestID, segment int) float32 {
 		exit := m.exit(segment)

@@ -1,4 +1,4 @@
-// One run: a setting under a system.
+// A run executes one setting with one of the compared systems.
 
 package jellyfish
 

@@ -347,7 +347,7 @@ const few = 10
 // starts at the call of the function enough.
 func (b *bench) enough(things int) func(runs int) bool { return b.after(few, things) }
 
-// after is like the function enough, but requires `fewest` runs instead of ten.
+// after is the function `enough` with `fewest` runs in place of ten.
 func (b *bench) after(fewest, things int) func(runs int) bool {
 	began, share := b.Clock.Now(), b.For/time.Duration(things)
 	return func(runs int) bool {

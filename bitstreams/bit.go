@@ -22,7 +22,7 @@ var ErrBit = errors.New("bad .bit file")
 // maxBit limits the file size. The largest device of the two families needs 39 MB.
 const maxBit = 64 << 20
 
-// Header is the text before the configuration data.
+// Header contains the text fields before the configuration data.
 type Header struct {
 	Design string `json:"design"`  // name of the top module
 	UserID string `json:"user_id"` // hexadecimal; "" if absent
@@ -59,7 +59,7 @@ func ReadBit(path string) (*Bit, error) {
 	return b, nil
 }
 
-// preamble is the first field, which is the same in all versions of the tools, and the length of the first key.
+// preamble starts every .bit file: a first field that no version of Vivado changes, and the length of the first key.
 var preamble = []byte{0, 9, 0x0F, 0xF0, 0x0F, 0xF0, 0x0F, 0xF0, 0x0F, 0xF0, 0, 0, 1}
 
 // ParseBit parses a .bit file. Trailing bytes are an error.
@@ -197,7 +197,7 @@ func (b *Bit) walk() error {
 	return fmt.Errorf("%w: it writes no frame data", ErrBit)
 }
 
-// names returns the possible names of a part in a .bit file: the full name, and the name without grade or package.
+// names returns the spellings that a .bit file can use for a part: the full name, or a name without grade or package.
 // Examples: 7z045ffg900 for xc7z045ffg900-2, zu7ev-ffvc1156 for xczu7ev-ffvc1156-2-e.
 func names(part string) []string {
 	words := strings.Split(boards.Bare(part), "-")

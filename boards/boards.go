@@ -1,5 +1,5 @@
-// Package boards describes the boards, with one embedded YAML file each: part and resources, clocks, the ports between
-// processing system, design and DRAM, and the DRAM bandwidths for the evaluation of designs. A file also has the
+// Package boards describes each board with an embedded YAML file. The file has the part, its resources and clocks, the
+// ports between processing system, design and DRAM, the DRAM bandwidths with which designs are evaluated, and the
 // board's rows from table I of the paper.
 package boards
 
@@ -76,12 +76,12 @@ type Board struct {
 }
 
 // Folds reports whether npu_top's activation buffer stores four words per memory row (parameter FOLD). This is the case
-// if the device has URAM and a bank is too deep for block RAM. A URAM is always 72 bits wide, so an unfolded bank of 16
-// bits would need four times as many URAMs.
+// if the device has URAM and a bank is too deep for block RAM. A URAM is always 72 bits wide, so a bank with only one
+// 16-bit word per row would need four times as many URAMs.
 func (b Board) Folds(bankWords int) bool { return b.URAM > 0 && bankWords > 8192 }
 
-// Clocks describes the source of the design's clock: the reference of the processing system, and the fabric clock. An
-// MMCM generates ClockMHz from the fabric clock.
+// Clocks contains the reference clock of the processing system and its fabric clock. An MMCM generates ClockMHz, the
+// design's clock, from the fabric clock.
 type Clocks struct {
 	PSRefMHz float64 `yaml:"ps_ref_mhz" json:"ps_ref_mhz"`
 	PLMHz    float64 `yaml:"pl_mhz" json:"pl_mhz"`
@@ -113,7 +113,7 @@ type Interrupt struct {
 	SPI  int `yaml:"spi" json:"spi"`
 }
 
-// DDR is the DRAM at the ports, and the part of the DRAM that is reserved for the NPU.
+// DDR is the DRAM behind the ports. A range of this DRAM is reserved for the NPU.
 type DDR struct {
 	Base     uint64 `yaml:"base" json:"base"`
 	Bytes    uint64 `yaml:"bytes" json:"bytes"`
@@ -134,9 +134,10 @@ type processor struct {
 	widths     []int                // port widths in bytes
 }
 
-// processors has these sources. UG585 (Zynq-7000): 5.1, 10.1 (HP ports), 4.1 (addresses), 7.2 (interrupts). UG1085
-// (UltraScale+): 35 (ports of the DRAM controller), 10 (addresses), 13 (interrupts). DS187 and DS925 (clocks): the
-// lowest output of an MMCM is a VCO of 600 or 800 MHz divided by 128, and the global buffers limit the highest clock.
+// processors contains values from these documents and chapters. UG585 (Zynq-7000): 5.1, 10.1 (HP ports), 4.1
+// (addresses), 7.2 (interrupts). UG1085 (UltraScale+): 35 (ports of the DRAM controller), 10 (addresses), 13
+// (interrupts). DS187 and DS925 (clocks): the lowest clock of an MMCM is its lowest VCO frequency (600 or 800 MHz)
+// divided by 128; the global buffers limit the highest clock.
 var processors = map[string]processor{
 	Series7: {
 		axi: AXI3, addrBits: 32, burst: 16, lines: 8, spi: 29, clock: [2]float64{4.69, 464},
@@ -299,7 +300,7 @@ func Parse(file string, text []byte) (Board, error) {
 	return b, nil
 }
 
-// wholes returns the keys of a board file for whole numbers, as group.key.
+// wholes returns the keys whose values must be whole numbers, spelled group.key if they are in a group.
 func wholes(t reflect.Type, group string) (keys []string) {
 	for i := range t.NumField() {
 		f := t.Field(i)
@@ -347,7 +348,8 @@ func (b Board) Buildable() bool {
 		len(b.Ports.Names) > 0 || b.Registers != Registers{} || b.Interrupt != Interrupt{} || b.UIO != "" || b.DDR != DDR{}
 }
 
-// Lacking returns the missing keys for a build, or nil if Buildable. The name of a group represents all its keys.
+// Lacking returns the keys that a build needs, or nil if Buildable. Instead of a group's keys it returns the group's
+// name.
 func (b Board) Lacking() (keys []string) {
 	if b.Buildable() {
 		return nil // Parse rejects a file with only some of the keys
@@ -385,7 +387,7 @@ func (b Board) findings() (all []finding) {
 		b.build(want)
 	}
 	want(len(b.DRAM.BytesPerCycle) > 0, "dram.bytes_per_cycle", b.DRAM.BytesPerCycle, "at least one")
-	// Each port moves its width in both directions every cycle.
+	// In a cycle each port can both read and write AXIBytes bytes.
 	most := 2 * b.Ports.Most() * b.Ports.AXIBytes
 	for _, v := range b.DRAM.BytesPerCycle {
 		want(v > 0 && (v <= float64(most) || most <= 0), "dram.bytes_per_cycle", v, "more than 0, at most %d, what %d ports of %d bytes read and write in a cycle", most, b.Ports.Most(), b.Ports.AXIBytes)

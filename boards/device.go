@@ -15,8 +15,8 @@ type Device struct {
 // RevisionMask removes the silicon revision, because bitstreams do not depend on the revision.
 const RevisionMask = 0x0FFFFFFF
 
-// devices lists values of UG585 table 6-... (Zynq-7000: PSS_IDCODE) and UG1085 table 1-... (IDCODE values). U-Boot's
-// tables of these families have the same values. Parts for cars (xa) and defence (xq) have the same silicon.
+// devices lists the IDCODEs of UG585 (Zynq-7000: PSS_IDCODE) and UG1085 (IDCODE values). U-Boot's tables agree. Parts
+// for cars (xa) and defence (xq) have the same silicon.
 var devices = []Device{
 	{"xc7z007s", Series7, 0x03723093},
 	{"xc7z010", Series7, 0x03722093},
@@ -54,7 +54,7 @@ func DeviceByIDCode(id uint32) (Device, bool) {
 	return Device{}, false
 }
 
-// Bare returns a part in lower case and without its qualification: 7z020clg400-1 for xa7z020clg400-1.
+// Bare returns a part in lower case and without the prefix xc, xa or xq: 7z020clg400-1 for xa7z020clg400-1.
 func Bare(part string) string {
 	part = strings.ToLower(part)
 	for _, prefix := range []string{"xc", "xa", "xq"} {
@@ -65,8 +65,8 @@ func Bare(part string) string {
 	return part
 }
 
-// DeviceOf finds the device of a part, as Vivado or a .bit header names the part. The device's name must not be
-// followed by a digit: xczu7 does not match xczu71.
+// DeviceOf finds the device of a part, spelled as in Vivado or in a .bit header. The device's name must not be followed
+// by a digit: xczu7 does not match xczu71.
 func DeviceOf(part string) (found Device, ok bool) {
 	bare := Bare(part)
 	for _, d := range devices {

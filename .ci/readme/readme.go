@@ -17,7 +17,7 @@ type Command struct {
 	Shown []string // output lines shown below a "$ " command; the command must print them in this order
 }
 
-// begins matches an indented line that is a command: a program of the repository, or an installed program.
+// begins is the pattern of an indented command: it starts with a program of the repository or an installed program.
 var begins = regexp.MustCompile(`^ {4}(bin/|sluice |dse |make |sim/|hw/|hls/|go (run|test|build) |venv/|exports/|build/|python3 |verilator |tclsh )`)
 
 // prompt starts a command line in a transcript. The lines after the command are its output.
@@ -89,7 +89,7 @@ func Blocks(r io.Reader) ([][]string, error) {
 	return out, lines.Err()
 }
 
-// Missing returns the first line of a block that the output lacks, or "" if all lines are present. Lines must appear in
+// Missing returns the block's first line that is not in the output, or "". The output must have the block's lines in
 // order; spacing is ignored.
 func Missing(block []string, output string) string {
 	words := func(s string) string { return strings.Join(strings.Fields(s), " ") }

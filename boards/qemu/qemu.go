@@ -5,7 +5,8 @@
 // Limits: the RTL's clock and the guest's processor each run as fast as this machine simulates them, so the ratio of
 // their speeds has no meaning. Only durations that the NPU counts itself are valid (simulated). In NPU time, a register
 // access costs only the bus transaction, and uploads and cache maintenance cost nothing. QEMU has no caches, write
-// buffers or weak memory order, and allows accesses that Device memory forbids. It cannot show faults of these kinds.
+// buffers or weak memory order, so faults in their use do not appear. It also allows accesses that Device memory
+// forbids.
 package qemu
 
 import (
@@ -43,8 +44,8 @@ type Opts struct {
 	Device []string
 	// Run lists runs of `sluice board`, with arguments separated by commas. If empty, the image runs its default.
 	Run []string
-	// Call is called when the guest serves ("ready:" on its console). The map `at` contains, by guest port in Ports,
-	// the forwarded address on this machine. After Call has returned, the guest is switched off at once.
+	// Call is called when the guest serves ("ready:" on its console). The map `at` contains, for each guest port in Ports,
+	// the address on this machine that is forwarded to it. After Call has returned, the guest is switched off at once.
 	Call  func(ctx context.Context, at map[int]string) error
 	Ports []int
 	// Append is appended to the kernel's command line.
@@ -100,7 +101,7 @@ func machine(b boards.Board) (program, machine string, ports []string) {
 }
 
 // Run boots the guest, waits until the guest terminates, and returns the console text. The text contains the results of
-// the guest's runs. The error is about the machine or the tools.
+// the guest's runs. The error reports a failure of the machine or a tool.
 func Run(ctx context.Context, o Opts) (text string, err error) {
 	program, machine, ports := machine(o.Board)
 	path, err := exec.LookPath(program)

@@ -15,12 +15,12 @@
 //	                                          `- the concatenation -
 //
 // Merged convolutions become one layer only if they have the same shift after quantisation. quant chooses the same
-// shift if the weights then lose few bits. Otherwise, each convolution is a layer, but the tensors have the same
-// places.
+// shift if the weights then lose few bits. Otherwise, each convolution is a layer of its own, but the tensors keep
+// these places.
 //
 // The decision does not depend on the design, for two reasons. First, scales and places are chosen before the design is
-// known. Second, by the law of cycles no network was faster without one of the merges. This was tested for each of the
-// 19 blocks with merges in Inception-v3 and GoogLeNet, on zc706 and zcu104 at B = 1, 2, 4 and 8.
+// known. Second, the law of cycles predicted for no network that it is faster without one of the merges. This was
+// tested for each of the 19 blocks with merges in Inception-v3 and GoogLeNet, on zc706 and zcu104 at B = 1, 2, 4 and 8.
 package alias
 
 import (
@@ -53,14 +53,14 @@ type Plan struct {
 // Edge identifies input I of node N.
 type Edge struct{ N, I int }
 
-// maxWidth is the maximum number of channels of a pixel in a descriptor.
+// maxWidth is the largest number of channels per pixel that a descriptor can contain.
 const maxWidth = 1<<16 - 1
 
 // Of returns the plan of a graph. The invariants of the graph must hold, but weights may be absent.
 func Of(g *graph.Graph) *Plan { return Copying(g, nil) }
 
-// Copying returns the plan of a graph in which some inputs of concatenations (copied) must not be stored in the output,
-// because the elements of the output represent other values.
+// Copying is like Of, but the inputs in copied are not stored inside the concatenation's output, because their integers
+// stand for other values than the output's integers.
 func Copying(g *graph.Graph, copied map[Edge]bool) *Plan {
 	p := &Plan{
 		Views: make([]View, len(g.Tensors)), Width: make([]int, len(g.Tensors)),
@@ -283,8 +283,9 @@ func (p *Plan) Pix(t graph.TensorID) int {
 	return p.Width[p.Views[t].Root]
 }
 
-// Layer returns the nodes that are one layer with node n, in the order of their output channels. The layer replaces the
-// first of these nodes, because all of them have the same input. The second result reports whether n is the first.
+// Layer returns the nodes that are one layer with node n, in the order of their output channels. The layer runs in
+// place of the first of these nodes; this is possible because all have the same input. The second result reports
+// whether n is the first.
 func (p *Plan) Layer(n int) (nodes []int, stands bool) {
 	if i := p.merged[n]; i >= 0 {
 		return p.Merged[i], slices.Min(p.Merged[i]) == n

@@ -46,7 +46,7 @@ type Network struct {
 }
 
 // Codes is the mapping from values to elements in an int8 bundle: element = round(x / Step) + Zero, ties to even. In an
-// int16 bundle Codes has the zero value, and the fraction of the map defines the mapping.
+// int16 bundle Codes has the zero value; the mapping is then the tensor's number of fraction bits.
 type Codes struct {
 	Step float64 `json:",omitempty"`
 	Zero int     `json:",omitempty"`
@@ -114,7 +114,7 @@ func (n *Network) Type() string {
 	return configs.TypeInt16
 }
 
-// Scale returns a text that describes the value of an input element.
+// Scale returns the formula for the value of an input element.
 func (n *Network) Scale() string {
 	if n.Step != 0 {
 		return fmt.Sprintf("%g * (element - %d)", n.Step, n.Zero)
@@ -150,7 +150,7 @@ type Exit struct {
 // ClassesOf returns the number of classes for a number of logits. A single logit distinguishes two classes.
 func ClassesOf(logits int) int { return max(logits, 2) }
 
-// ElementAt returns element i of a map in a slot. The map begins at the byte offset at.
+// ElementAt returns element i of a map in a slot. The map begins at byte offset `at`.
 func (b *Bundle) ElementAt(slot []byte, at, i int) int16 {
 	if b.Design.Int8() {
 		return int16(int8(slot[at+i]))

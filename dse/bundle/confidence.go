@@ -8,9 +8,9 @@ import (
 	"github.com/sluice-npu/sluice/dse/graph"
 )
 
-// ConfidenceAt returns the class with the largest logit of an exit, and the confidence of this class. The confidence
-// measure is that of the exit (graph.Confidences), or the function Confidence by default. The results are the same on
-// every platform. If an exit is not a classifier, the class is -1.
+// ConfidenceAt returns the class with the largest logit of an exit, and the confidence of this class. The exit selects
+// the confidence measure (graph.Confidences); the default is the function Confidence. The results are the same on every
+// platform. If an exit is not a classifier, the class is -1.
 func ConfidenceAt(e *Exit, raw []int16) (class int, conf float32) {
 	step, zero := e.scale(e.Frac)
 	return measured(e.Confidence, raw, step, zero)

@@ -21,7 +21,7 @@ func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrInvalid, fmt.Errorf(format, args...))
 }
 
-// Limits of descriptor fields whose range is smaller than their bits allow.
+// Limits of the descriptor fields that cannot use all values of their bits.
 const (
 	maxShift  = abi.ShiftMax
 	MaxFrac   = 255       // maximum number of fraction bits of a tensor; the minimum is -MaxFrac
@@ -174,7 +174,7 @@ type region struct {
 	sound, empty bool
 }
 
-// view returns a region. If a number is invalid or a sum could overflow, the region is invalid.
+// view returns a region. If an argument is invalid or a sum could overflow, the region is invalid.
 func (b *Bundle) view(h, w, c, pix int, off int64) region {
 	const limit = 1 << 20
 	r := region{h: h, w: w, c: c, pix: pix, off: off, elem: int64(b.Design.ElemBytes())}
@@ -203,7 +203,7 @@ func (r region) overlaps(o region) bool {
 	if r.row%pix != 0 {
 		return true
 	}
-	// Compare channels [0, c) of r with channels [shift, shift + o.c) of o, modulo one pixel.
+	// In each pixel, r begins at byte 0 and o at byte shift; o can continue in the next pixel.
 	shift := ((o.off-r.off)%pix + pix) % pix
 	return shift < int64(r.c)*r.elem || shift+int64(o.c)*r.elem > pix
 }
@@ -371,7 +371,7 @@ func (b *Bundle) checkStored(i int, g cost.Geom) error {
 	return nil
 }
 
-// checkPacking checks where the weights of a layer for k are stored.
+// checkPacking checks the place of a layer's weights that are packed for k.
 func (b *Bundle) checkPacking(p Packing, k cost.K, g cost.Geom) error {
 	if p.Bytes == 0 {
 		if p != (Packing{}) {

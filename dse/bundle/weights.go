@@ -207,7 +207,7 @@ func roundUp(a, b int64) int64 { return (a + b - 1) / b * b }
 // Ks lists the stacking factors in the order in which LayerWeights tries them.
 var Ks = [...]cost.K{cost.K1, cost.KHalf, cost.K2}
 
-// Packing describes where the weights of a layer for one k are in Weights. Offset and sizes are in bytes.
+// Packing locates a layer's weights for one k in Bundle.Weights. Offset and sizes are in bytes.
 type Packing struct{ Offset, Bytes, Tile uint32 }
 
 // PackingOf returns the packing for k from a descriptor. If no weights are packed for k, Bytes is zero.
@@ -264,8 +264,8 @@ func (b *Bundle) LayerWeights(l int, k int) ([]int16, error) {
 	return nil, fmt.Errorf("layer %d: no weights", l)
 }
 
-// LayerBias returns the words of the bias memory of layer l: the biases and the words after them, for example of a
-// curve, or the table of factors of an average pool. The result is empty if the layer has none of these.
+// LayerBias returns the words of layer l's bias memory. They are the biases and the words after them (for example a
+// curve), or an average pool's table of factors. Other layers have no words.
 func (b *Bundle) LayerBias(l int) ([]int32, error) {
 	d := &b.Layers[l]
 	end := int64(d.BiasOffset) + 4*int64(d.BiasCount)

@@ -1,5 +1,5 @@
-// Command qemu boots a board's image (boards/image/build.sh) in QEMU. The image's UIO device is the
-// Verilated NPU of its configuration. The machine's console goes to stdout.
+// Command qemu boots a board's image (boards/image/build.sh) in QEMU. The image's UIO device is the Verilated NPU of
+// the image's configuration. The machine's console goes to stdout.
 //
 // Exit codes: 0 every run of `sluice board` succeeded, 1 a run failed, 2 wrong usage, 4 the machine failed,
 // 5 a tool is missing.

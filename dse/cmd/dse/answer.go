@@ -98,8 +98,8 @@ func energyOf(in *given, o search.Options, d configs.Design, exits []float64) (*
 	return &energyDoc{pj, m, "estimated"}, err
 }
 
-// slower simulates serving on a design that needs more cycles than the law computes. The parameter band is the relative
-// increase. The simulation shows whether the result is still valid if the law has this error.
+// slower simulates serving on a design that needs more cycles than the law computes. The parameter `band` is the
+// relative increase. The simulation shows whether the result is still valid if the law has this error.
 func slower(ctx context.Context, o search.Options, p search.Point, band float64) (*search.Served, error) {
 	ns := p.Nanoseconds()
 	for b := range ns {

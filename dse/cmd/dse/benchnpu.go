@@ -79,8 +79,8 @@ type npuRow struct {
 	Published []published `json:"published,omitempty"` // estimates for the paper's schemes
 }
 
-// published is the estimate for one of the paper's schemes to batch samples, as in dse ablate. It uses the hardware's
-// law on the same array with the largest tiles that fit, or the paper's law on the published design for the board.
+// published is the estimate for one of the paper's schemes to batch samples, as in dse ablate. It uses either the
+// hardware's law on the same array with the largest fitting tiles, or the paper's law on the board's published design.
 type published struct {
 	Law    string  `json:"law"`
 	Scheme string  `json:"scheme"`
@@ -171,7 +171,7 @@ func (c *benchNPUCmd) config(ctx context.Context, e *cli.Env, name string, doc *
 	return nil
 }
 
-// print writes one row for each batch size: the time on the array and its parts, then the times of the paper's schemes.
+// print writes a row of cycles, frames/s and stalls for each batch size. A simulated row ends with the paper's schemes.
 func (d *benchNPUDoc) print(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	if d.Label == "estimated" {
@@ -305,8 +305,8 @@ func (c *benchNPUCmd) design(ctx context.Context, e *cli.Env, d configs.Design) 
 	return rows, nil
 }
 
-// count adds up the spans of the backbone. It adds cycles by the law. If steps is true, it adds cycles by the machine.
-// If the simulator drv is not nil, it adds the hardware's counters.
+// count adds up the spans of the backbone. It adds cycles by the law. If steps is true, it adds cycles of package
+// machine. If the simulator drv is not nil, it adds the hardware's counters.
 func (r *npuRow) count(ctx context.Context, d configs.Design, b *bundle.Bundle, drv *npu.Driver, steps bool) error {
 	var macs uint64
 	for _, span := range backbone(b) {
@@ -342,7 +342,7 @@ func (r *npuRow) count(ctx context.Context, d configs.Design, b *bundle.Bundle, 
 	return nil
 }
 
-// step adds the cycles and stalls of a span by the machine.
+// step adds the cycles and stalls that package machine computes for a span.
 func (r *npuRow) step(ctx context.Context, d configs.Design, b *bundle.Bundle, span [2]int) error {
 	x, err := machine.Segment(ctx, d, b.Layers, b.FBCB, span[0], span[1], r.Batch)
 	r.Machine += x.Cycles
@@ -367,7 +367,7 @@ func backbone(b *bundle.Bundle) (spans [][2]int) {
 	return spans
 }
 
-// roofline returns the roofline of the backbone, in cycles.
+// roofline returns the fewest cycles that multipliers and DRAM bandwidth allow for the backbone.
 func roofline(d configs.Design, b *bundle.Bundle, batch int) (sum int64) {
 	elem := int64(d.ElemBytes())
 	bytes := func(h, w, c int) int64 { return elem * int64(batch) * int64(h) * int64(w) * int64(c) }

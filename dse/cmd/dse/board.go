@@ -15,8 +15,8 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// templates contains, by family, the configuration that is the template of a grid if the board has no reference design.
-// The grid uses the template's loader, drain and ring.
+// templates maps a family to the template for boards without a reference design. A template is a configuration: a grid
+// uses its loader, drain and ring.
 var templates = map[string]string{boards.Series7: "zc706", boards.UltraScalePlus: "zcu104"}
 
 const maxBytesPerCycle = 1024

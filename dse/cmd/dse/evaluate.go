@@ -186,9 +186,9 @@ func (c *evaluation) evaluate(e *cli.Env, r *recipe.Recipe, g *graph.Graph, q *q
 	return evaluate.Run(context.Background(), g, q, b, int8, set, seen, ask, progress)
 }
 
-// modelFile returns the path of a file with the network for onnxruntime, with the same changes as in dse. If
-// --input-side changes the network, or if the network is from the zoo, the file is temporary. The second result is the
-// path of the folder with the external data ("" for the folder of the file).
+// modelFile returns the path of the network's file for onnxruntime. It contains the changes that dse makes to the
+// network. If --input-side changes the network, or if the network is from the zoo, the file is temporary. The second
+// result is the path of the folder with the external data ("" for the folder of the file).
 func modelFile(r *recipe.Recipe) (path, folder string, done func(), err error) {
 	name := r.Network
 	var content []byte

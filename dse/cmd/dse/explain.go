@@ -188,7 +188,7 @@ func (c *explainCmd) Run(e *cli.Env) error {
 	return doc.print(e.Stdout, warning, !doc.Calibrated)
 }
 
-// fill writes the explanation of the bundle into the document. It prints warnings about the estimates of HLS to warn.
+// fill writes the explanation of the bundle into the document. It writes warnings about the HLS estimates to `warn`.
 func (c *explainCmd) fill(doc *explainDoc, b *bundle.Bundle, warn io.Writer) error {
 	doc.Network, doc.Design = b.Network.Name, b.Design.Name
 	from, err := recipe.Of(b)
@@ -241,7 +241,7 @@ func (c *explainCmd) check(e *cli.Env) error {
 	return nil
 }
 
-// trace prints the events of one layer, within its start or as a start of its own.
+// trace prints the events of one layer. The simulated start contains its whole segment, or only this layer (--alone).
 func (c *explainCmd) trace(to io.Writer, b *bundle.Bundle) error {
 	for _, x := range b.Network.Exits {
 		i := slices.Index(b.Names[x.First:x.Last+1], c.Layer)
@@ -343,7 +343,7 @@ func (doc *explainDoc) layers(b *bundle.Bundle, board *boards.Board) error {
 	return nil
 }
 
-// step simulates the starts on the machine.
+// step simulates every segment with package machine.
 func (doc *explainDoc) step(b *bundle.Bundle) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -360,7 +360,7 @@ func (doc *explainDoc) step(b *bundle.Bundle) error {
 	return nil
 }
 
-// printSteps prints the results of the machine, one line per layer.
+// printSteps prints the results of package machine, one line per layer.
 func (doc *explainDoc) printSteps(to io.Writer) error {
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "layer\tlaw\tmachine\tweights\tactivations\tdrain\tdepth")

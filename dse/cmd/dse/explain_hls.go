@@ -58,7 +58,7 @@ func (c *explainCmd) estimate(b *bundle.Bundle) (*hlsDoc, error) {
 	return doc, nil
 }
 
-// print writes a table with the cycles of each stage alone, of the layer, and of the RTL by the law.
+// print writes a line per layer: the cycles of each stage alone, the layer's cycles, and the law's cycles for the RTL.
 func (d *hlsDoc) print(w io.Writer, layers []explainLayer) error {
 	reported := 0
 	for _, l := range d.Loops {

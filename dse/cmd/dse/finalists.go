@@ -20,7 +20,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// finalist is a design that the law cannot distinguish from the best design, with its result by the machine.
+// finalist is a design that the law cannot distinguish from the best design, with its throughput in package machine.
 type finalist struct {
 	Name    string  `json:"name"`
 	TR      int     `json:"TR"`
@@ -31,8 +31,8 @@ type finalist struct {
 	Counted float64 `json:"gops_counted,omitempty"` // counted on the RTL (simulated)
 }
 
-// finalists computes the cycles of designs with the machine, for every batch size with a weight. It sorts the designs
-// by the resulting GOP/s, or by those counted on the RTL if count is not nil.
+// finalists simulates designs in package machine at every batch size whose weight is not 0. It sorts the designs by the
+// resulting GOP/s. If count is not nil, it sorts them by the GOP/s counted on the RTL.
 func finalists(ctx context.Context, w *search.Workload, points []search.Point, weights search.Weights, o mapping.Options, count *counter) ([]finalist, error) {
 	var out []finalist
 	sum := 0.0
@@ -69,7 +69,7 @@ func finalists(ctx context.Context, w *search.Workload, points []search.Point, w
 	return out, nil
 }
 
-// machineCycles returns the cycles of all segments of a network by the machine, with the best entries by the law.
+// machineCycles returns the sum of the cycles of all segments in package machine. The law chooses their mappings.
 func machineCycles(ctx context.Context, w *search.Workload, d configs.Design, batch int, o mapping.Options) (cycles int64, err error) {
 	layers, err := w.Lower(d)
 	if err != nil {
@@ -118,7 +118,7 @@ func (c *sweepCmd) counter(log io.Writer) (*counter, error) {
 	return x, err
 }
 
-// cycles returns the cycles of all segments on a design, for every batch size with a weight.
+// cycles returns the cycles of all segments on a design, for every batch size whose weight is not 0.
 func (c *counter) cycles(ctx context.Context, d configs.Design, weights search.Weights) (n [abi.BMax]int64, err error) {
 	dir, err := os.MkdirTemp("", "sluice-count-")
 	if err != nil {

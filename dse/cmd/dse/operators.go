@@ -104,7 +104,7 @@ func (c *operatorsCmd) Run(e *cli.Env) error {
 	return nil
 }
 
-// missing prints each missing operator with two numbers: of networks that need it, and of networks that lack no other.
+// missing prints, for each missing operator, the number of networks that need it and the number that lack only it.
 func (doc *operatorsDoc) missing(to io.Writer) {
 	need, alone, seen := map[string]int{}, map[string]int{}, map[string]int{}
 	for _, n := range doc.Networks {

@@ -36,7 +36,8 @@ func (s *source) open() (d configs.Design, r *recipe.Recipe, g *graph.Graph, fro
 	return
 }
 
-// inInt16 returns a network in int16, and its bundle for the same design in int16, with shorter chains if necessary.
+// inInt16 quantises a network to int16 and compiles it for the same design in int16. If necessary, this design's chains
+// are shorter.
 func inInt16(r *recipe.Recipe, g *graph.Graph, from *recipe.Calibration, d configs.Design) (*quant.Network, *bundle.Bundle, error) {
 	q, err := from.Quantise(g)
 	if err != nil {

@@ -333,7 +333,8 @@ type sweepDoc struct {
 	// Within lists the designs that differ from the best design by less than the band of the law or of the cost.
 	Within    []search.Point `json:"within"`
 	Finalists []finalist     `json:"finalists,omitempty"`
-	// Slow is the serving result of the best design if it needs more cycles, by the band of the law.
+	// Slow is the serving result if the best design needs more cycles than the law computes. The difference is the law's
+	// band.
 	Slow   *search.Served `json:"served_if_slower,omitempty"`
 	Energy *energyDoc     `json:"energy,omitempty"`
 }

@@ -40,7 +40,7 @@ path beyond its limit is status 1. The time that yosys took is not in the figure
 Example: dse synth --config small,zc706 --module fbcb,run_gen --shard 1-4/4 --resume shards; dse merge shards`
 }
 
-// netlistOf represents a module of a configuration that is to be synthesised.
+// netlistOf is a module that is to be synthesised with the parameters of a configuration.
 type netlistOf struct {
 	config         string // value of --config
 	design         configs.Design

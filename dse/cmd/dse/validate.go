@@ -72,7 +72,7 @@ type validateDoc struct {
 	Layers  []counted.Layer            `json:"layers,omitempty"` // all layers, with --out
 }
 
-// stepped contains the error of the machine relative to the counters.
+// stepped contains the errors of package machine relative to the RTL's counters.
 type stepped struct {
 	N      int     `json:"n"`
 	Exact  int     `json:"to_the_cycle"`
@@ -81,7 +81,7 @@ type stepped struct {
 	Cycles int64   `json:"worst_cycles"`
 }
 
-// checkSample returns an error for a sample that cannot be measured.
+// checkSample returns an error if a flag of the sample is out of range.
 func checkSample(n int, share float64, batches []int) error {
 	if n < 0 || !(share > 0) || share > 1 || slices.Min(append(batches, 1)) < 1 || slices.Max(append(batches, 1)) > abi.BMax {
 		return usage("--n, --share or --batch is out of range")
@@ -167,7 +167,7 @@ func (c *validateCmd) judge(ctx context.Context, e *cli.Env, all []counted.Layer
 	return nil
 }
 
-// step runs the layers on the machine.
+// step simulates the layers in package machine.
 func (d *validateDoc) step(ctx context.Context, all []counted.Layer) error {
 	d.Machine = map[string]*stepped{}
 	for i := range all {
@@ -394,8 +394,9 @@ func (c *validateCmd) again() ([]counted.Layer, error) {
 	return f.Layers, nil
 }
 
-// insideBands returns an error if the law is outside its bands. A small sample of random layers rarely contains a large
-// error. If the machine ran, the check of random layers is instead that all machine counters equal the RTL's counters.
+// insideBands returns an error if the law is outside its bands. For random layers it checks something stricter if
+// package machine ran, because a small sample rarely contains a large error of the law: all counters of the machine
+// must equal the RTL's.
 func insideBands(e *cli.Env, all []counted.Layer, stepped bool) error {
 	kinds, err := counted.Kinds(all)
 	if err != nil {
@@ -473,7 +474,7 @@ func build(d configs.Design, full bool) string {
 	return d.Name + "-stub"
 }
 
-// open starts a build of the Verilated NPU with the memory of the design. The last parameter is the value of --config.
+// open starts a build of the Verilated NPU with the memory of the design. named is the value of --config.
 func open(ctx context.Context, d configs.Design, build string, named []string) (*npu.Driver, error) {
 	bin, err := npu.FindCosim(build, named...)
 	if err != nil {

@@ -46,7 +46,7 @@ func Int8(n *quant.Int8, d configs.Design, o Options) (*bundle.Bundle, error) {
 	return compile(&compiler{q: q, eight: n, d: d, o: o}, alias.Copying(n.Graph, copied))
 }
 
-// same reports whether input j and the output of a node that copies its inputs have the same codes.
+// same reports whether input j and the output of node i, which copies its inputs, map values to equal codes.
 func same(n *quant.Int8, i, j int) bool {
 	node, l := &n.Graph.Nodes[i], &n.Layers[i]
 	s := l.Scales[j]
@@ -98,7 +98,7 @@ func (c *compiler) codes(t graph.TensorID) bundle.Codes {
 	return bundle.Codes{Step: c.eight.Maps[t].Step, Zero: c.eight.Maps[t].Zero}
 }
 
-// operand returns the effect of the residual or second input of a node on its sums, or nil if res is graph.None.
+// operand describes how res, a node's residual or second input, changes the node's sums. It is nil without res.
 func (c *compiler) operand(n int, res graph.TensorID) *abi.Operand {
 	if res == graph.None {
 		return nil
@@ -120,7 +120,7 @@ func (c *compiler) scaling(x *lower.Layer) abi.Scaling {
 	return scaling
 }
 
-// pooled returns the factor of a pool, or the factors by number of pixels for an average with several factors.
+// pooled returns the factor of a pool. For an average with several factors, it returns the factors by number of pixels.
 func (c *compiler) pooled(n int) (abi.Scaling, []int32) {
 	scales, out := c.eight.Layers[n].Scales, c.g.Tensors[c.g.Nodes[n].Output]
 	if c.g.Nodes[n].Op == graph.MaxPool {

@@ -45,7 +45,7 @@ type Breakdown struct {
 	Bound        Bound `json:"bound"`
 }
 
-// parts sets the parts of the total after a walk. The parameter there is the number of bytes read before the layer.
+// parts sets the parts of the total after a walk. The parameter `there` is the number of bytes read before the layer.
 func (b *Breakdown) parts(m *Prepared, there int64) {
 	b.Array, b.Drain = m.array, m.drain
 	b.Compute = int64(m.e.BR) * int64(m.g.OutH) * m.g.PoolTaps(m.d)

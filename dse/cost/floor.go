@@ -8,8 +8,8 @@ import (
 // This file computes lower bounds for the law. They use only properties of the hardware that no calibration changes. A
 // row needs one cycle per pass. A pass is at least as long as its chain, and as the loading of its weights. The DRAM
 // transfers every weight, input row and result once. Weights that fit the ring may come before the layer begins. A
-// layer begins when its first row is on chip. Its first pass ends after the rows of the first tile that the first
-// kernel row needs are on chip. The drain follows the last pass. TestBoundIsBelowTheLaw (dse/search) checks the bounds.
+// layer begins when its first row is on chip. Its first pass ends when the first tile's rows for the first kernel row
+// are on chip. The drain follows the last pass. TestBoundIsBelowTheLaw (dse/search) checks the bounds.
 
 // Waits are the fixed delays of a layer whose tensors are in DRAM, in cycles.
 type Waits struct {
@@ -29,8 +29,8 @@ func WaitsOf(d configs.Design, g Geom, k K) Waits {
 	return w
 }
 
-// beats returns the bytes of the beats that parts of one sample touch: an input row (row), the results of one pixel
-// (out), and the residuals of one pixel (res).
+// beats returns the bytes of all beats that contain an input row (row), one pixel's results (out), or its residuals
+// (res).
 func (p *Prepared) beats() (row, out, res float64) {
 	n := float64(p.g.OutC / p.full.size)
 	out, res = n*p.full.out.bytes, n*p.full.res.bytes
@@ -189,8 +189,8 @@ func (s *Floor) Tile(order bool, tb, tr int, limit int64) int64 {
 	}
 	if s.passes > 0 {
 		// The first pass waits for all rows of the first tile that the first kernel row needs. One cycle is subtracted
-		// because the law rounds up two times: of all rows and of late rows. The field behind is subtracted because late
-		// rows may be slower in the law.
+		// because the law rounds up both the time of all rows and the time of late rows. The field `behind` is subtracted
+		// because late rows may be slower in the law.
 		in := int64(s.g.RowsAhead(tr0))
 		bytes := (in*int64(s.both(tb0)) - 1) * int64(s.row)
 		array += max(0, int64(float64(bytes)/s.fill)-1-s.behind-max(int64(tb0)*int64(tr0)*w, s.c[0].floor))

@@ -185,7 +185,8 @@ func (g Geom) ByColumns(d configs.Design) bool {
 	return !g.GEMM() && g.KW >= 2 && g.KW <= 3 && g.SW < g.KW && g.KH >= 2 && g.KH <= 4 && g.InC <= rtl.PoolGroups*d.NB()
 }
 
-// PoolTaps is the number of taps of NB lanes per output row of a pool or depthwise layer. Each needs one cycle or more.
+// PoolTaps is the number of taps of NB lanes per output row of a pool or depthwise layer. Each tap needs one cycle or
+// more.
 func (g Geom) PoolTaps(d configs.Design) int64 {
 	columns := int64(g.OutW) * int64(g.KW)
 	if g.ByColumns(d) {
@@ -251,8 +252,8 @@ func (g Geom) lateRows(oh0, n int) int {
 	return max(0, min(g.InH, last+g.KH)-max(lo, last+1))
 }
 
-// alike is the number of consecutive row tiles that read no padding and have equal cost. The parameter at is their
-// first output row. The result is 1 if the first of these tiles reads padding or is the layer's first tile.
+// alike is the number of consecutive row tiles that read no padding and have equal cost. The first of these tiles
+// begins at output row `at`. The result is 1 if it reads padding or is the layer's first tile.
 func (g Geom) alike(at, rows int) int {
 	inside := (g.InH+g.PadT-g.KH)/g.SH + 1 // output rows with a lower number read no padding at the bottom
 	if at == 0 || at*g.SH < g.PadT {
@@ -319,7 +320,7 @@ func WeightBytes(d configs.Design, g Geom, k K) (all, tile int64) {
 	return all, tile
 }
 
-// packed is the number of bytes of n channels, by elements per channel. In int8 two channels share words.
+// packed is the number of bytes of n channels that have `elements` elements each. In int8 two channels share words.
 func packed(d configs.Design, n int, elements int64) int64 {
 	if d.Int8() {
 		n = ceil(n, 2)

@@ -6,11 +6,12 @@
 // # The model
 //
 // A start is a sequence of layers (Walk). InStart marks the first layer. All units wait at the layer barrier: a layer
-// begins when the last write of the previous layer has its response, answer cycles after the write. Three things do not
-// wait for the barrier. The next descriptor is fetched and checked (Fetch) when all units have accepted the previous
-// descriptor. Weights are read as soon as their layer is offered and the ring has room. A kept tensor is already on
-// chip (KEEP_IN). E is the end of a layer, and O the time at which its descriptor is offered. M is the earliest time at
-// which the DRAM can have moved everything up to a layer. T is the layer's cycles without late weights:
+// begins when the previous layer's last write has its response, which comes `answer` cycles after that write. Three
+// things do not wait for the barrier. The next descriptor is fetched and checked (Fetch) when all units have accepted
+// the previous descriptor. Weights are read as soon as their layer is offered and the ring has room. A kept tensor is
+// already on chip (KEEP_IN). E is the end of a layer, and O the time at which its descriptor is offered. M is the
+// earliest time at which the DRAM can have moved all bytes of the layers up to this one. T is the layer's cycles
+// without late weights:
 //
 //	O_i = max(O_i-1, E_i-2 - answer) + Fetch_i
 //	X_i = max(M_i-1, O_i + there)                            X: its weights begin to come
@@ -32,17 +33,18 @@
 //	T    = max(drained, L_V + (W_V + R_V + O_V) / r) + answer
 //
 // load is the number of cycles that the loading of weights needs between two swaps of weights. First the swap runs down
-// the chain. Then W_LOAD PEs per cycle receive weights from the ring, which delivers one wide beat per cycle.
-// Late rows are rows that only later kernel rows need, not the first one. W' are the weights that are read before the
-// rows of the first layer of a start: those of one pass, and a reserve in the ring. R' are the residuals of the first
-// item that fit their queue. A half of the buffer is free when the visit before the previous one has ended. Results of
-// the last item that leave after the rows do not delay the rows. Results of a pool are written while rows are read.
+// the chain. Then W_LOAD PEs per cycle receive weights from the ring, which delivers one wide beat per cycle. Late rows
+// are rows that only later kernel rows need, not the first one. W' are the weights that are read before the rows in a
+// start's first layer: the weights of one pass, and a reserve in the ring. R' are the first item's residuals, at most
+// as many as their queue can store. A half of the buffer is free when the visit before the previous one has ended.
+// Results of the last item that leave after the rows do not delay the rows. Results of a pool are written while rows
+// are read.
 //
-// Bytes include all wide beats that a run touches. Bytes / r is the longest of three times: of the bytes on the DRAM,
-// of the bytes on the ports in one direction, and of the bursts. The bursts limit short rows, because each port has at
-// most BurstsUnderWay bursts in flight, and each burst needs one latency. If the queues of several ports can store
-// fewer bytes than arrive in a round trip, reads need one round trip each time the queues are filled. The same applies
-// to weights if the ring can store fewer bytes than that. Weights are read in chunks, and a chunk is requested when
+// Bytes include all wide beats that a run touches. Bytes / r is the longest of three times: the DRAM transfer, the port
+// transfer in one direction, and the bursts. The bursts limit short rows, because each port has at most BurstsUnderWay
+// bursts in flight, and each burst needs one latency. If the queues of several ports can store fewer bytes than arrive
+// in a round trip, reads need one round trip each time the queues are filled. If the ring can store fewer bytes than
+// arrive in a round trip, this also applies to weights. Weights are read in chunks, and a chunk is requested when
 // passes have used a chunk. Weights that are read again for each row tile then delay the last pass of the tile at any
 // DRAM rate. Packing a run of results needs one more cycle for each end of the run within a wide beat.
 //

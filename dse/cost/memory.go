@@ -49,9 +49,9 @@ func memoryOf(d *configs.Design) memory {
 // count.
 const almostOne = 1 - 1e-6
 
-// time returns the cycles that the traffic t needs, the largest of three times: of the bytes on the DRAM, of the bytes
-// on the ports in one direction, and of the bursts. The field perRead includes the time that reads wait for room in the
-// queues. A burst occupies one of the slots for bursts in flight during a latency and its own beats.
+// time returns the cycles that the traffic t needs: the longest of the DRAM transfer, the port transfer in one
+// direction, and the bursts. The field perRead includes the time that reads wait for room in the queues. A burst is in
+// flight for a latency and one cycle per beat, and the number of bursts in flight is limited.
 func (m *memory) time(t traffic) int64 {
 	most := max(float64(t.read+t.written)*m.perByte, float64(t.written)*m.perPort, float64(t.read)*m.perRead)
 	life := m.latency + rtl.BurstCycles + 1

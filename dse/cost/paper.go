@@ -52,7 +52,7 @@ func (p PaperPoint) Bits() int64 {
 // DSPs is the number of DSPs of a point: one DSP per MAC.
 func (p PaperPoint) DSPs() int { return p.TP * p.TC }
 
-// PaperAt returns the paper's design with T_P = tp on a device with dsp DSPs and memory Mibit. The design has T_C =
+// PaperAt returns the paper's design with T_P = tp on a device with `dsp` DSPs and `memory` Mibit. The design has T_C =
 // floor(DSP / T_P) and the largest even T_R that fits.
 func PaperAt(tp, dsp int, memory float64) (PaperPoint, error) {
 	p := PaperPoint{TP: tp}

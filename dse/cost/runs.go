@@ -25,8 +25,8 @@ func (r run) written(n int64) traffic {
 	return traffic{written: int64(float64(n) * r.bytes), writes: int64(float64(n) * r.bursts)}
 }
 
-// touched returns the average number of aligned blocks of unit bytes (a power of two) that a run of n bytes touches.
-// The first run begins at offset. The distance between the starts of neighbouring runs is pitch bytes.
+// touched returns the average number of aligned blocks of `unit` bytes (a power of two) that a run of n bytes touches.
+// The first run begins at offset. The distance between the starts of neighbouring runs is `pitch` bytes.
 func touched(unit, n, pitch, offset int64) float64 {
 	step := gcd(pitch, unit) // distance between possible starts of a run in a block
 	whole, rest := (n-1)/unit, (n-1)%unit
@@ -35,8 +35,8 @@ func touched(unit, n, pitch, offset int64) float64 {
 	return float64(whole+1) + float64(max(0, places-within))/float64(places)
 }
 
-// ragged returns the share of addresses that are not at the start of a block of unit bytes. The first address is
-// offset, and the distance between addresses is pitch bytes.
+// ragged returns the share of addresses that are not at the start of a block of `unit` bytes. The first address is
+// `offset`, and the addresses are `pitch` bytes apart.
 func ragged(unit, pitch, offset int64) float64 {
 	step := gcd(pitch, unit)
 	if offset%step != 0 {
@@ -87,8 +87,7 @@ func (m *memory) runOf(n, pitch, offset int64) run {
 }
 
 // Seen returns g with reduced offsets, so that geometries become equal if the law on this design cannot distinguish
-// them. Positions of runs in beats and stripes depend only on the offset modulo a number: the greatest common divisor
-// of the pitch, and the least common multiple of a beat and a stripe.
+// them. The position of a run in beats and stripes depends only on the offset modulo gcd(pitch, lcm(beat, stripe)).
 func Seen(d configs.Design, g Geom) Geom {
 	m := memoryOf(&d)
 	unit := m.stripe * m.wide / gcd(m.stripe, m.wide)

@@ -60,7 +60,7 @@ func (m *Prepared) steady(n int, step func()) {
 	}
 }
 
-// more adds to s the difference between s and the earlier sums then, n times.
+// more adds n times the difference between s and the earlier sums `then` to s.
 func (s *sums) more(then *sums, n int64) {
 	s.acts += n * (s.acts - then.acts)
 	s.weights += n * (s.weights - then.weights)

@@ -29,7 +29,7 @@ func (m *Prepared) run() {
 		outer, tiles = tiles, 1
 	}
 	m.ends(outer, func(first, last bool) { m.rowTiles(tiles, first, last) })
-	// the last drain, and the traffic still to be moved
+	// the visits end after the last drain and the remaining traffic
 	total := max(m.drained[1], m.loaded+m.time(m.owed))
 	m.b.Tail = max(0, total-m.end)
 	m.b.Total = total + m.b.Answer

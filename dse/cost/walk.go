@@ -26,8 +26,8 @@ type Step struct {
 	ring  int64 // time on the DRAM to fill the ring
 }
 
-// StepOf returns the step of a layer. The parameter in means that the layer's input is on chip, and the parameter out
-// means that its output is only on chip.
+// StepOf returns the step of a layer. If `in` is true, the layer's input is on chip. If `out` is true, its output is
+// only on chip.
 func StepOf(d configs.Design, g Geom, bact int, in, out bool) Step {
 	m := Prepare(d, g, K1, 1)
 	s := Step{fetch: Fetch(d, g, bact), there: m.there, ring: cycles(m.ring, m.rate), tail: m.latency + writePath(&d, &g)}

@@ -77,7 +77,7 @@ func StepOf(l *abi.Desc, e abi.FBCB) Step {
 	return s
 }
 
-// Law returns the cycles of a start with the layers of chain by the law.
+// Law returns the law's cycles for a start that runs the layers of chain.
 func Law(d configs.Design, chain []Step, batch int) int64 {
 	layers, entries := make([]cost.Geom, len(chain)), make([]abi.FBCB, len(chain))
 	for i, s := range chain {
@@ -191,7 +191,7 @@ func Read(r io.Reader, own ...configs.Design) (File, error) {
 	return f, nil
 }
 
-// judge sets the fields Law and Design of a layer, and removes the result of the machine.
+// judge sets the fields Law and Design of a layer, and removes the result of package machine.
 func (l *Layer) judge(own []configs.Design) (err error) {
 	if len(l.Chain) == 0 || l.Cycles < 1 {
 		return errors.New("no geometry, or no counters")
@@ -288,7 +288,7 @@ func (k *Kind) Inside() bool {
 	return s.Mean <= k.Band.Mean && s.Worst <= k.Band.Worst
 }
 
-// Exact returns the number of layers for which the cycles and stalls of the machine equal the counters.
+// Exact returns the number of layers for which package machine computes the cycles and stalls of the counters.
 func (k *Kind) Exact() (n int) {
 	for i := range k.Layers {
 		l := &k.Layers[i]
@@ -336,7 +336,7 @@ func (l *Layer) Machine() (out []machine.Layer) {
 	return out
 }
 
-// Step simulates the start on the machine and returns the result.
+// Step simulates the start with package machine.
 func (l *Layer) Step(ctx context.Context) (machine.Result, error) {
 	return machine.Run(ctx, l.Design, l.Machine(), l.Batch)
 }

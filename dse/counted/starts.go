@@ -124,8 +124,8 @@ func BandsOf(all []Layer) (out []StartBand) {
 // Stated is the error band for the cycles of a network on a design, and the bands of network layers and random layers.
 // The band is measured on the first existing group of counted starts: the network's starts on this configuration and
 // memory, all starts on this configuration and memory, the network's starts on all configurations, all starts. Counted
-// is true for the first two groups. For a network of the user, the band is the larger of two: of random layers, and of
-// all starts.
+// is true for the first two groups. For a user's network, the band of random layers or the band of all starts is used,
+// whichever is larger.
 type Stated struct {
 	StartBand
 	Counted  bool `json:"counted"`
@@ -153,7 +153,7 @@ func (s Stated) String() string {
 // latency is the latency of the DRAM in cycles with which starts and layers were counted.
 const latency = 100
 
-// Of returns the band of a network on a design. The parameter own reports that the network is not from the zoo.
+// Of returns the band of a network on a design. The parameter `own` reports that the network is not from the zoo.
 func Of(d configs.Design, network string, own bool) (s Stated, err error) {
 	all, err := read()
 	b := all.of(d.Int8())

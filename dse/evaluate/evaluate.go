@@ -30,17 +30,18 @@ const chunk = 64
 // Oracle returns the logits of another implementation, by exit and image.
 type Oracle func(ctx context.Context, inputs [][]float32) ([][][]float32, error)
 
-// Report is the result of an evaluation. A share is a share of the images if its comment does not specify another unit.
+// Report is the result of an evaluation. Shares refer to the number of images if a field's comment does not say
+// otherwise.
 type Report struct {
 	Images   int     `json:"images"`
 	Seen     int     `json:"images_of_calibration"`
 	Labelled bool    `json:"labelled"`
 	Oracle   bool    `json:"onnxruntime"`
 	Clipped  float64 `json:"input_clipped"` // share of input elements beyond the range of the input
-	// Saturated lists the layers with results at the limits of 16 bits. It also lists layers with such sums before a
-	// function, if the function is not constant there. Calibration observed only smaller values.
+	// Saturated lists the layers with results at the limits of 16 bits. It also lists layers whose sums reach these limits
+	// before an activation function that is not constant there. Calibration observed only smaller values.
 	Saturated []Saturation `json:"saturated_layers,omitempty"`
-	// SaturatedInt8 lists the layers with int8 results beyond their range.
+	// SaturatedInt8 lists the layers with results beyond the range of int8.
 	SaturatedInt8 []Saturation `json:"int8_saturated_layers,omitempty"`
 	Exits         []Exit       `json:"exits"`
 	Int8          *Int8        `json:"int8,omitempty"` // only if the network was also evaluated in int8
@@ -156,7 +157,7 @@ type evaluator struct {
 	curved    []atomic.Int64 // by node with a function: number of saturated values in the float network
 }
 
-// watch counts values that saturate before and after functions.
+// watch counts values that saturate before and after activation functions.
 func (e *evaluator) watch(q *quant.Network, runners []*graph.Runner) {
 	e.curved = make([]atomic.Int64, len(e.g.Nodes))
 	fronts := map[string]*quant.Front{}
@@ -306,8 +307,9 @@ func (e *evaluator) golden(in []int16) ([][]int16, error) {
 }
 
 // saturated returns the number of results of a layer at the limits of 16 bits. It does not count results at a limit
-// that the network itself sets. It does not count max pools, because they only copy values (an average may have finer
-// steps). It does not count functions, because a function like tanh may end at a limit (see watch).
+// that the network itself sets. It does not count max pools, because they only copy values (but it counts average
+// pools, which compute new values). It does not count activation functions, because some reach a limit, like tanh (see
+// watch).
 func saturated(d *abi.Desc, slot []byte) (n int64) {
 	if d.Op == abi.OpMaxPool || d.Curve {
 		return 0
@@ -326,7 +328,7 @@ func saturated(d *abi.Desc, slot []byte) (n int64) {
 	return n
 }
 
-// finished returns a function that applies the last operation of the file to the logits of an exit. onnxruntime
+// finished returns a function that applies the model file's last operation to the logits of an exit. onnxruntime
 // executes this operation, but the NPU does not. A softmax is computed for each pixel of a map, over its channels.
 func (e *evaluator) finished(exit int) func([]float32) (out []float32, middle float32) {
 	x := e.g.Exits[exit]
@@ -467,7 +469,7 @@ func (e *evaluator) report(oracle bool) *Report {
 	return r
 }
 
-// Warning describes the exit with the largest distance of int16 from float, or returns "" if it is within
+// Warning describes the exit with the largest distance of int16 from float, or returns "" if this distance is within
 // quant.LossBound.
 func (r *Report) Warning() string {
 	x := slices.MaxFunc(r.Exits, func(a, b Exit) int { return cmp.Compare(a.WorstFloat, b.WorstFloat) })
@@ -478,8 +480,8 @@ func (r *Report) Warning() string {
 		x.Name, 100*x.WorstFloat, r.Images, 100*quant.LossBound)
 }
 
-// top returns the class with the largest logit. For a single logit the class is 1 if the logit is at least middle,
-// otherwise 0. The parameter middle is 0, or the value of the activation at 0.
+// top returns the class with the largest logit. For a single logit the class is 1 if the logit is at least `middle`,
+// otherwise 0. The parameter `middle` is 0, or the value of the activation at 0.
 func top(logits []float32, middle float32) int {
 	best := 0
 	if len(logits) == 1 && logits[0] >= middle {

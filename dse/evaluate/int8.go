@@ -90,7 +90,7 @@ const (
 	mixImages  = 256 // number of images for the choice of int16 layers
 )
 
-// Layers measures the loss of each layer on at most LossImages of count images.
+// Layers measures the loss of each layer on at most LossImages of the `count` images.
 func Layers(n *quant.Int8, count int, image func(i int) ([]float32, error)) (*Int8, error) {
 	g := n.Graph
 	r, err := newInt8(n)
@@ -161,10 +161,10 @@ func Layers(n *quant.Int8, count int, image func(i int) ([]float32, error)) (*In
 
 func square(x float64) float64 { return x * x }
 
-// Mixed returns the network in int8, but changes layers to int16 until the share of images with another class than from
-// the float network is at most bound. The bound applies to every exit that is a classifier. Mixed first changes the
-// first layer and the layers of the exits to int16, then the layers with the largest LayerLoss.Alone. The second result
-// is the share of images with another class. It exceeds the bound if int16 for all layers is not enough.
+// Mixed returns the network in int8, but changes layers to int16 until at most the share `bound` of the images gets
+// another class than in the float network. The bound applies to every exit that is a classifier. Mixed first changes
+// the first layer and the layers of the exits to int16, then the layers with the largest LayerLoss.Alone. The second
+// result is the share of images with another class. It exceeds the bound if int16 for all layers is not enough.
 func Mixed(s *quant.Seen, g *graph.Graph, bound float64, count int, image func(i int) ([]float32, error)) (n *quant.Int8, apart float64, err error) {
 	some := false
 	for e := range g.Exits {
@@ -220,7 +220,7 @@ func Mixed(s *quant.Seen, g *graph.Graph, bound float64, count int, image func(i
 	}
 }
 
-// classes returns the classes by the float network, by image and exit. The class is -1 if an exit is not a classifier.
+// classes returns the float network's classes, by image and exit. The class is -1 if an exit is not a classifier.
 func classes(g *graph.Graph, drawn []int, image func(i int) ([]float32, error)) ([][]int, error) {
 	r, err := graph.NewRunner(g)
 	if err != nil {

@@ -256,7 +256,7 @@ func (l *layer) code(t int64) int16 {
 	return Clamp(Saturate(t+int64(l.d.OutZero)), l.d.ClampLo, l.d.ClampHi)
 }
 
-// pooled returns the int8 result of a pool. The parameter sum is the sum over taps pixels for an average, or the
+// pooled returns the int8 result of a pool. The parameter `sum` is the sum over taps pixels for an average, or the
 // maximum with taps = 1.
 func (l *layer) pooled(sum int64, taps int) int16 {
 	s := abi.Scaling{Mul: int32(l.d.AvgMul), Shift: l.d.AvgShift}
@@ -318,7 +318,7 @@ func (l *layer) run(s *buffers, slot []byte) error {
 	return fmt.Errorf("operator %v", l.d.Op)
 }
 
-// load copies the input into s.in as rows x width x IN_C. Elements outside the image have the value fill.
+// load copies the input into s.in as rows x width x IN_C. Elements outside the image have the value `fill`.
 func (l *layer) load(s *buffers, slot []byte, fill int16) (width int) {
 	d := &l.d
 	c, inH, inW := int(d.InC), int(d.InH), int(d.InW)

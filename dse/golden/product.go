@@ -11,8 +11,8 @@ const (
 	// blockPairs is the number of pairs of weights and inputs in a kernel row that are multiplied together. Their
 	// weights have 4 KiB, which remain in the cache for a row of blocks.
 	blockPairs = 128
-	// windowBias is the start value of a window's sum. A window of pairs is summed in 32 bits. Then this sum is added
-	// to a 64-bit sum as an unsigned number. If the sum of the weights' magnitudes is at most windowMost, the 32 bits
+	// windowBias is the start value of a window's sum. A window of pairs is summed in 32 bits. Then this sum, as an
+	// unsigned number, is added to a 64-bit sum. If the sum of the weights' magnitudes is at most windowMost, the 32 bits
 	// are enough for any inputs. A single pair always fits.
 	windowBias = 1<<31 - 1
 	windowMost = 1<<16 - 1

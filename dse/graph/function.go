@@ -125,7 +125,7 @@ func (f *Function) String() string {
 	return f.Name + "(" + strings.Join(args, ", ") + ")"
 }
 
-// Gate returns g if the function is x * g(x) and, far from x = 0, |g| is at most 2, as for SiLU; otherwise nil.
+// Gate returns g if the function is x * g(x), like SiLU, and |g| is at most 2 far from x = 0. Otherwise it returns nil.
 func (f *Function) Gate() *Function {
 	g := f.over()
 	if g == nil {

@@ -68,8 +68,8 @@ const (
 func (o Op) Passes() bool { return o == MaxPool || o == Concat || o == Reshape }
 
 // Window is the geometry of a convolution or pool. The padding at the bottom and right follows from the output's size.
-// PB and PR are the part of this padding that an average with CountIncludePad includes, because a window of a pool with
-// ceil_mode may extend beyond PB and PR. A negative value is the number of pixels that no window reaches.
+// PB and PR are the part of this padding that an average with CountIncludePad includes. A window of a pool with
+// ceil_mode may extend beyond PB and PR. A negative PB or PR is the number of pixels that no window reaches.
 type Window struct {
 	KH, KW, SH, SW, PT, PL, PB, PR int
 }
@@ -82,7 +82,8 @@ type Node struct {
 	Output TensorID
 	Window Window
 
-	// Only for a convolution. Groups divides input and output channels (depthwise: Groups = C of the input).
+	// The next fields are only for a convolution. Groups divides input and output channels (depthwise: Groups = C of the
+	// input).
 	Groups   int
 	Weights  []float32 // [C out][KH][KW][C in / Groups]
 	Bias     []float32 // [C out], never nil for Conv

@@ -40,8 +40,8 @@ func (g *Graph) Divisor(n, y, x int) int {
 	return g.Taps(n, y, x)
 }
 
-// Overhanging returns the names of average pools whose divisors differ between PyTorch and onnxruntime (Divisor: as in
-// PyTorch). In these pools, padding counts, and windows extend beyond the padding.
+// Overhanging returns the names of average pools whose divisors differ between PyTorch and onnxruntime (function
+// Divisor computes them as PyTorch does). In these pools, padding counts, and windows extend beyond the padding.
 func (g *Graph) Overhanging() (names []string) {
 	for n := range g.Nodes {
 		node := &g.Nodes[n]
@@ -68,7 +68,7 @@ func taps(at, s, before, k, in int) int {
 	return max(hi-lo, 0)
 }
 
-// clip returns the range of taps along one axis of a window that are on pixels: lo <= i < hi.
+// clip returns the range lo <= i < hi of a window's taps along one axis that are on pixels.
 func clip(at, s, before, k, in int) (lo, hi int) {
 	start := at*s - before
 	return max(0, -start), min(k, in-start)

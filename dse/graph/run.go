@@ -18,7 +18,7 @@ type Runner struct {
 	g       *Graph
 	packed  [][]float32 // weights in the order of pack, by node
 	tensors [][]float32
-	// Before is called with the inputs of node n's function if it is not nil. Clone does not copy Before.
+	// If Before is not nil, it is called with the inputs of node n's function. Clone does not copy Before.
 	Before func(n int, values []float32)
 	// If Partial is not nil, it is called with the result of each convolution n before the residual is added. Clone
 	// does not copy Partial.
@@ -217,7 +217,7 @@ func conv(node *Node, in, out Tensor, packed, x, y []float32) {
 	}
 }
 
-// sameClip reports whether the windows at ox and the next positions-1 places have the same taps on pixels: kx0 to kx1.
+// sameClip reports whether the window at ox and the next positions-1 windows all have the taps kx0 to kx1 on pixels.
 func sameClip(ox, kx0, kx1, outW, inW int, w *Window) bool {
 	last := ox + positions - 1
 	if last >= outW {

@@ -124,7 +124,7 @@ func half(h uint16) float32 {
 	return math.Float32frombits(uint32(h&^magnitude)<<16|uint32(h&magnitude)<<13) * 0x1p112 // the exponents' biases differ by 112
 }
 
-// pixels converts numbers from 0 to 1 to a picture.
+// pixels converts numbers between 0 and 1 to a picture.
 func pixels(x []float32, s Shape) *raster {
 	r := newRaster(s.W, s.H, s.C)
 	for i, v := range x {

@@ -182,7 +182,7 @@ func (s *Set) oneColour(x []float32) bool {
 	return len(x) > s.channels
 }
 
-// colourless reports whether the three channels of each pixel are equal, within a grey level.
+// colourless reports whether the three channels of each pixel differ by at most one grey level.
 func (s *Set) colourless(x []float32) bool {
 	const level = 1. / 255
 	if s.channel == nil {
@@ -202,8 +202,8 @@ func (s *Set) colourless(x []float32) bool {
 	return true
 }
 
-// Dull returns the number of images with a single colour, such as black images. It also returns the number of colour
-// pictures without colours. Both numbers are 0 before Digest is called.
+// Dull returns the number of images with a single colour, such as black images. It also returns the number of RGB
+// pictures that contain only grey. Both numbers are 0 before Digest is called.
 func (s *Set) Dull() (blank, grey int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

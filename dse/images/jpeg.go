@@ -409,7 +409,7 @@ func (f *jpegFile) part(id, tables byte, b band, before []part) (part, error) {
 	return p, nil
 }
 
-// blocks reads the blocks of a scan. The argument units is the number of blocks in a unit.
+// blocks reads the blocks of a scan. The argument `units` is the number of blocks in a unit.
 func (f *jpegFile) blocks(parts []part, units int, b band) error {
 	across, down := over(f.w, 8*f.across), over(f.h, 8*f.down)
 	if len(parts) == 1 { // such a scan has no blocks that contain only padding
@@ -617,7 +617,7 @@ func cosines(in [8]int32) [8]int32 {
 	}
 }
 
-// zigzag contains the position in a block of each coefficient, in the order of the file.
+// zigzag contains the positions of a block's coefficients, in the order of the file.
 var zigzag = [64]uint8{
 	0, 1, 8, 16, 9, 2, 3, 10, 17, 24, 32, 25, 18, 11, 4, 5, 12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13, 6, 7, 14, 21, 28,
 	35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63,

@@ -38,7 +38,7 @@ type Preprocess struct {
 	Range  float64   `json:"range,omitempty"` // largest |x| of the input; 0: computed from Mean and Std
 }
 
-// For checks the values for a network with c channels. It returns them with defaults.
+// For checks p for a network with c channels. It returns p with the defaults of missing fields.
 func (p Preprocess) For(c int) (Preprocess, error) {
 	if p.Fit == "" {
 		p.Fit = FitCrop
@@ -86,7 +86,7 @@ func (p Preprocess) For(c int) (Preprocess, error) {
 	return p, nil
 }
 
-// plain reports whether normalise does not change values.
+// plain reports whether normalise leaves pixels unchanged.
 func (p Preprocess) plain() bool { return len(p.Mean) == 0 && len(p.Std) == 0 }
 
 func (p Preprocess) channel(c int) (mean, std float64) {
@@ -118,7 +118,7 @@ func (p Preprocess) InputRange(channels int) float64 {
 	return largest
 }
 
-// normalise converts pixels from 0 to 1 to the network's input, in place. The channels are innermost.
+// normalise converts pixels between 0 and 1 to the network's input, in place. The channels are innermost.
 func (p Preprocess) normalise(x []float32, channels int) {
 	if p.plain() {
 		return
@@ -144,7 +144,7 @@ func (p Preprocess) one(x float32, c int) float32 {
 	return float32((float64(x) - mean) / std)
 }
 
-// Text returns the values as a text that ParsePreprocess can read.
+// Text returns p as a text that ParsePreprocess can read.
 func (p Preprocess) Text() (string, error) {
 	text, err := json.Marshal(p)
 	if err != nil {

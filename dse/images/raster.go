@@ -14,8 +14,8 @@ type raster struct {
 
 func newRaster(w, h, c int) *raster { return &raster{w, h, c, make([]byte, w*h*c)} }
 
-// toRaster converts a decoded picture to grey or RGB, as PIL does for L and RGB. It ignores transparency, so the colour
-// of a transparent pixel does not change.
+// toRaster converts a decoded picture to grey or RGB, as PIL does for its modes L and RGB. It ignores transparency, so
+// the colour of a transparent pixel does not change.
 func toRaster(m image.Image) *raster {
 	b := m.Bounds()
 	switch m := m.(type) {
@@ -182,7 +182,7 @@ var resamplings = map[string]resampling{
 // fraction is the number of fractional bits of a weight, as in PIL, so that results are rounded equally.
 const fraction = 32 - 8 - 2
 
-// span contains the weights for one pixel of the result. The field from is the index of the first source pixel.
+// span contains the weights for one pixel of the result. The field `from` is the index of the first source pixel.
 type span struct {
 	from    int
 	weights []int32

@@ -1,6 +1,6 @@
 // Package lower turns a network's graph into the layers that a design runs. Each layer is a future descriptor. Package
 // lower determines the places of tensors, the convolutions that form one layer, and the windows of channels into which
-// a node is split. The compiler adds numbers, which the search does not need.
+// a node is split. The compiler adds weights, shifts and clamps, which the search does not need.
 //
 //   - A convolution becomes one GEMM. If it has more than C_MAX output channels, each window of them is one GEMM.
 //   - Convolutions that dse/alias merges become one GEMM together, as far as Options allow.

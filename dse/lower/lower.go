@@ -65,10 +65,10 @@ type Layer struct {
 	InRow    int            // distance from an input row to the next, in bytes
 }
 
-// Options add information that a graph does not contain. The zero value is for a network without numbers.
+// Options add information that a graph does not contain. The zero value is for a network without weights and scales.
 type Options struct {
 	Apart    bool                 // convolutions are never merged into one layer
-	Together func(n, m int) bool  // reports whether the numbers of convolutions n and m allow one layer; nil: always
+	Together func(n, m int) bool  // reports whether the shifts and clamps of convolutions n and m allow one layer; nil: always
 	Table    func(n int) bool     // reports whether average pool n has a table; nil: a pool has a table if its divisors differ
 	Tried    func(pool cost.Geom) // called with each window of a pool that fits, if not nil
 }

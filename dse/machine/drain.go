@@ -20,7 +20,7 @@ type drain struct {
 	pipe    pipe  // stage C and the stages of post or requant
 }
 
-// group is a group of words. The field pixel is true if the group contains the last words of a pixel.
+// group is a group of words. The field `pixel` is true if the group contains the last words of a pixel.
 type group struct {
 	words int
 	pixel bool

@@ -272,7 +272,7 @@ func (q *queue[T]) pop() T {
 	return v
 }
 
-// pipe represents stages that move together. The field at contains the number of words in each stage.
+// pipe represents stages that move together. The field `at` contains the number of words in each stage.
 type pipe struct {
 	at     [32]uint8
 	first  int // index of stage 0

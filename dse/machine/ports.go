@@ -27,7 +27,7 @@ func (c *cut) piece(unit, most int) (n int, last bool) {
 	return n, n == c.n
 }
 
-// step is one clock edge. The parameter gone is the number of wide beats that are sent.
+// step is one clock edge. The parameter `gone` is the number of wide beats that are sent.
 func (c *cut) step(gone int) {
 	c.at, c.n = c.at+gone, c.n-gone
 	if free := !c.one || c.n == 0; free && c.waits {
@@ -291,7 +291,7 @@ func (x *readPorts) collect(m *machine, n int) {
 	}
 }
 
-// step is one clock edge of a port. The parameter given is the number of beats of a new request (0: no request).
+// step is one clock edge of a port. The parameter `given` is the number of beats of a new request (0: no request).
 func (p *readPort) step(m *machine, i, given int) {
 	b := &m.dram.ports[i]
 	free := p.free()
@@ -444,8 +444,8 @@ func (x *writePorts) step(m *machine) {
 	x.cut.step(n)
 }
 
-// step is one clock edge of a port. The parameter given is the number of beats of a new burst (0: no burst). If put is
-// true, the port also receives a beat for its spill register.
+// step is one clock edge of a port. The parameter `given` is the number of beats of a new burst (0: no burst). If `put`
+// is true, the port also receives a beat for its spill register.
 func (p *writePort) step(m *machine, i, given int, put bool) {
 	b := &m.dram.ports[i]
 	free := p.free()

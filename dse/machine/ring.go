@@ -85,7 +85,7 @@ func (x *fetcher) step(m *machine) {
 	x.free += m.ring.step(came && !isBiases, f) - issued
 }
 
-// memory writes one bias into the memory of biases. The parameter beat is the number of biases in a wide beat. The
+// memory writes one bias into the memory of biases. The parameter `beat` is the number of biases in a wide beat. The
 // result is 1 if all biases of a wide beat are now written, otherwise 0.
 func (x *fetcher) memory(beat int) (used int) {
 	if x.layers.n == 0 {
@@ -233,7 +233,7 @@ func (x *feeder) step(m *machine) {
 	x.swap = false
 }
 
-// handshake computes the signals to the ring. The parameter done reports that all words of a C tile have been used.
+// handshake computes the signals to the ring. The parameter `done` reports that all words of a C tile have been used.
 func (x *feeder) handshake(m *machine, done bool) {
 	l, i := x.l, &x.l.items[x.item]
 	room := x.fill <= m.wide/rtl.WordBytes+x.most
@@ -252,8 +252,8 @@ func (x *feeder) take(m *machine) {
 	}
 }
 
-// advance is the state machine. The parameter final reports that the last load of a pass leaves, and done that all
-// words of a C tile have been used.
+// advance is the state machine. The parameter `final` reports that the last load of a pass leaves; `done` reports that
+// all words of a C tile are used.
 func (x *feeder) advance(m *machine, final, done bool) {
 	l := x.l
 	switch x.state {

@@ -19,7 +19,7 @@ const (
 	Only               // the output is the input of the next layer, and no other layer reads it
 )
 
-// Stay sets the flags for kept tensors in an entry. If keepIn is true, the input is on chip. The parameter out
+// Stay sets the flags for kept tensors in an entry. If keepIn is true, the input is on chip. The parameter `out`
 // specifies where the output is stored: in DRAM (Apart), in both memories (Shared), or only on chip (Only).
 func Stay(e abi.FBCB, keepIn bool, out Link) abi.FBCB {
 	e.KeepIn, e.KeepOut, e.OnChip = keepIn, out != Apart, out == Only
@@ -53,9 +53,9 @@ type Joiner struct {
 }
 
 // Join computes the links with which the start ends earliest, by dynamic programming over the link after each layer. It
-// returns the time of the end. links[i] is the maximum link between layers i and i+1. The function cycles returns the
-// cycles of a layer for its input and output, or zero if they are impossible. The function step returns the step of a
-// layer for the walk. If all steps are zero, the result is the minimum sum of cycles.
+// returns the time of the end. links[i] is the maximum link between layers i and i+1. The function `cycles` returns the
+// cycles of a layer whose input and output are stored so, or zero if that is impossible. The function `step` returns
+// the step of a layer for the walk. If all steps are zero, the result is the minimum sum of cycles.
 func (j *Joiner) Join(links []Link, cycles func(i int, in bool, out Link) int64, step func(i int, in, only bool) *cost.Step) (end int64) {
 	n := len(links) + 1
 	j.at = slices.Grow(j.at[:0], n+1)[:n+1]
@@ -229,7 +229,7 @@ func Whole(d configs.Design, g cost.Geom, bact int, in bool, out Link, o Options
 }
 
 // fastest returns the fastest entry of a layer with the given flags, and the cycles of this entry. If there is no such
-// entry, the cycles are zero. The parameter plain is the entry of the layer without kept tensors.
+// entry, the cycles are zero. The parameter `plain` is the entry of the layer without kept tensors.
 func fastest(d configs.Design, g cost.Geom, bact int, plain abi.FBCB, in bool, out Link, o Options) (best abi.FBCB, cycles int64) {
 	if !in && out == Apart {
 		return plain, cost.Layer(d, g, bact, plain).Total

@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// This file contains the rules for legal entries in these functions: Limits for a layer, placed for a point and a loop
-// order, fields and need for a tile. Check applies all these rules, but searches apply them separately.
+// This file contains the rules for legal entries: Limits (of a layer), placed (of a point and a loop order), fields and
+// need (of a tile). Check applies all these rules, but searches apply them separately.
 
 // ErrIllegal is wrapped by the errors of Check.
 var ErrIllegal = errors.New("illegal FBCB entry")
@@ -73,8 +73,8 @@ func Need(g *cost.Geom, s int, e *abi.FBCB) (n Room, ok bool) {
 	return need(g, s, e), true
 }
 
-// Span returns the first and last index of the rooms that are large enough for r. If no room is, first is larger than
-// last. Rooms must be sorted by ascending rows and descending elements.
+// Span returns the first and last index of the rooms that are large enough for r. If no room is large enough, first is
+// larger than last. Rooms must be sorted by ascending rows and descending elements.
 func (r Room) Span(rooms []Room) (first, last int) {
 	last = len(rooms) - 1
 	for first <= last && rooms[first].Rows < r.Rows {
@@ -128,7 +128,7 @@ func placed(d *configs.Design, g *cost.Geom, p Point, order bool) error {
 	return nil
 }
 
-// fields returns an error if the numbers of a tile do not fit the fields and counters of the hardware.
+// fields returns an error if the dimensions of a tile do not fit the fields and counters of the hardware.
 func fields(g *cost.Geom, tb, tr int) error {
 	if tr < 1 || tr > g.OutH || tr > maxTileRows {
 		return fail("TILE_ROWS is %d, must be 1..%d", tr, min(g.OutH, maxTileRows))

@@ -30,7 +30,7 @@ type Options struct {
 	Orders []bool  // nil: both orders; false is order 0 (the row tile is the outer loop)
 	Spill  bool    // every tensor is written to DRAM: Keep keeps no tensor on chip
 
-	// Pick chooses one of n legal entries instead of the law, for tests that must use all entries.
+	// Pick replaces the law: it chooses one of n legal entries. Tests use it to cover all entries.
 	Pick func(n int) int
 }
 

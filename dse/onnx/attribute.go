@@ -76,8 +76,8 @@ func (a *attributes) ints(name string) []int64 {
 	return nil
 }
 
-// sizes returns an attribute that is a list of n numbers, each from least to maxDim. If the node has no such attribute,
-// each of the n numbers is the value of the argument absent.
+// sizes returns an attribute that is a list of n numbers, each from `least` to maxDim. If the node has no such
+// attribute, each of the n numbers is `absent`.
 func (a *attributes) sizes(name string, n int, least int64, absent int) []int {
 	list := a.ints(name)
 	sizes := make([]int, n)
@@ -101,7 +101,7 @@ func (a *attributes) sizes(name string, n int, least int64, absent int) []int {
 	return sizes
 }
 
-// only checks an integer attribute that has a single supported value, the argument want.
+// only checks an integer attribute that has a single supported value, `want`.
 func (a *attributes) only(name string, want int64) {
 	if got := a.int(name, want); got != want {
 		a.fail("attribute %q: %w: %d, only %d is supported", name, ErrAttribute, got, want)

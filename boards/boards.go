@@ -134,10 +134,10 @@ type processor struct {
 	widths     []int                // port widths in bytes
 }
 
-// processors contains values from these documents and chapters. UG585 (Zynq-7000): 5.1, 10.1 (HP ports), 4.1
-// (addresses), 7.2 (interrupts). UG1085 (UltraScale+): 35 (ports of the DRAM controller), 10 (addresses), 13
-// (interrupts). DS187 and DS925 (clocks): the lowest clock of an MMCM is its lowest VCO frequency (600 or 800 MHz)
-// divided by 128; the global buffers limit the highest clock.
+// processors contains values from these chapters. UG585 (Zynq-7000): 5.1, 10.1 (HP ports), 4.1 (addresses), 7.2
+// (interrupts). UG1085 (UltraScale+): 35 (ports of the DRAM controller), 10 (addresses), 13 (interrupts). DS187 and
+// DS925 (clocks): the lowest clock of an MMCM is its lowest VCO frequency (600 or 800 MHz) divided by 128; the global
+// buffers limit the highest clock.
 var processors = map[string]processor{
 	Series7: {
 		axi: AXI3, addrBits: 32, burst: 16, lines: 8, spi: 29, clock: [2]float64{4.69, 464},
@@ -177,8 +177,8 @@ var keys = []string{
 	"ports", "ports.n_axi", "ports.axi_bytes", "ports.max_burst", "dram", "dram.bytes_per_cycle", "dram.latency_cycles",
 }
 
-// buildKeys are the keys that a block design, driver or image needs. A file must have all or none of these keys,
-// because a design search does not need them.
+// buildKeys are the keys that a block design, driver or image needs. A file must have all of them, or none if it is
+// only for a design search.
 var buildKeys = []string{
 	"part", "speed_grade", "idcode", "clocks", "clocks.ps_ref_mhz", "clocks.pl_mhz", "ports.axi", "ports.addr_bits", "ports.names",
 	"registers", "registers.port", "registers.base", "registers.bytes", "interrupt", "interrupt.line", "interrupt.spi",
@@ -348,8 +348,7 @@ func (b Board) Buildable() bool {
 		len(b.Ports.Names) > 0 || b.Registers != Registers{} || b.Interrupt != Interrupt{} || b.UIO != "" || b.DDR != DDR{}
 }
 
-// Lacking returns the keys that a build needs, or nil if Buildable. Instead of a group's keys it returns the group's
-// name.
+// Lacking returns the keys that a build needs, or nil if Buildable. A group's name stands for all its keys.
 func (b Board) Lacking() (keys []string) {
 	if b.Buildable() {
 		return nil // Parse rejects a file with only some of the keys

@@ -5,8 +5,7 @@
 // Limits: the RTL's clock and the guest's processor each run as fast as this machine simulates them, so the ratio of
 // their speeds has no meaning. Only durations that the NPU counts itself are valid (simulated). In NPU time, a register
 // access costs only the bus transaction, and uploads and cache maintenance cost nothing. QEMU has no caches, write
-// buffers or weak memory order, so faults in their use do not appear. It also allows accesses that Device memory
-// forbids.
+// buffers or weak memory order, so faults in their use do not appear. It allows accesses that Device memory forbids.
 package qemu
 
 import (
@@ -45,7 +44,7 @@ type Opts struct {
 	// Run lists runs of `sluice board`, with arguments separated by commas. If empty, the image runs its default.
 	Run []string
 	// Call is called when the guest serves ("ready:" on its console). The map `at` contains, for each guest port in Ports,
-	// the address on this machine that is forwarded to it. After Call has returned, the guest is switched off at once.
+	// the forwarded address on this machine. After Call has returned, the guest is switched off at once.
 	Call  func(ctx context.Context, at map[int]string) error
 	Ports []int
 	// Append is appended to the kernel's command line.

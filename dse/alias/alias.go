@@ -1,14 +1,14 @@
-// Package alias decides which tensors of a network share memory, and which convolutions become one layer for this
-// reason. It is a package of its own because quantiser, compiler and search must make the same decision.
+// Package alias decides which tensors of a network share memory, and which convolutions therefore become one layer. It
+// is a package of its own because quantiser, compiler and search must make the same decision.
 //
 // If possible, the inputs of a concatenation are stored inside its output, so the concatenation costs nothing.
 //
 // The input and the output of a reshape are the same memory, which is not part of another tensor.
 //
-// Convolutions of the same tensor with the same window and the same clamp become one layer. The layer has the output
+// Convolutions that read the same tensor with the same window and clamp become one layer. The layer has the output
 // channels of all these convolutions, and reads the tensor only once. Their outputs must be adjacent. An output that is
-// not part of a concatenation can be stored anywhere. If an output is the first or last part of a concatenation, the
-// other outputs are stored before or after it in the same pixels, so the pixels become wider:
+// not part of a concatenation can be stored anywhere. If an output is at the start or end of a concatenation, the
+// others are stored before or after the concatenation in the same pixels, so the pixels become wider:
 //
 //	[ reduce of the 3x3 | reduce of the 5x5 | 1x1 | 3x3 | 5x5 | .. ]
 //	  `----------- one layer ---------------------´
@@ -19,8 +19,8 @@
 // these places.
 //
 // The decision does not depend on the design, for two reasons. First, scales and places are chosen before the design is
-// known. Second, the law of cycles predicted for no network that it is faster without one of the merges. This was
-// tested for each of the 19 blocks with merges in Inception-v3 and GoogLeNet, on zc706 and zcu104 at B = 1, 2, 4 and 8.
+// known. Second, no network was faster without one of the merges, according to the law of cycles. This was tested for
+// each of the 19 blocks with merges in Inception-v3 and GoogLeNet, on zc706 and zcu104 at B = 1, 2, 4 and 8.
 package alias
 
 import (
@@ -59,8 +59,8 @@ const maxWidth = 1<<16 - 1
 // Of returns the plan of a graph. The invariants of the graph must hold, but weights may be absent.
 func Of(g *graph.Graph) *Plan { return Copying(g, nil) }
 
-// Copying is like Of, but the inputs in copied are not stored inside the concatenation's output, because their integers
-// stand for other values than the output's integers.
+// Copying is like Of, but the inputs in `copied` are not stored inside the concatenation's output, because their
+// integers stand for other values.
 func Copying(g *graph.Graph, copied map[Edge]bool) *Plan {
 	p := &Plan{
 		Views: make([]View, len(g.Tensors)), Width: make([]int, len(g.Tensors)),
@@ -119,7 +119,7 @@ func (p *Plan) concatenate(g *graph.Graph, copied map[Edge]bool) {
 	}
 }
 
-// kind contains the properties that must be equal for convolutions to become one layer.
+// kind contains what merged convolutions must have in common.
 type kind struct {
 	in      graph.TensorID
 	window  graph.Window
@@ -284,8 +284,8 @@ func (p *Plan) Pix(t graph.TensorID) int {
 }
 
 // Layer returns the nodes that are one layer with node n, in the order of their output channels. The layer runs in
-// place of the first of these nodes; this is possible because all have the same input. The second result reports
-// whether n is the first.
+// place of the first of these nodes, because all wait for the same input. The second result reports whether n is the
+// first.
 func (p *Plan) Layer(n int) (nodes []int, stands bool) {
 	if i := p.merged[n]; i >= 0 {
 		return p.Merged[i], slices.Min(p.Merged[i]) == n
@@ -293,7 +293,7 @@ func (p *Plan) Layer(n int) (nodes []int, stands bool) {
 	return []int{n}, true
 }
 
-// Name returns the name of a layer: the name of its first node, and the number of its other nodes.
+// Name returns the name of a layer: the first node's name, and the number of further nodes.
 func Name(g *graph.Graph, nodes []int) string {
 	name := g.Nodes[slices.Min(nodes)].Name
 	if more := len(nodes) - 1; more > 0 {

@@ -46,7 +46,7 @@ type Network struct {
 }
 
 // Codes is the mapping from values to elements in an int8 bundle: element = round(x / Step) + Zero, ties to even. In an
-// int16 bundle Codes has the zero value; the mapping is then the tensor's number of fraction bits.
+// int16 bundle Codes has the zero value: the tensor's number of fraction bits defines the mapping.
 type Codes struct {
 	Step float64 `json:",omitempty"`
 	Zero int     `json:",omitempty"`
@@ -67,7 +67,7 @@ func (n *Network) Input(x []float32) []int16 {
 	return out
 }
 
-// Elements converts the values x to elements of the input. cut reports whether any value was saturated or NaN.
+// Elements converts the values x to elements of the input. `cut` reports whether any value was saturated or NaN.
 func (n *Network) Elements(out []int16, x []float32) (cut bool) {
 	out = out[:len(x)]
 	if n.Step != 0 {

@@ -16,7 +16,7 @@ func ConfidenceAt(e *Exit, raw []int16) (class int, conf float32) {
 	return measured(e.Confidence, raw, step, zero)
 }
 
-// ConfidenceBy returns the same as ConfidenceAt, but for the given measure and for the logits of a float network.
+// ConfidenceBy is like ConfidenceAt, for the given measure and the logits of a float network.
 func ConfidenceBy(by string, logits []float32) (class int, conf float32) {
 	return measured(by, logits, 1, 0)
 }

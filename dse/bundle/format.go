@@ -289,7 +289,7 @@ func cut(data []byte) ([][]byte, error) {
 	return sections, nil
 }
 
-// decodeJSON decodes text into v. It returns an error if encoding/json would write another text for the same value.
+// decodeJSON decodes text into v. It returns an error if encoding/json would encode the value as a different text.
 func decodeJSON(tag string, text []byte, v any) error {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()

@@ -16,8 +16,8 @@ import (
 // PackWeights packs the weights of one layer, [C][K_H][K_W*IN_C], in the order in which the hardware reads them for
 // stacking factor k. The order from outer to inner is: C tiles of T_C' channels, K_H, chunks of T_P' elements of the
 // kernel row, and the channels of the tile. The last chunk is filled with zeros. Every C tile is padded to WEIGHT_ALIGN
-// bytes. In int8 two channels share a multiplier. They are packed as one channel of words: the even channel is in the
-// low bytes, and the odd channel is in the high bytes.
+// bytes. In int8 two channels share a multiplier. The pair is packed like one int16 channel: each word has the even
+// channel in the low byte, and the odd channel in the high byte.
 func PackWeights(d configs.Design, k cost.K, w []int16, c, kh, kwc int) ([]byte, error) {
 	tp, tc, err := tree(d, k)
 	if err != nil {

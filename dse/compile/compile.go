@@ -201,7 +201,7 @@ func (c *compiler) words(x *lower.Layer) []int32 {
 	return bias
 }
 
-// weights returns the weights of a layer by output channel, row of the kernel, column of the kernel, and input channel.
+// weights returns a layer's weights as [C out][KH][KW][C in].
 func (c *compiler) weights(x *lower.Layer) ([]int16, error) {
 	n := x.Nodes[0]
 	node, g := &c.g.Nodes[n], &x.Geom

@@ -19,8 +19,8 @@ import (
 var ErrMixed = errors.New("a bundle of int8 cannot hold this network")
 
 // Int8 compiles an int8 network to a bundle for an int8 design d. In an Add or Mul the accumulator is the first input
-// minus its zero point, and the second input is the residual. If an input of a concatenation has another scale than the
-// output, a max pool copies it and multiplies it by a factor.
+// minus its zero point, and the second input is the residual. If the scale of a concatenation's input differs from the
+// output's scale, a max pool copies the input and multiplies it by a factor.
 func Int8(n *quant.Int8, d configs.Design, o Options) (*bundle.Bundle, error) {
 	if !d.Int8() {
 		return nil, fmt.Errorf("compile: the design %q computes in int16, the network is of int8", d.Name)
@@ -53,7 +53,7 @@ func same(n *quant.Int8, i, j int) bool {
 	return int64(s.Mul) == 1<<s.Shift && n.Maps[node.Inputs[j]].Zero == n.Maps[node.Output].Zero && l.Lo == math.MinInt8 && l.Hi == math.MaxInt8
 }
 
-// holds returns an error for layers of 16 bits, for a reshape that changes codes, and for sums of more than 32 bits.
+// holds returns an error for 16-bit tensors, for a reshape that changes codes, and for sums of more than 32 bits.
 func holds(n *quant.Int8, i int) error {
 	node, l := &n.Graph.Nodes[i], &n.Layers[i]
 	for _, t := range slices.Concat(node.Reads(), []graph.TensorID{node.Output}) {

@@ -21,7 +21,7 @@ const (
 	BoundDepthwise   Bound = "depthwise"   // the depthwise unit
 )
 
-// Breakdown is the time of one layer in cycles, and its parts.
+// Breakdown divides the time of one layer into parts, in cycles.
 type Breakdown struct {
 	Total int64 `json:"cycles"`
 

@@ -43,7 +43,7 @@ func (p *Prepared) beats() (row, out, res float64) {
 // tiles represents n equal C tiles. The field floor is the minimum number of cycles of one pass.
 type tiles struct{ n, floor int64 }
 
-// Floors are the bounds of a layer for one <k, s> of a design, for tensors in DRAM.
+// Floors are the bounds of a layer whose tensors are in DRAM, for one <k, s> of a design.
 type Floors struct {
 	g       Geom
 	s       int   // sample groups

@@ -49,8 +49,8 @@ func Chain(d configs.Design, k K) int {
 	return [...]int{K1: d.TP, KHalf: d.TP - d.TP/2, K2: 2 * d.TP}[k]
 }
 
-// ToSums is the number of cycles from a row in the array to done_o, when the drain may read the row's sums. It depends
-// on the chain in int16. In int8 the segments of the chain run in parallel (T0, T1 and T2 of pe_array_int8).
+// ToSums is the number of cycles from a row's entry into the array until done_o allows the drain to read its sums. It
+// depends on the chain in int16. In int8 the segments of the chain run in parallel (T0, T1 and T2 of pe_array_int8).
 func ToSums(d configs.Design, k K) int {
 	if !d.Int8() {
 		return Chain(d, k) + rtl.ChainTail
@@ -76,8 +76,9 @@ func WordStages(d *configs.Design, drained bool) int {
 	return rtl.PoolStages
 }
 
-// Checks is the number of cycles of the products in layer_fetch, for row tiles with the given input rows, samples and
-// output rows. A product needs one cycle per bit of one factor, and two more (StMul and the last StMulWait).
+// Checks is the number of cycles in which layer_fetch computes its products, for row tiles with the given input rows,
+// samples and output rows. A product needs one cycle per bit of one factor, and two more (StMul and the last
+// StMulWait).
 func Checks(d configs.Design, g *Geom, rows, tileB, tileRows int) (n int) {
 	res, words := 0, 0
 	if g.Residual {
@@ -209,7 +210,7 @@ func (g Geom) P() int {
 	return g.KH * g.KWC()
 }
 
-// WideAverage reports whether the hardware uses two multipliers per word, as for a window of more than 512 taps.
+// WideAverage reports whether the hardware uses two multipliers per word. Windows of more than 512 taps need two.
 func (g Geom) WideAverage() bool {
 	return bits.Len(uint(g.KH-1))+bits.Len(uint(g.KW-1)) > rtl.AvgBits
 }
@@ -262,7 +263,7 @@ func (g Geom) alike(at, rows int) int {
 	return max(1, (min(g.OutH, inside)-at)/rows)
 }
 
-// RowsAhead is the number of input rows of a layer's first tile that its first kernel row needs.
+// RowsAhead is the number of the first tile's input rows that the first kernel row needs.
 func (g Geom) RowsAhead(tileRows int) int {
 	return max(0, min(g.InH, (min(tileRows, g.OutH)-1)*g.SH-g.PadT+1))
 }
@@ -333,7 +334,7 @@ var ErrGeom = errors.New("impossible layer geometry")
 
 const maxField16 = 65535
 
-// MaxRowBytes is an upper limit, exclusive, for the distance between rows of a tensor in DRAM, in bytes.
+// MaxRowBytes is the smallest distance between a tensor's rows in DRAM, in bytes, that is too large.
 const MaxRowBytes = abi.RowBytesMax + 1
 
 // Check returns an error for geometry that no descriptor can represent or that no build can run.

@@ -1,7 +1,7 @@
-// Package cost implements the only cycle model of the project, called the law. The law computes the cycles of a layer
-// on a design, from the geometry in the layer's descriptor, the batch size and the layer's FBCB entry. Long latency
-// tables contain sums of the law over segments (dse/machine computes short tables). Search, mapping, compiler, soft
-// device and reports all use the law. `dse validate` measures the law's error with counters of the RTL.
+// Package cost implements the only cycle model of the project, called the law. The law computes a layer's cycles on a
+// design. It uses the geometry in the descriptor, the batch size and the FBCB entry. Long latency tables contain sums
+// of the law over segments (dse/machine computes short tables). Search, mapping, compiler, soft device and reports all
+// use the law. `dse validate` measures the law's error with counters of the RTL.
 //
 // # The model
 //
@@ -32,21 +32,20 @@
 //	       row's passes wait for L_v + OUT_W, the last pass of the first and of the last item for its weights.
 //	T    = max(drained, L_V + (W_V + R_V + O_V) / r) + answer
 //
-// load is the number of cycles that the loading of weights needs between two swaps of weights. First the swap runs down
-// the chain. Then W_LOAD PEs per cycle receive weights from the ring, which delivers one wide beat per cycle. Late rows
-// are rows that only later kernel rows need, not the first one. W' are the weights that are read before the rows in a
-// start's first layer: the weights of one pass, and a reserve in the ring. R' are the first item's residuals, at most
-// as many as their queue can store. A half of the buffer is free when the visit before the previous one has ended.
-// Results of the last item that leave after the rows do not delay the rows. Results of a pool are written while rows
-// are read.
+// load is the minimum number of cycles between two swaps of weights, in which new weights are loaded. First the swap
+// runs down the chain. Then W_LOAD PEs per cycle receive weights from the ring, which delivers one wide beat per cycle.
+// Late rows are rows that only later kernel rows need, not the first one. W' are the weights that are read before the
+// rows in a start's first layer: the weights of one pass, and a reserve in the ring. R' are the first item's residuals,
+// up to the size of their queue. A half of the buffer is free when the visit before the previous one has ended. Results
+// of the last item that leave after the rows do not delay the rows. Results of a pool are written while rows are read.
 //
 // Bytes include all wide beats that a run touches. Bytes / r is the longest of three times: the DRAM transfer, the port
 // transfer in one direction, and the bursts. The bursts limit short rows, because each port has at most BurstsUnderWay
 // bursts in flight, and each burst needs one latency. If the queues of several ports can store fewer bytes than arrive
 // in a round trip, reads need one round trip each time the queues are filled. If the ring can store fewer bytes than
-// arrive in a round trip, this also applies to weights. Weights are read in chunks, and a chunk is requested when
+// arrive in a round trip, this applies to weights, too. Weights are read in chunks, and a chunk is requested when
 // passes have used a chunk. Weights that are read again for each row tile then delay the last pass of the tile at any
-// DRAM rate. Packing a run of results needs one more cycle for each end of the run within a wide beat.
+// DRAM rate. Packing a run of results needs one more cycle for each end of the run that is inside a wide beat.
 //
 // An input that is kept on chip (KEEP_IN) has A = 0, and its first row has no latency. An output that is only on chip
 // (ON_CHIP) has O = 0 and answer = 0. A pool processes one tap of NB lanes per cycle, window by window or column by
@@ -71,8 +70,8 @@ import (
 // Depth is D_k, the minimum number of cycles of a pass.
 func Depth(d configs.Design, k K) int { return Chain(d, k) + rtl.ChainWait }
 
-// Load is the number of cycles that the loading of weights needs between two swaps, for nch channels and s sample
-// groups. The package comment describes the loading.
+// Load is the minimum number of cycles between two swaps of weights, for nch channels and s sample groups. The package
+// comment describes the loading.
 func Load(d configs.Design, k K, s, nch int) int64 {
 	if d.Int8() { // weight_feed handles a pair of int8 channels like one int16 channel
 		nch = ceil(nch, 2)
@@ -85,8 +84,9 @@ func Load(d configs.Design, k K, s, nch int) int64 {
 	return int64(chain + rtl.Swap + max(ceil(vectors, d.WLoad/s), ceil(nch*words, wide)-ahead))
 }
 
-// Layer is the law: it returns the cycles of one layer at batch size bact under a legal entry e (mapping.Check). Except
-// for the first layer of a start, it assumes that weights that fit the ring are on chip. Walk adds the wait for them.
+// Layer is the law: it returns the cycles of one layer at batch size bact under a legal entry e (mapping.Check). If the
+// layer is not the first of a start, it assumes that the weights that fit the ring are on chip. Walk adds the wait for
+// them.
 func Layer(d configs.Design, g Geom, bact int, e abi.FBCB) Breakdown {
 	p := Prepare(d, g, K(e.K), Groups(e, bact))
 	return p.Layer(bact, e)
@@ -148,7 +148,7 @@ func words(d *configs.Design, g *Geom) int64 {
 	return int64(n)
 }
 
-// Start is the number of cycles of a start without its layers: before the first descriptor, and for the interrupt.
+// Start is the number of cycles of a start outside its layers: before the first descriptor, and for the interrupt.
 func Start(configs.Design) int64 { return rtl.StartStates + 1 }
 
 // Segment returns the cycles of one start that runs the layers first to last.

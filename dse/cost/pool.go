@@ -2,8 +2,8 @@ package cost
 
 import "github.com/sluice-npu/sluice/dse/rtl"
 
-// poolRow returns three times of the pool unit in cycles: of an output row (row), of the row's taps before the first
-// tap in its last input row (first), and from the row's last tap to its last result (out). The unit outputs the given
+// poolRow returns three times of the pool unit in cycles: row is the time of an output row, first is the time of its
+// taps before its last input row, and out is the time from its last tap to its last result. The unit outputs the given
 // number of words per cycle. A window, or a column that completes a window, needs one cycle per tap, or the time to
 // output its results if that time is longer. While results wait to be output, and if there is room for them, the unit
 // processes columns that complete no window.

@@ -142,7 +142,7 @@ func (m *Prepared) follow(v *visit, in traffic, own int64) {
 	m.owed.add(in)
 	all := m.time(m.owed)
 	m.loaded += all
-	// results of the previous visit are written between rows that arrive after the drain of its last item has begun
+	// the previous visit's results are written between rows that arrive after the drain of its last item has begun
 	behind := all - m.time(m.owed.less(m.late))
 	v.here = m.loaded - behind + min(behind, max(0, m.loaded-behind-m.leaves))
 	if own == 0 { // no rows to read, so only earlier traffic counts
@@ -154,7 +154,7 @@ func (m *Prepared) follow(v *visit, in traffic, own int64) {
 	m.before = m.end
 }
 
-// item represents the traffic of a row tile times a C tile, and the length of its drain.
+// item contains the traffic and the drain time of one row tile times one C tile.
 type item struct {
 	moved        traffic // results and residuals
 	late         traffic // part of moved that does not move before the next rows

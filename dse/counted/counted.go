@@ -1,6 +1,6 @@
-// Package counted contains measurements for a comparison with the law of cycles: layers that ran alone on the NPU, with
-// the NPU's counters. held.json is a sample that was not used to tune the law. The error of the law on this sample is
-// the error band of its estimates. bands.json stores the bands, so only tests read the layers.
+// Package counted compares the law of cycles with measurements: the NPU's counters for layers that ran alone. held.json
+// is a sample that was not used to tune the law. The error of the law on this sample is the error band of its
+// estimates. bands.json stores the bands, so only tests read the layers.
 package counted
 
 import (
@@ -27,8 +27,8 @@ import (
 	"github.com/sluice-npu/sluice/hw/syn"
 )
 
-// The target for the law: the error of a layer is at most WorstShare of its cycles or at most WorstCycles, and the mean
-// error is at most MeanShare. If the law misses the target, the bands (Kinds) contain its actual error.
+// The law's target is that a layer's error is at most WorstShare of its cycles or WorstCycles, and that the mean error
+// is at most MeanShare. If the law misses the target, the bands (Kinds) contain its actual error.
 const (
 	WorstShare  = 0.03
 	WorstCycles = 100
@@ -173,7 +173,7 @@ type File struct {
 	Layers []Layer `json:"layers"`
 }
 
-// Read reads a File and sets the field Law of each layer to the current result of the law. Designs in own are used
+// Read reads a File and sets the field Law of each layer to the current result of the law. Designs in `own` are used
 // instead of designs with the same names in hw/configs.
 func Read(r io.Reader, own ...configs.Design) (File, error) {
 	var f File
@@ -299,7 +299,7 @@ func (k *Kind) Exact() (n int) {
 	return n
 }
 
-// Sources returns a hash of the files in the repository at root that determine cycles: the RTL of npu_top, without
+// Sources returns a hash of the files that determine cycles, in the repository at root: the RTL of npu_top, without
 // comments and white space, and the model of the DRAM. For int8 it includes the files that replace or patch the RTL.
 func Sources(root string, eight bool) (string, error) {
 	rtl, err := syn.SourcesIn(root, "npu_top")

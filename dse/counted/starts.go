@@ -88,8 +88,8 @@ func ReadStarts(r io.Reader, own ...configs.Design) (rtl string, all []Layer, er
 	return s.RTL, all, nil
 }
 
-// StartBand is the error band of the law for the counted starts of a network on a configuration and memory. Network is
-// "" for all networks, and Config is "" for all configurations.
+// StartBand is the law's error band for a network's counted starts on a configuration and memory. Network is "" for all
+// networks, and Config is "" for all configurations.
 type StartBand struct {
 	Config    string  `json:"config"`
 	Bandwidth float64 `json:"bytes_per_cycle"`
@@ -124,8 +124,7 @@ func BandsOf(all []Layer) (out []StartBand) {
 // Stated is the error band for the cycles of a network on a design, and the bands of network layers and random layers.
 // The band is measured on the first existing group of counted starts: the network's starts on this configuration and
 // memory, all starts on this configuration and memory, the network's starts on all configurations, all starts. Counted
-// is true for the first two groups. For a user's network, the band of random layers or the band of all starts is used,
-// whichever is larger.
+// is true for the first two groups. A user's network gets the larger of two bands: of random layers, and of all starts.
 type Stated struct {
 	StartBand
 	Counted  bool `json:"counted"`

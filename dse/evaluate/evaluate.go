@@ -30,8 +30,7 @@ const chunk = 64
 // Oracle returns the logits of another implementation, by exit and image.
 type Oracle func(ctx context.Context, inputs [][]float32) ([][][]float32, error)
 
-// Report is the result of an evaluation. Shares refer to the number of images if a field's comment does not say
-// otherwise.
+// Report is the result of an evaluation. Shares are shares of the images if no comment says otherwise.
 type Report struct {
 	Images   int     `json:"images"`
 	Seen     int     `json:"images_of_calibration"`
@@ -53,8 +52,8 @@ type Saturation struct {
 	Share float64 `json:"share"` // share of the layer's results
 }
 
-// Exit compares the results of one exit. A distance is the largest difference of a logit in an image, as a share of the
-// largest magnitude of a logit in this image. A value is nil if nothing was compared.
+// Exit compares the results of one exit. A distance is the largest difference of an image's logits, divided by the
+// largest magnitude of these logits. A value is nil if nothing was compared.
 type Exit struct {
 	Name        string   `json:"name"`
 	Int16       *float64 `json:"accuracy_int16"`
@@ -91,7 +90,7 @@ type sums struct {
 	float, oracle, floatOracle int // numbers of images: correct; correct; of the same class
 }
 
-// Network8 is a network in int8. If Bundle is not nil, its results are compared with those of the network.
+// Network8 is a network in int8. If Bundle is not nil, the bundle's results are compared with the network's.
 type Network8 struct {
 	*quant.Int8
 	Bundle *bundle.Bundle
@@ -306,10 +305,9 @@ func (e *evaluator) golden(in []int16) ([][]int16, error) {
 	return out, nil
 }
 
-// saturated returns the number of results of a layer at the limits of 16 bits. It does not count results at a limit
-// that the network itself sets. It does not count max pools, because they only copy values (but it counts average
-// pools, which compute new values). It does not count activation functions, because some reach a limit, like tanh (see
-// watch).
+// saturated returns how many results of a layer are at the limits of 16 bits. It does not count results at a limit that
+// the network itself sets. It counts average pools, but not max pools, which only copy values. It does not count
+// activation functions, because some, like tanh, reach a limit (see watch).
 func saturated(d *abi.Desc, slot []byte) (n int64) {
 	if d.Op == abi.OpMaxPool || d.Curve {
 		return 0

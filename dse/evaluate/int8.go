@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/quant"
 )
 
-// Int8 contains the loss of precision of the layers of a network in int8.
+// Int8 contains the precision that the layers of an int8 network lose.
 type Int8 struct {
 	Layers []LayerLoss `json:"layers"`
 	Bound  *float64    `json:"disagreement_bound,omitempty"` // maximum disagreement, for the choice of int16 layers
@@ -247,7 +247,7 @@ func classes(g *graph.Graph, drawn []int, image func(i int) ([]float32, error)) 
 	return out, nil
 }
 
-// disagreement returns the share of images with another class than in want, for the exit with the largest share.
+// disagreement returns the share of images whose class differs from want, at the exit with the largest share.
 func (r *in8) disagreement(want [][]int, drawn []int, image func(i int) ([]float32, error)) (float64, error) {
 	other := make([]int, len(r.n.Graph.Exits))
 	for k, row := range want {

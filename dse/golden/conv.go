@@ -15,8 +15,8 @@ type Conv struct {
 }
 
 // NewConv prepares the convolution of a valid descriptor. The weights are [OUT_C][K_H][K_W][IN_C], or [C][K_H][K_W] for
-// DEPTHWISE. Padding has the value `fill`. The function finish returns the output for a channel's sum, which includes
-// the bias, and for the value of the residual.
+// DEPTHWISE. Padding has the value `fill`. The function `finish` returns the output for a channel's sum (with bias) and
+// the residual's value.
 func NewConv(d *abi.Desc, weights []int16, bias []int32, fill int16, finish func(sum int64, channel int, residual int16) int16) (*Conv, error) {
 	if n := padded(d); n > maxPadded {
 		return nil, fmt.Errorf("golden: a padded input of %d elements, at most %d", n, maxPadded)

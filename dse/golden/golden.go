@@ -135,9 +135,9 @@ func (p *Program) checkSlot(slot []byte) error {
 	return nil
 }
 
-// Layers executes layers first..last on a slot, as one start does for a sample of a batch. A tensor does not change the
-// slot if it is stored only on chip according to the FBCB entries for this batch size (ON_CHIP). If batch is zero, all
-// tensors are written to the slot.
+// Layers executes layers first..last on a slot, as one start does for a sample of a batch. Tensors that this batch
+// size's FBCB entries keep only on chip (ON_CHIP) leave the slot unchanged. If batch is zero, all tensors are written
+// to the slot.
 func (p *Program) Layers(first, last, batch int, slot []byte) error {
 	if first < 0 || last < first || last >= len(p.layers) {
 		return fmt.Errorf("golden: layers %d..%d of %d", first, last, len(p.layers))
@@ -297,7 +297,7 @@ func put(b []byte, i int, eight bool, v int16) {
 	binary.LittleEndian.PutUint16(b[2*i:], uint16(v))
 }
 
-// outputs returns the bytes of the layer's output at one position, for n channels from first on.
+// outputs returns the bytes of the layer's output at one position, for n channels from `first` on.
 func (l *layer) outputs(slot []byte, oh, ow, first, n int) []byte {
 	d, size := &l.d, bytesOf(l.d.Out8)
 	return slot[int(d.OutOffset)+oh*int(d.OutRowBytes)+size*(ow*int(d.OutPix)+first):][:size*n]
@@ -401,7 +401,7 @@ func (l *layer) gemm(s *buffers, slot []byte) error {
 	return nil
 }
 
-// emit computes the outputs from the sums at one position, for channels from first on, and writes them.
+// emit computes the outputs from the sums at one position, for channels from `first` on, and writes them.
 func (l *layer) emit(slot []byte, oh, ow, first int, sums []int64) error {
 	d := &l.d
 	out, bias := l.outputs(slot, oh, ow, first, len(sums)), l.bias[first:][:len(sums)]

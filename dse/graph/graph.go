@@ -82,8 +82,7 @@ type Node struct {
 	Output TensorID
 	Window Window
 
-	// The next fields are only for a convolution. Groups divides input and output channels (depthwise: Groups = C of the
-	// input).
+	// The next fields are for convolutions. Groups divides input and output channels (depthwise: Groups = C of the input).
 	Groups   int
 	Weights  []float32 // [C out][KH][KW][C in / Groups]
 	Bias     []float32 // [C out], never nil for Conv

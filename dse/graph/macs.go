@@ -40,8 +40,8 @@ func (g *Graph) Divisor(n, y, x int) int {
 	return g.Taps(n, y, x)
 }
 
-// Overhanging returns the names of average pools whose divisors differ between PyTorch and onnxruntime (function
-// Divisor computes them as PyTorch does). In these pools, padding counts, and windows extend beyond the padding.
+// Overhanging returns the names of average pools whose divisors differ between PyTorch and onnxruntime (Divisor
+// computes the divisor of PyTorch). In these pools, padding counts, and windows extend beyond the padding.
 func (g *Graph) Overhanging() (names []string) {
 	for n := range g.Nodes {
 		node := &g.Nodes[n]

@@ -54,7 +54,7 @@ func metadata(data []byte) (exif, xmp []byte) {
 	return nil, nil
 }
 
-// segment searches the headers before the pixels of a JPEG for the APP1 segment whose content begins with name. It
+// segment searches the headers before the pixels of a JPEG for the APP1 segment whose content begins with `name`. It
 // returns the content after the name.
 func segment(data []byte, name string) []byte {
 	const app1, scan = 0xe1, 0xda

@@ -45,9 +45,9 @@ func (s Shape) String() string { return fmt.Sprintf("%d x %d x %d (H x W x C)", 
 
 // Options select the source of the images' classes, and limit the number of images.
 type Options struct {
-	// Labels selects the source of classes: "none", "folders", "numbers" (the folders' names are numbers of classes),
-	// or a file. A CSV file has a header with the columns file and label. A .npy or IDX file has one label per image,
-	// in the same order. With "", the source is class folders if the images are in folders. Otherwise it is the file of
+	// Labels selects the source of classes: "none", "folders", "numbers" (the folders' names are numbers of classes), or a
+	// file. A CSV file has a header with the columns file and label. A .npy or IDX file has one label per image, in the
+	// order of the images. With "", the source is class folders if the images are in folders. Otherwise it is the file of
 	// labels of an IDX data set, if that exists.
 	Labels string
 	// Classes are the names of the classes in the order of the network's logits. If Classes is nil, class folders are
@@ -160,7 +160,7 @@ func (s *Set) Digest() (string, float64, error) {
 	return hex.EncodeToString(h.Sum(nil)), largest, nil
 }
 
-// values returns a hash of an image's values that does not depend on their order. So a rotated or mirrored picture has
+// values returns a hash that does not depend on the order of an image's values. So a rotated or mirrored picture has
 // the same hash.
 func values(x []float32) (sum uint64) {
 	for _, v := range x {

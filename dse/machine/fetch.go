@@ -5,7 +5,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// state is a state of the state machine of a unit. The names are those of the RTL.
+// state is a state of a unit's state machine. The names are those of the RTL.
 type state uint8
 
 const (

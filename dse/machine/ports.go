@@ -123,8 +123,8 @@ func (x *readPorts) request(client, at, n int) bool {
 	return true
 }
 
-// fairest returns the client with the highest level among the clients with a pending request. If several have this
-// level, it returns the first of them in cyclic order from ptr.
+// fairest returns the client with the highest level among the clients with a pending request. If several clients have
+// this level, it returns the first of them in cyclic order from ptr.
 func (x *readPorts) fairest() (best int) {
 	most := -1
 	best = x.ptr

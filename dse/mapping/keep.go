@@ -26,8 +26,8 @@ func Stay(e abi.FBCB, keepIn bool, out Link) abi.FBCB {
 	return e
 }
 
-// CheckLinks returns an error if entries of a start, each legal on its own (Check), contradict each other about kept
-// tensors.
+// CheckLinks returns an error if a start's entries contradict each other about kept tensors. Each entry must be legal
+// (Check).
 func CheckLinks(layers []cost.Geom, entries []abi.FBCB) error {
 	kept := false
 	for i, e := range entries {

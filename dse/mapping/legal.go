@@ -189,7 +189,7 @@ func Check(d configs.Design, g cost.Geom, bact int, e abi.FBCB) error {
 	return nil
 }
 
-// Limits returns an error for a layer that a design cannot run, for reasons that do not depend on the entry.
+// Limits returns an error if a design cannot run a layer, whatever the entry.
 func Limits(d configs.Design, g cost.Geom) error {
 	if err := g.Check(); err != nil {
 		return err

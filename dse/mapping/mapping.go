@@ -59,8 +59,8 @@ func Enumerate(d configs.Design, g cost.Geom, bact int, o Options, f func(abi.FB
 	EnumerateIn(d, g, bact, o, []Room{RoomOf(d)}, func(e abi.FBCB, _, _ int) { f(e) })
 }
 
-// EnumerateIn calls f with every entry that is legal on a design like d with at least one of the rooms. It also passes
-// the first and last index of the rooms that allow the entry.
+// EnumerateIn calls f with every entry that is legal on design d if d's room is replaced by one of the rooms. It also
+// passes the first and last index of the rooms that allow the entry.
 func EnumerateIn(d configs.Design, g cost.Geom, bact int, o Options, rooms []Room, f func(e abi.FBCB, first, last int)) {
 	rows := Heights(g.OutH)
 	for _, w := range Ways(d, g, o) {

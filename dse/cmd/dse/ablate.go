@@ -30,7 +30,7 @@ type ablateDoc struct {
 	PaperLaw string               `json:"paper_law"`
 }
 
-// Run prints GOP/s by scheme, batch size and segment, under the hardware's law and the paper's law.
+// Run prints GOP/s by scheme, batch size and segment, under the hardware's law of cycles and the paper's law.
 func (c *ablateCmd) Run(e *cli.Env) error {
 	in, err := c.load()
 	if err != nil {
@@ -119,7 +119,7 @@ func (c *ablateCmd) design(in *given) (d configs.Design, err error) {
 	return d, nil
 }
 
-// paper evaluates the paper's law on the published design for the network, or on the best design by that law.
+// paper evaluates the paper's law on its best designs (--own) or on the board's published design for the network.
 func (c *ablateCmd) paper(in *given, d configs.Design) ([]search.AblationRow, error) {
 	p, err := search.NewPaperSpace(in.w, in.grid.Board, in.grid.Template, search.PaperOptions{BytesPerCycle: d.DRAM.BytesPerCycle, Formed: c.Formed})
 	if err != nil {

@@ -79,8 +79,8 @@ type npuRow struct {
 	Published []published `json:"published,omitempty"` // estimates for the paper's schemes
 }
 
-// published is the estimate for one of the paper's schemes to batch samples, as in dse ablate. It uses either the
-// hardware's law on the same array with the largest fitting tiles, or the paper's law on the board's published design.
+// published is the estimate of dse ablate for one of the paper's batching schemes. It uses either the hardware's law on
+// the same array with the largest fitting tiles, or the paper's law on the board's published design.
 type published struct {
 	Law    string  `json:"law"`
 	Scheme string  `json:"scheme"`
@@ -213,7 +213,7 @@ func (d *benchNPUDoc) print(out io.Writer) error {
 	return w.Flush()
 }
 
-// schemes returns the estimates for the paper's schemes on d, by batch size, or nil if d is not the design of a board.
+// schemes returns the estimates for the paper's schemes on d, by batch size. It returns nil if d has no board.
 func schemes(network string, from recipe.Import, d configs.Design) (map[int][]published, error) {
 	if d.Board == "" {
 		return nil, nil
@@ -305,8 +305,8 @@ func (c *benchNPUCmd) design(ctx context.Context, e *cli.Env, d configs.Design) 
 	return rows, nil
 }
 
-// count adds up the spans of the backbone. It adds cycles by the law. If steps is true, it adds cycles of package
-// machine. If the simulator drv is not nil, it adds the hardware's counters.
+// count adds up the spans of the backbone. It adds the law's cycles. If steps is true, it adds package machine's
+// cycles. If the simulator drv is not nil, it adds the hardware's counters.
 func (r *npuRow) count(ctx context.Context, d configs.Design, b *bundle.Bundle, drv *npu.Driver, steps bool) error {
 	var macs uint64
 	for _, span := range backbone(b) {

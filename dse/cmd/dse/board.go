@@ -94,7 +94,7 @@ func boardOf(config string, d configs.Design, flag string) (*boards.Board, error
 	return &b, nil
 }
 
-// differences returns the keys with different values in two boards, and these values.
+// differences returns the keys whose values differ between two boards, with both values.
 func differences(a, b boards.Board) []string {
 	var out []string
 	x, y := reflect.ValueOf(a), reflect.ValueOf(b)

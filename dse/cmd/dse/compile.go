@@ -53,8 +53,8 @@ type compileDoc struct {
 	Calibration string `json:"calibration"`
 	bundle.Summary
 	Coarse *quant.Coarse `json:"coarse_channels,omitempty"`
-	// The next fields compare the precision of int16 with float, layer by layer. The field measured_images is the number
-	// of compared images, and measured_unseen is the number of these images that calibration did not use.
+	// The next fields compare int16 with float, layer by layer. The field measured_images is the number of compared
+	// images, and measured_unseen is the number of these images that calibration did not use.
 	Measured   int                `json:"measured_images"`
 	Unseen     int                `json:"measured_unseen"`
 	Distance   map[string]float64 `json:"measured_distance"` // largest difference by exit, as a share of the largest logit

@@ -186,7 +186,7 @@ func (c *evaluation) evaluate(e *cli.Env, r *recipe.Recipe, g *graph.Graph, q *q
 	return evaluate.Run(context.Background(), g, q, b, int8, set, seen, ask, progress)
 }
 
-// modelFile returns the path of the network's file for onnxruntime. It contains the changes that dse makes to the
+// modelFile returns the path of the network's file for onnxruntime. The file contains the changes that dse makes to the
 // network. If --input-side changes the network, or if the network is from the zoo, the file is temporary. The second
 // result is the path of the folder with the external data ("" for the folder of the file).
 func modelFile(r *recipe.Recipe) (path, folder string, done func(), err error) {
@@ -235,8 +235,8 @@ func printEvaluation(w io.Writer, r *evaluate.Report) error {
 	}
 	fmt.Fprintf(w, "\nevaluated on %d images%s; int16 is what the hardware computes, bit for bit\n", r.Images, own)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	// A row contains the accuracy, the share of classes that agree with float and with onnxruntime, and the
-	// differences of the logits from both.
+	// A row contains the accuracy, the share of classes that agree with float and with onnxruntime, and how far the logits
+	// are from both.
 	row := func(exit, of, accuracy, float, oracle, meanFloat, worstFloat, meanOracle, worstOracle string) {
 		cells := []string{exit, of}
 		if r.Labelled {

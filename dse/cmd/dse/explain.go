@@ -241,7 +241,8 @@ func (c *explainCmd) check(e *cli.Env) error {
 	return nil
 }
 
-// trace prints the events of one layer. The simulated start contains its whole segment, or only this layer (--alone).
+// trace prints the events of one layer. It simulates a start with the layer's segment, or with only this layer
+// (--alone).
 func (c *explainCmd) trace(to io.Writer, b *bundle.Bundle) error {
 	for _, x := range b.Network.Exits {
 		i := slices.Index(b.Names[x.First:x.Last+1], c.Layer)
@@ -302,7 +303,7 @@ func besides(d configs.Design, l *machine.Layer) (text string) {
 	return text
 }
 
-// layers adds the layers of the bundle with their limiting resources to the document, and then the sums.
+// layers adds to the document each layer of the bundle with its limiting resource, and then the sums.
 func (doc *explainDoc) layers(b *bundle.Bundle, board *boards.Board) error {
 	var macs, own int64 // MACs that the array performs; MACs of the network
 	var times []cost.Breakdown

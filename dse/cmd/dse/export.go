@@ -218,8 +218,8 @@ func (c *exportCmd) swept() (configs.Design, boards.Board, error) {
 	return d, doc.Device, nil
 }
 
-// calibration describes the synthesis runs behind the estimates of LUTs and registers. The text says if their RTL
-// differs from this program's RTL. Runs of the given designs are excluded.
+// calibration describes the synthesis runs behind the estimates of LUTs and registers. It says if their RTL differs
+// from this program's. Runs of the given designs are excluded.
 func calibration(family string, int8 bool, of ...configs.Design) string {
 	l, err := resource.Calibration(family, "", of...)
 	switch {

@@ -114,7 +114,7 @@ func (c *synthCmd) netlists() (all []*netlistOf, err error) {
 		if err == nil {
 			err = errors.Join(d.Elaborates(), d.Built(), d.OwnName())
 		}
-		// synth.sh uses the name of the file for the folder of the build and in the script for yosys
+		// synth.sh uses the file's name for the build folder and in the yosys script
 		if name := strings.TrimSuffix(filepath.Base(config), ".yaml"); err == nil && name != d.Name {
 			err = fmt.Errorf("%s: %q, expected a file of the configuration's name, %s.yaml", config, name, d.Name)
 		}

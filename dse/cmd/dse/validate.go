@@ -394,9 +394,8 @@ func (c *validateCmd) again() ([]counted.Layer, error) {
 	return f.Layers, nil
 }
 
-// insideBands returns an error if the law is outside its bands. For random layers it checks something stricter if
-// package machine ran, because a small sample rarely contains a large error of the law: all counters of the machine
-// must equal the RTL's.
+// insideBands returns an error if the law is outside its bands. A small sample of random layers rarely contains a large
+// error. Therefore, if package machine ran, its counters must equal the RTL's for all random layers.
 func insideBands(e *cli.Env, all []counted.Layer, stepped bool) error {
 	kinds, err := counted.Kinds(all)
 	if err != nil {

@@ -1,6 +1,6 @@
 // Package boards describes each board with an embedded YAML file. The file has the part, its resources and clocks, the
-// ports between processing system, design and DRAM, the DRAM bandwidths with which designs are evaluated, and the
-// board's rows from table I of the paper.
+// ports between processing system, design and DRAM, the DRAM bandwidths to evaluate designs with, and the board's rows
+// from table I of the paper.
 package boards
 
 import (

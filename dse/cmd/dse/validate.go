@@ -395,7 +395,7 @@ func (c *validateCmd) again() ([]counted.Layer, error) {
 }
 
 // insideBands returns an error if the law is outside its bands. A small sample of random layers rarely contains a large
-// error. Therefore, if package machine ran, its counters must equal the RTL's for all random layers.
+// error. So if package machine ran, its counters must equal the RTL's for all random layers.
 func insideBands(e *cli.Env, all []counted.Layer, stepped bool) error {
 	kinds, err := counted.Kinds(all)
 	if err != nil {

@@ -55,7 +55,7 @@ type Timing struct {
 	WHS      float64 `yaml:"whs_ns" json:"whs_ns"`       // worst hold slack, ns
 }
 
-// Utilisation has the numbers of used resources after routing.
+// Utilisation counts the used resources after routing.
 type Utilisation struct {
 	DSP    int     `yaml:"dsp" json:"dsp"`
 	BRAM36 float64 `yaml:"bram36" json:"bram36"` // a half is one block of 18 Kibit

@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/onnx/onnxpb"
 )
 
-// value describes a feature map during lowering, and ONNX's view of that map.
+// value describes a feature map during lowering, and how ONNX's tensor with its elements is arranged.
 type value struct {
 	tensor     int // index in the fused network
 	rank       int // 4: N x C x H x W; 2: N x (C*H*W)
@@ -25,8 +25,8 @@ type value struct {
 	slice      *slice
 }
 
-// order maps ONNX's axes after the batch to the map's axes: 0 is C, 1 is H, 2 is W. For a flattened map, the outermost
-// axis is first. The channels are always last in memory, so a Transpose needs no computation.
+// order gives the map's axis (0: C, 1: H, 2: W) for each of ONNX's axes after the batch; for a flattened map, in the
+// order of flattening. The channels are always last in memory, so a Transpose needs no computation.
 type order [3]int
 
 var (
@@ -36,7 +36,7 @@ var (
 
 func (o order) axisOf(which int) int { return slices.Index(o[:], which) }
 
-// slice describes a single channel of a map (rank 3: N x H x W), and the later operations on this channel.
+// slice describes a single channel of a map as a tensor N x H x W; scale and shift are the later operations on it.
 type slice struct {
 	channel      int
 	scale, shift float64
@@ -223,7 +223,8 @@ func (im *importer) readInput(side Side) error {
 	return nil
 }
 
-// open returns the error for a dimension without a number. Some exporters write 0 for an unknown height or width.
+// open returns the error for a dimension whose size is not in the file. Some exporters write 0 for an unknown height or
+// width.
 func open(name, called string, dim int, number, side bool) error {
 	switch {
 	case called != "":
@@ -305,8 +306,8 @@ func (im *importer) live() ([]*onnxpb.NodeProto, error) {
 	return order, nil
 }
 
-// look finds the tensors that are used in computations. Other tensors are only reshaped before an output, so the host
-// can compute their Sigmoid.
+// look finds the tensors that are used in computations. The host can compute the Sigmoid of any other tensor, because
+// only operators of the list ofSigmoids follow.
 func (im *importer) look(order []*onnxpb.NodeProto) {
 	still := map[string]bool{}
 	for _, n := range order {
@@ -335,8 +336,8 @@ func (im *importer) look(order []*onnxpb.NodeProto) {
 	}
 }
 
-// quantised reports whether a node rounds a map to codes. A node that rounds only constants does not count. The nodes
-// are in topological order.
+// quantised reports whether a node rounds a map to codes. A node that rounds only constants does not count. The
+// parameter order lists the nodes topologically.
 func (im *importer) quantised(order []*onnxpb.NodeProto) bool {
 	maps := map[string]bool{}
 	for name := range im.values {
@@ -380,8 +381,8 @@ func (im *importer) readConstants(order []*onnxpb.NodeProto) error {
 // weightsOf returns the limit for the number of weights: the number of float32 values in a file of the maximum size.
 func weightsOf(o Options) int64 { return max(o.MaxBytes/4, 1) }
 
-// afford adds up the weights that nodes will copy, and checks the limit before any weight is read or drawn. A small
-// file may use one initializer many times, or need random weights.
+// afford adds up the weights that nodes will copy, and checks the limit before any weight is read or drawn. The limit
+// is needed because a small file may use one initializer many times, or need random weights.
 func (im *importer) afford(order []*onnxpb.NodeProto, weights map[string]*onnxpb.TensorProto) error {
 	limit := weightsOf(im.options)
 	total := int64(0)

@@ -465,8 +465,9 @@ func (h *intHeap) Pop() any {
 	return x
 }
 
-// weights returns a constant's values and checks that they are finite. It checks the dimensions too (-1: any). If the
-// model has no values, weights draws them from the seed. The callback fanIn returns the number of inputs of one output.
+// weights returns a constant's values and checks that they are finite. It compares the dimensions with dims (-1: any
+// size). If the model has no values, weights draws them from the seed. The callback fanIn returns the number of inputs
+// of one output.
 func (im *importer) weights(name string, r role, fanIn func(dims []int) int, dims ...int) (*constant, []float32, error) {
 	c := im.constants[name]
 	if c == nil {
@@ -486,7 +487,7 @@ func (im *importer) weights(name string, r role, fanIn func(dims []int) int, dim
 	if !c.readable() {
 		return nil, nil, c.errType()
 	}
-	// Several layers may use one initializer. Each layer has its own copy.
+	// Each layer that uses an initializer has its own copy.
 	if im.budget -= int64(c.elems); im.budget < 0 {
 		return nil, nil, fmt.Errorf("tensor %q: %w: the network has more than %d weights",
 			name, ErrTooLarge, weightsOf(im.options))
@@ -536,7 +537,7 @@ func (im *importer) number(name string) (float32, error) {
 	return v[0], nil
 }
 
-// integers returns a constant of int32 or int64.
+// integers returns the elements of an int32 or int64 constant.
 func (im *importer) integers(name string) ([]int64, error) {
 	c := im.constants[name]
 	if c == nil {

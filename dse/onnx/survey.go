@@ -158,7 +158,7 @@ func (im *importer) largestInput(n *onnxpb.NodeProto) (largest value, ok bool) {
 	return largest, elems > 0
 }
 
-// values is the text in a Need, instead of an operator, if a tensor has wrong values.
+// values replaces the operator in a Need about a tensor with NaNs or infinities.
 const values = "values"
 
 // forget removes the values of large tensors, so that random values replace them. It returns Import's errors about NaNs

@@ -6,9 +6,9 @@ import (
 	"github.com/sluice-npu/sluice/dse/graph"
 )
 
-// front returns the fraction of a function's input, for values multiplied by `by`. The calibrated inputs with headroom
-// fit this fraction, or saturate without effect: beyond the largest number, the function, limited to lo and hi, changes
-// by at most half a step. Thus very large inputs of a sigmoid do not reduce the precision of other inputs.
+// front returns the number of fraction bits of a function's input, which is multiplied by `by`. Calibrated inputs with
+// headroom fit 16 bits, or saturate without effect: beyond the largest input that fits, the function, limited to lo and
+// hi, changes by at most half a step. Thus very large inputs of a sigmoid do not reduce the precision of other inputs.
 func (s *spread) front(f *graph.Function, headroom, by, lo, hi, step float64) int {
 	frac := fraction(orOne(s.largest()*headroom*by), maxFrac)
 	for frac < maxFrac {

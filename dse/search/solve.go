@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// Cycles contains the cycles of a design, by batch size (index B-1) and segment, because a start runs one segment.
+// Cycles contains the cycles of a design, by batch size (index B-1) and segment; a start of the NPU runs one segment.
 type Cycles [abi.BMax][]int64
 
 // Sum is the number of cycles of all segments at a batch size.

@@ -333,7 +333,7 @@ func (l *loop) place(m *module, src *source) *sourceLoop {
 		}
 	}
 	// A moved instruction keeps its line, so a few instructions can be outside the statement. An inlined instruction is
-	// inside statements of its own function and of the caller; fewer calls in between are better.
+	// inside statements of its own function and of the caller; the statement with fewer calls in between is preferred.
 	type score struct{ n, calls int }
 	scores := map[*sourceLoop]score{}
 	for _, b := range l.f.blocks {

@@ -137,7 +137,7 @@ func mayOverlap(a, b string) bool {
 	return true
 }
 
-// part is the part of a function that runs in a trip.
+// part contains the blocks of a function that run in a trip of a loop.
 type part struct {
 	f      *function
 	blocks map[string]bool // nil: all blocks

@@ -23,8 +23,7 @@ const (
 	typeBFloat16 = 16
 )
 
-// constant is a tensor with known values: an initializer, a Constant node, or a result computed from constants and
-// shapes.
+// constant is a tensor with known values: an initializer, a Constant node, or computed from constants and shapes.
 type constant struct {
 	name  string
 	dims  []int

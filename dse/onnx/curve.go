@@ -80,8 +80,7 @@ func (c *call) post(what string) error {
 	return nil
 }
 
-// pow lowers a Pow of a map with a constant exponent. Powers 2 and 3 become products, which can become part of a larger
-// function.
+// pow lowers a Pow of a map with a constant exponent. Powers 2 and 3 become products, which can join a larger function.
 func (c *call) pow() error {
 	if err := c.plain(2, 2); err != nil {
 		return err

@@ -7,9 +7,8 @@ import (
 	"slices"
 )
 
-// Exporters that do not fold constants write the operators on constants to the file, for example weight normalisation,
-// casts of float16 weights, and the computed target of a Reshape. The functions below compute this arithmetic at
-// import.
+// Exporters that do not fold constants write operators on constants to the file, for example weight normalisation,
+// casts of float16 weights, and the target of a Reshape. The functions below compute them at import.
 
 // numbers holds a constant's elements in row-major order: in ints for integer types, in real for float types.
 type numbers struct {
@@ -164,8 +163,7 @@ func (c *call) fresh(kind int32, dims []int, absent bool) (*numbers, error) {
 	return out, nil
 }
 
-// afforded returns a tensor's number of elements. It subtracts it from the number that computed constants may still
-// have.
+// afforded returns a tensor's number of elements. It adds the number to a limited total for computed constants.
 func (c *call) afforded(dims []int) (int, error) {
 	n := 1
 	for _, d := range dims {
@@ -495,8 +493,7 @@ func (c *call) operands() (x, y *numbers, err error) {
 	return
 }
 
-// pairwise sets the output to an integer constant. The callback `of` computes an element from an index in x and one in
-// y.
+// pairwise sets the output to an integer constant. The callback `of` maps indices in x and y to an element.
 func (c *call) pairwise(kind int32, x, y *numbers, of func(i, k int) int64) error {
 	dims, err := broadcast(x.dims, y.dims)
 	if err != nil {

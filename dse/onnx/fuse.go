@@ -186,8 +186,7 @@ func (l *layer) equals(o *layer) bool {
 	return slices.Equal(l.weights, o.weights) && reflect.DeepEqual(a, b)
 }
 
-// fuse folds layers into others if possible. It turns affine layers, clamps, curves and picks that cannot be folded
-// into convolutions.
+// fuse folds layers into others if possible. Affine layers, clamps, curves and picks become convolutions otherwise.
 func (f *fused) fuse(exits []int, o Options) error {
 	f.nest()
 	f.readers = make([]int, len(f.tensors))
@@ -728,8 +727,7 @@ func (l *layer) largest(cout int) (m float64) {
 // plain reports whether a layer is a convolution without further operations, except possibly a residual.
 func (l *layer) plain() bool { return l.kind == conv && !l.finished() && l.preScale == nil }
 
-// spread adds a convolution's scaled weights to `into`, the weights of a convolution with window w, which may be
-// larger, and maybe fewer groups.
+// spread adds a convolution's scaled weights to those of another (into). Its window w may be larger, its groups fewer.
 func (l *layer) spread(into []float64, w graph.Window, groups, cin, cout int) {
 	mine, theirs := cin/l.groups, cin/groups
 	for c := range cout {

@@ -391,8 +391,7 @@ func (c *call) window(v value, kh, kw int) (w graph.Window, h, width int, err er
 	return w, h, width, nil
 }
 
-// samePads returns the padding of ONNX's SAME_UPPER or SAME_LOWER. If the total is odd, SAME_LOWER puts the larger part
-// before the map.
+// samePads returns the padding of ONNX's SAME_UPPER or SAME_LOWER. SAME_LOWER puts an odd pixel before the map.
 func samePads(in, k, s int, lower bool) (before, after int) {
 	total := max(((in+s-1)/s-1)*s+k-in, 0)
 	if lower {

@@ -223,8 +223,7 @@ func (im *importer) readInput(side Side) error {
 	return nil
 }
 
-// open returns the error for a dimension whose size is not in the file. Some exporters write 0 for an unknown height or
-// width.
+// open returns the error for a dimension of unknown size. Some exporters write 0 for an unknown height or width.
 func open(name, called string, dim int, number, side bool) error {
 	switch {
 	case called != "":
@@ -465,9 +464,8 @@ func (h *intHeap) Pop() any {
 	return x
 }
 
-// weights returns a constant's values and checks that they are finite. It compares the dimensions with dims (-1: any
-// size). If the model has no values, weights draws them from the seed. The callback fanIn returns the number of inputs
-// of one output.
+// weights returns a constant's values and checks that they are finite. It also checks the dimensions (-1: any). If the
+// model has no values, weights draws them from the seed. The callback fanIn returns the number of inputs of one output.
 func (im *importer) weights(name string, r role, fanIn func(dims []int) int, dims ...int) (*constant, []float32, error) {
 	c := im.constants[name]
 	if c == nil {

@@ -206,8 +206,7 @@ func lowered(model *onnxpb.ModelProto, o Options) (*graph.Graph, error) {
 	if err := im.readConstants(nodes); err != nil {
 		return nil, err
 	}
-	// The layers of a quantised file are not merged: a map has the scale of the QuantizeLinear that reads it, so equal
-	// maps may have different scales.
+	// Equal layers of a quantised file are not merged: their maps may be quantised with different scales.
 	if !im.quantised(nodes) {
 		im.net.merged, im.net.seed, im.net.apart = map[string][]*layer{}, maphash.MakeSeed(), o.apart
 	}

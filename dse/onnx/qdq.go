@@ -85,8 +85,7 @@ func alongside(from, to []int) func(int) int {
 	}
 }
 
-// stepped returns the steps of a convolution's weights after scale and preScale are folded in; 0 if preScale differs
-// between channels.
+// stepped returns the steps of a convolution's scaled weights; 0 if preScale differs between channels.
 func (l *layer) stepped() []float64 {
 	if l.steps == nil {
 		return nil

@@ -10,8 +10,7 @@ import (
 
 // weave interleaves phases, each a map of h x w x ch, into one map. Pixel (y, x) of phases[dy][dx] becomes pixel (sy y
 // + dy, sx x + dx). The phases of a row are concatenated by channels, which interleaves their pixels. Then each row is
-// viewed as one pixel, and these pixels are concatenated by channels too. Equal adjacent rows of phases are computed
-// once.
+// viewed as one pixel, and these pixels are concatenated by channels too. Adjacent equal rows are computed once.
 func (c *call) weave(name string, phases [][]int, h, w, ch int) (int, error) {
 	sy, sx := len(phases), len(phases[0])
 	if row := sy * sx * w * ch; row > maxDim {

@@ -61,8 +61,7 @@ func (s *spread) largest() float64 { return max(-s.lo, s.hi) }
 
 const (
 	// priorShare is the total weight of evenly spaced points for inputs that did not occur in calibration, as a share
-	// of the weight of the calibrated inputs. Points within the calibrated range with headroom weigh priorNear times as
-	// much.
+	// of the calibrated inputs' weight. Points within the headroom weigh priorNear times as much.
 	priorShare = 0.001
 	priorNear  = 10
 	priorEvery = 64 // distance of the points for such inputs, in integers
@@ -71,8 +70,7 @@ const (
 	// normLeast limits the weights of a norm's points. The weight 1 / value^2 makes errors relative. An input below the
 	// share normLeast of the largest input is like zero, and has the weight of an input with exactly this share.
 	normLeast = 1e-6
-	// plainer is the weight of each point below a norm's smallest calibrated input, as a share of all calibrated
-	// inputs.
+	// plainer is the weight of each point below a norm's smallest calibrated input, as a share of all inputs.
 	plainer = 0.0005
 	// tailSteps is the maximum difference between a function and its asymptote at the end of the 16-bit range, in steps
 	// of the output. A line that fits the calibrated inputs better may differ there by up to tailMost.

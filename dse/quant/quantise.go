@@ -591,8 +591,7 @@ func (s *solver) settleMul(n int) (bool, error) {
 	if err != nil {
 		return changed, err
 	}
-	// The shift can drop at most maxProductShift fraction bits of the product, so one factor may need a coarser
-	// fraction.
+	// The shift can drop at most maxProductShift fraction bits of the product, so a factor may need a coarser one.
 	c, err := s.lower(n, a, s.of(node.Output)+maxProductShift-s.of(b))
 	return changed || c, err
 }

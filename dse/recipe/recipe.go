@@ -163,8 +163,7 @@ func (i *Import) Survey(network string) (*onnx.Survey, error) {
 	err = mappable(s.Graph)
 	if err == nil {
 		if s.Layers, s.LayersOn = layers(s.Graph, post); s.Layers > abi.LMax {
-			// Count again with the file's weights: layers with equal weights are merged, but the survey's random
-			// weights always differ.
+			// Count again with the file's weights: layers with equal weights are merged, but random weights differ.
 			if g, err := i.Graph(network, 1, post); err == nil {
 				s.Layers, s.LayersOn = layers(g, post)
 			}

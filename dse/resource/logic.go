@@ -75,8 +75,7 @@ func ports(d configs.Design) int                 { return d.NAXI }
 func portBytes(d configs.Design) int             { return d.NAXI * d.WideBytes() }
 func striped(_ string, d configs.Design) float64 { return flag(d.NAXI > 1) }
 
-// lanes is the width of the inputs of pe_array. Each bit is selected by k and s, and most bits are delayed in shift
-// registers.
+// lanes is the width of the inputs of pe_array. k and s select each bit. Shift registers delay most bits.
 func lanes(_ string, d configs.Design) float64 {
 	first, second := d.TP/2, d.TP-d.TP/2
 	n := d.TP - 2
@@ -111,10 +110,9 @@ func arrayRegs(family string, d configs.Design) float64 {
 // chains is the number of chains of the array. In int8 two channels share one chain.
 func chains(d configs.Design) int { return d.TC / d.PerDSP() }
 
-// parts lists first the units that are fitted on runs of their module alone, then the units that are fitted on runs of
-// the whole NPU. A LUT between two units may be assigned to either unit. Therefore, the part that selects accumulators
-// for the drain contains the LUTs that the runs of the array alone do not explain, and the core contains LUTs of the
-// ports.
+// parts lists first the units that are fitted on runs of their module alone, then those fitted on runs of the whole
+// NPU. A LUT between two units may be assigned to either unit. Therefore, the part that selects accumulators for the
+// drain contains the LUTs that the runs of the array alone do not explain, and the core contains LUTs of the ports.
 var parts = []part{
 	{
 		name: "array", alone: topArray,
@@ -244,10 +242,9 @@ func options(family string, d configs.Design) (lut, ff float64) {
 }
 
 // eight returns the additional LUTs and registers of an int8 array, compared with an int16 array with the same chains.
-// They are for mac_packed (the adders and two accumulators of each segment, in both halves of each chain) and for
-// weight_pack (the packed sums of weights). The numbers are from runs of these units alone with yosys 0.23
-// (hw/INT8.md). The error for mac_packed is at most 1 %, for lengths 4, 7, 8 and 16 on series 7, and 8, 13 and 16 on
-// UltraScale+.
+// They are for mac_packed (adders and two accumulators per segment, in both halves of each chain) and weight_pack
+// (packed sums of weights). The numbers are from runs of these units alone with yosys 0.23 (hw/INT8.md). The error for
+// mac_packed is at most 1 %, for lengths 4, 7, 8 and 16 on series 7, and 8, 13 and 16 on UltraScale+.
 func eight(family string, d configs.Design) (lut, ff float64) {
 	cells, shadow := 4, 25.
 	if family == boards.UltraScalePlus {

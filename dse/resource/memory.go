@@ -176,8 +176,7 @@ var bram = []ram{
 	{blockRAM, 14, []int{1, 2, 4, 9, 18, 36}, 9, 129, 0, Blocks{BRAM18: 1}},
 }
 
-// Further costs in yosys, in this order: per bit of a multiplexer between rows of blocks, per row for its write enable,
-// and for a separate read port.
+// More costs in yosys: per multiplexer bit for rows of blocks, per write enable of a row, per separate read port.
 const muxCost, demuxCost, portCost = 0.5, 0.5, 2
 
 // place chooses the word width for one type of block, as memory_libmap of yosys does. Words are padded to whole bytes,

@@ -173,7 +173,7 @@ type Source struct{ Tool, Sources string }
 type Sources map[string]Source
 
 // Fresh returns an error if a run used another tool or other RTL of a module than want requires. For a module that is
-// missing in want, the first run is the reference. If a run has units, every unit is checked.
+// missing in want, the first run is the reference. For a run with units, the units are checked instead of the whole.
 func Fresh(runs []Run, want Sources) error {
 	var errs []error
 	of := maps.Clone(want)

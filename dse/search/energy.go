@@ -119,8 +119,7 @@ func (w *Workload) share(reach []float64) []float64 {
 	return out
 }
 
-// Least returns a lower bound of what the method Of returns. The parameter `all` contains the classes of the lowered
-// network.
+// Least returns a lower bound of what the method Of returns. The parameter `all` is the lowered network's classes.
 func (m *Energy) Least(w *Workload, d configs.Design, all []Class, reach []float64) float64 {
 	sum, share := 0.0, w.share(reach)
 	for i := range all {

@@ -59,8 +59,7 @@ type Served struct {
 	// confidence interval, or nil for one seed. For Rate, both belong to the arrival rate Value.
 	Violations float64  `json:"violations"`
 	CI95       *float64 `json:"ci95"`
-	// Goodput is the number of requests per second served in time, as a mean over seeds. GCI95 is half of its 95 %
-	// confidence interval.
+	// Goodput is the mean over seeds of requests per second served in time. GCI95 is half of its 95 % interval.
 	Goodput float64  `json:"goodput"`
 	GCI95   *float64 `json:"goodput_ci95"`
 }
@@ -243,8 +242,8 @@ func (s *sweep) judged(p *Point) error {
 	return nil
 }
 
-// optimistic returns an upper bound of the values of all designs that are no better than p. fails means that no such
-// design can hold the limit on violations.
+// optimistic returns an upper bound of the values of designs that are no better than p, and whether none holds the
+// limit.
 func (s *sweep) optimistic(p Point) (value float64, fails bool) {
 	switch s.o.Objective {
 	case Latency:

@@ -131,8 +131,7 @@ func addUnits(r *resource.Run, dir, root string) error {
 	return nil
 }
 
-// params returns the parameters that npu_core computes for a module. For the whole NPU, it returns the parameter of
-// folded memories.
+// params returns the parameters that npu_core computes for a module. For the whole NPU, it returns FOLD.
 func params(module, family string, d configs.Design) []string {
 	wide := d.WideBytes()
 	lanes := wide / d.AXIBytes

@@ -241,7 +241,7 @@ func (f *fused) compose() error {
 
 // gate replaces a function x * g(x) by two layers: a curve of g, which is flat far from zero, and the product. The
 // parameter `most` limits the number of replaced functions. gate begins with the first functions, because their errors
-// pass through all later layers. It stops before the limit for elements of maps is exceeded.
+// pass through all later layers. It stops before the maps have more elements than the limit.
 func (f *fused) gate(most int) error {
 	var layers []*layer
 	for _, l := range f.layers {

@@ -261,7 +261,7 @@ func broadcast(a, b []int) ([]int, error) {
 	return out, nil
 }
 
-// spreadOver maps the index of an element after broadcasting to the index in x.
+// spreadOver returns a function that maps an element's index after broadcasting to its index in x.
 func spreadOver(x, dims []int) func(i int) int {
 	if slices.Equal(x, dims) {
 		return same

@@ -43,9 +43,9 @@ type layer struct {
 	groups   int
 	weights  []float32 // [C out][KH][KW][C in / groups], not yet scaled
 	residual int       // tensor that is added to the result; -1: none
-	// Per output channel, of a convolution or an affine layer. nil means scale one and shift zero.
+	// For a convolution or an affine layer, per output channel. nil means scale one and shift zero.
 	scale, shift []float64
-	// Per input channel of a convolution: the affine layer before the convolution.
+	// For a convolution, per input channel: from the affine layer before it.
 	preScale, preShift []float64
 
 	channels []int // for a pick: the selected channels
@@ -650,8 +650,8 @@ func (f *fused) foldAdd(l *layer) {
 }
 
 // sum merges two convolutions of the same tensor if l adds their results. The merged kernel must not be larger than the
-// larger one of the two. Examples are the training-time branches of RepVGG and MobileOne, including a normalisation of
-// the tensor itself. Branches that are not merged are each rounded to 16 bits (MobileOne-S0 with random weights: 8.5 %
+// larger kernel. Examples are the training-time branches of RepVGG and MobileOne, including a normalisation of the
+// tensor itself. Branches that are not merged are each rounded to 16 bits (MobileOne-S0 with random weights: 8.5 %
 // error, merged 2.9 %). sum does not merge a branch with much smaller weights, which would lose precision (RepVGG-A0
 // beside normalisations of gain 100: 0.4 % error, merged 3.4 %).
 func (f *fused) sum(l *layer) bool {

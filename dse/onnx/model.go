@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/onnx/onnxpb"
 )
 
-// value describes a feature map during lowering, and how ONNX's tensor with its elements is arranged.
+// value describes a feature map during lowering, and the shape of the ONNX tensor with its elements.
 type value struct {
 	tensor     int // index in the fused network
 	rank       int // 4: N x C x H x W; 2: N x (C*H*W)

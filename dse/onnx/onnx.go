@@ -9,9 +9,9 @@
 //   - BatchNormalization is folded, in float64, into the convolution before it. If that is not possible, it is folded
 //     into the convolution after it, provided that the result is exact. Otherwise it becomes a depthwise 1x1
 //     convolution. An activation that cannot become part of the layer before it becomes such a convolution too.
-//   - Relu and Clip become clamps. Pad becomes the padding of the next layer, or pixels if the next layer cannot pad in
-//     this way. Flatten and Reshape change the view of a map. A fully connected layer on a map becomes a convolution as
-//     large as the map.
+//   - Relu and Clip become clamps. Pad becomes the padding of the next layer, or a layer if the next layer cannot pad
+//     in this way. Flatten and Reshape change the view of a map. A fully connected layer on a map becomes a convolution
+//     as large as the map.
 //   - Slice, Split, Gather, Reshape, Transpose, Squeeze and Unsqueeze change the view of a map (view.go). A reader that
 //     needs channels, rows and columns copies the view to a map first.
 //   - A dilated kernel gets additional taps of weight 0.

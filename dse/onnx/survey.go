@@ -37,7 +37,7 @@ type Survey struct {
 	Graph *graph.Graph `json:"-"`
 }
 
-// elementwise lists operators with an output of the shape of their largest input. A survey can continue after them.
+// elementwise lists operators whose output has the shape of their largest input. A survey can continue after them.
 var elementwise = strings.Fields(`Add And Celu Clip Div Dropout Elu Erf Exp Gelu HardSigmoid HardSwish Identity LayerNormalization
 	GroupNormalization InstanceNormalization LeakyRelu Log Max Min Mish Mul Neg Pow PRelu Reciprocal Relu Selu Sigmoid Sin Softmax
 	Softplus Softsign Sqrt Sub Tanh ThresholdedRelu`)

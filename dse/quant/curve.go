@@ -155,7 +155,7 @@ func (t *fitter) place() (lo, step int, least float64) {
 }
 
 // fit returns the curve of 32 segments with the least square error over the calibrated inputs. The curve's inputs have
-// fraction mid, and its outputs have fraction out. Its first and last segments are the function's asymptotes, or lines
+// mid fraction bits, and its outputs have out. Its first and last segments are the function's asymptotes, or lines
 // close to them. The result `off` is the largest error on the calibrated range with headroom.
 func fit(f *graph.Function, s *spread, headroom, stretch float64, mid, out int) (curve *abi.Curve, off float64, err error) {
 	t, first, last := newFitter(f, s, headroom, stretch, mid, out)
@@ -175,8 +175,8 @@ func (t *fitter) off(curve *abi.Curve, first, last int) (off float64) {
 	return off
 }
 
-// value returns the function's value for an integer x of fraction mid, in integers of fraction out. Far from the
-// calibrated inputs, a norm's function may have values up to a thousand, so they are limited to the output's range.
+// value returns the function's value in units of 2^-out, for an input x in units of 2^-mid. Far from the calibrated
+// inputs, a norm's function may have values up to a thousand, so they are limited to the output's range.
 func (t *fitter) value(x float64) float64 {
 	y := math.Ldexp(t.f.At(math.Ldexp(x, -t.mid)/t.stretch), t.out)
 	if t.norm {

@@ -47,7 +47,7 @@ type Front struct {
 	overstep float64    // step of the output; smaller differences of a result are ignored
 }
 
-// newFront returns the Front of a node. Its function has 16-bit inputs of fraction frac, and outputs with this step.
+// newFront returns the Front of a node. The function's 16-bit inputs have frac fraction bits; step is the output's.
 func newFront(node *graph.Node, frac int, by, lo, hi, step float64) *Front {
 	f := &Front{
 		f: node.Function, clamp: [2]float64{float64(node.ClampLo), float64(node.ClampHi)}, holds: [2]float64{lo, hi},

@@ -443,8 +443,8 @@ func (s *solver) chooseWeights(n int) error {
 		if reason == nil {
 			break
 		}
-		// The largest weight must have enough bits after it loses one. Zero weights have no bits to lose. Weights may
-		// also lose bits that hardly affect the output, because the bias or residual is much larger.
+		// The largest weight must keep enough bits when the weights lose one. Zero weights have no bits to lose.
+		// Weights may also lose bits that hardly affect the output, because the bias or residual is much larger.
 		if bits := magnitudeBits(largest, w-1); largest > 0 && bits < least && !roundingNegligible(node, k, w-1) && !roundingSmall(node, k, w-1) || w < -maxWFrac {
 			return fmt.Errorf("layer %d (%q): %w; with %d weight fraction bits the largest weight has %d bits, and it must keep %d",
 				n, node.Name, reason, w, magnitudeBits(largest, w), least)

@@ -242,8 +242,8 @@ func (s *sweep) judged(p *Point) error {
 	return nil
 }
 
-// optimistic returns an upper bound of the values of designs that are no better than p, and whether none holds the
-// limit.
+// optimistic returns an upper bound of the values of designs that are no better than p, and whether all of them exceed
+// the limit on violations.
 func (s *sweep) optimistic(p Point) (value float64, fails bool) {
 	switch s.o.Objective {
 	case Latency:

@@ -22,7 +22,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// ErrInterrupted is wrapped by errors of a sweep that ends before it has covered the whole space, without a result.
+// ErrInterrupted is wrapped by errors of a sweep that ends without a result, before it has covered the whole space.
 var ErrInterrupted = errors.New("the sweep was interrupted before it had seen the whole space")
 
 // ErrSlow is wrapped by errors about designs that exceed the latency limit.
@@ -521,7 +521,7 @@ func (s *sweep) hopeless(bound *Point) bool {
 	return false
 }
 
-// dominates reports whether a is at least as good as b in GOP/s, latency and DSPs, and better in at least one of them.
+// dominates reports whether a is at least as good as b in GOP/s, latency and DSPs, and better in at least one.
 func dominates(a, b *Point) bool {
 	return a.GOPS >= b.GOPS && a.B1NS <= b.B1NS && a.DSP <= b.DSP &&
 		(a.GOPS > b.GOPS || a.B1NS < b.B1NS || a.DSP < b.DSP)

@@ -27,7 +27,7 @@ const (
 	opt   = "opt-14"
 )
 
-// maxTrips is the limit above which ScalarEvolution's bound only reflects the width of the counter.
+// maxTrips is above every bound that is accepted from ScalarEvolution: larger ones only reflect a counter's width.
 const maxTrips = 1 << 20
 
 // memoryLatency is the minimum number of cycles from the address of a read to the end of a write that depends on the

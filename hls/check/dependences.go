@@ -241,7 +241,7 @@ func dependences(ctx context.Context, m *module, src *source, text string, loops
 		distance := 1
 		name, kind := f.object(reader, false)
 		if confused {
-			// The analysis does not examine copies of structs, but such a copy can read the written value.
+			// The analysis does not examine copies of structs. Such a copy can read the written value.
 			if written, _ := f.object(writer, true); written == "" || written != name {
 				continue
 			}

@@ -23,7 +23,7 @@ const (
 	typeBFloat16 = 16
 )
 
-// constant is a tensor with known values: an initializer, a Constant node, or a result from constants and shapes.
+// constant is a tensor with known values: an initializer, a Constant node, or computed from constants and shapes.
 type constant struct {
 	name  string
 	dims  []int
@@ -34,8 +34,8 @@ type constant struct {
 	float []float32
 }
 
-// newConstant checks a tensor's type, size and amount of data, in the file or outside. If seeded is true, data may be
-// missing.
+// newConstant checks a tensor's type, size and amount of data. The data may be in an outside file; if seeded is true,
+// they may be missing.
 func newConstant(name string, t *onnxpb.TensorProto, seeded bool, o *outside) (*constant, error) {
 	c := &constant{name: name, elems: 1, kind: t.GetDataType(), proto: t}
 	for i, d := range t.GetDims() {
@@ -83,8 +83,8 @@ func newConstant(name string, t *onnxpb.TensorProto, seeded bool, o *outside) (*
 	return c, nil
 }
 
-// stored returns the number of bytes per element in raw data, and the number of elements in the typed list. Both are 0
-// for an unsupported type.
+// stored returns the bytes per element of RawData, and the number of elements in the type's own list. Both are 0 for an
+// unsupported type.
 func stored(t *onnxpb.TensorProto) (width, listed int) {
 	switch t.GetDataType() {
 	case typeFloat:
@@ -178,7 +178,7 @@ func (c *constant) finite(values []float32) error {
 	return nil
 }
 
-// half converts 16 bits to a float: an IEEE 754 half, or a bfloat16.
+// half converts h, an IEEE 754 half or a bfloat16, to a float32.
 func (c *constant) half(h uint16) float32 {
 	if c.kind == typeBFloat16 {
 		return math.Float32frombits(uint32(h) << 16)
@@ -204,7 +204,7 @@ func float16(h uint16) float32 {
 	return float32(v)
 }
 
-// role is the purpose of a weight. It determines the distribution of random weights, for a model without weights.
+// role is the purpose of a weight. If a model has no weights, it determines the distribution of the random weights.
 type role int
 
 const (
@@ -215,7 +215,7 @@ const (
 	variance             // a normalisation's variance: one
 )
 
-// surveyed is the number of random values that a survey draws for a tensor. The other values repeat them.
+// surveyed is the number of random values that a survey draws for a tensor; they repeat in the rest of the tensor.
 const surveyed = 4093
 
 // draw returns random values that depend only on the options, the role, fanIn and the tensor's name and size.

@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-npu/sluice/dse/graph"
 )
 
-// curves lists operators that apply a function to each element, with a reader of the operator's attributes. Only
-// designs with the post stage can run these operators.
+// curves maps an elementwise operator to a callback that reads the attributes and returns the function. Only designs
+// with the post stage can run these operators.
 var curves = map[string]func(a *attributes) *graph.Function{
 	"Celu": func(a *attributes) *graph.Function {
 		return &graph.Function{Name: "Celu", Alpha: float64(a.float("alpha", 1))}
@@ -80,7 +80,7 @@ func (c *call) post(what string) error {
 	return nil
 }
 
-// pow lowers a constant power of a map. Powers 2 and 3 become products, which can become part of a larger function.
+// pow lowers a Pow of a map with a constant exponent. Powers 2 and 3 become products, which can join a larger function.
 func (c *call) pow() error {
 	if err := c.plain(2, 2); err != nil {
 		return err
@@ -181,7 +181,7 @@ func (l *layer) uniform() (scale, shift float64, ok bool) {
 	return scale, shift, true
 }
 
-// elementwise returns a layer as a function of the elements of its inputs; nil if the layer is not such a function.
+// elementwise returns the function that a layer applies to each element; nil if the layer is not elementwise.
 func (f *fused) elementwise(l *layer) *graph.Function {
 	if l == nil {
 		return nil
@@ -241,7 +241,7 @@ func (f *fused) compose() error {
 
 // gate replaces a function x * g(x) by two layers: a curve of g, which is flat far from zero, and the product. The
 // parameter `most` limits the number of replaced functions. gate begins with the first functions, because their errors
-// pass through all later layers. It stops before the limit for elements of maps is exceeded.
+// pass through all later layers. It stops before the maps have more elements than the limit.
 func (f *fused) gate(most int) error {
 	var layers []*layer
 	for _, l := range f.layers {
@@ -276,7 +276,7 @@ func (f *fused) gate(most int) error {
 const maxCone = 32
 
 // functionOf returns layer l as a function fn of one tensor, base. The function includes as many of the layers before l
-// as possible. If it can include no other layer, fn is nil.
+// as possible. If it can include only l, fn is nil.
 func (f *fused) functionOf(l *layer) (base int, fn *graph.Function) {
 	switch l.kind {
 	case affine, curve:
@@ -309,7 +309,7 @@ func (f *fused) functionOf(l *layer) (base int, fn *graph.Function) {
 }
 
 // tame returns a function in a form that line segments can approximate; nil if there is no such form. If tensor base is
-// never negative, tame may change the function below zero.
+// never negative, tame may change the function for negative arguments.
 func (f *fused) tame(g *graph.Function, base int) *graph.Function {
 	if g != nil && !g.Tame() && f.tensors[base].nonNegative {
 		g = g.After(&graph.Function{Name: "Abs"})

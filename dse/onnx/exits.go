@@ -16,10 +16,10 @@ import (
 
 const maxExitsBytes = 1 << 20
 
-// exitName is an entry of a file of exits: a tensor, and the name of the exit's confidence measure.
+// exitName is an entry of an exits file: the names of a tensor and of the exit's confidence measure.
 type exitName struct{ Tensor, Confidence string }
 
-// UnmarshalYAML reads a tensor's name, or a mapping.
+// UnmarshalYAML reads a tensor's name, or a mapping with the keys tensor and confidence.
 func (e *exitName) UnmarshalYAML(n *yaml.Node) error {
 	if n.Kind == yaml.ScalarNode {
 		return n.Decode(&e.Tensor)

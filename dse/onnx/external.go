@@ -16,10 +16,10 @@ import (
 )
 
 // PyTorch's exporter writes the weights to a separate file beside the model (NAME.onnx.data). A tensor names a file and
-// a position, which are untrusted. The file must be in the model's folder, even after links are followed. The limit for
-// the model includes the bytes of this file that are used.
+// a position, which are untrusted. The file must be in the model's folder, even after links are followed. The size
+// limit of the model includes the bytes that are read from this file.
 
-// Outside returns the files with data of a model, as paths relative to its folder. It returns each file once.
+// Outside returns the data files that a model names, each once, as paths relative to the model's folder.
 func Outside(file string) (names []string, err error) {
 	f, err := os.Open(file)
 	if err != nil {

@@ -82,8 +82,8 @@ func (im *importer) finish() (*graph.Graph, error) {
 	return g, g.Check()
 }
 
-// delivered returns an exit in a form that the host can read: all elements in consecutive memory. For logits, the
-// memory must also have the order of the view.
+// delivered returns an exit in a form that the host can read: all elements in consecutive memory. Logits (1 x 1 x C)
+// must also be in the order of ONNX's axes.
 func (im *importer) delivered(name string, v value) (value, error) {
 	c := &call{importer: im}
 	t := c.shapeOf(v)
@@ -100,8 +100,8 @@ func (im *importer) delivered(name string, v value) (value, error) {
 	return c.materialised(name, v)
 }
 
-// sortExits sorts exits by the number of nodes that they share with other exits: the backbone up to their branch. Exits
-// with the same number are sorted by multiplications, and then by nodes.
+// sortExits sorts exits by depth in the backbone: by the number of nodes that they share with other exits. If this
+// number is equal, it sorts by multiplications, and then by the number of all nodes.
 func sortExits(g *graph.Graph) {
 	if len(g.Exits) < 2 {
 		return

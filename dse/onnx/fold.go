@@ -7,10 +7,10 @@ import (
 	"slices"
 )
 
-// Exporters that do not fold constants write arithmetic on constants to the file: weight normalisation, casts of
-// float16 weights, permuted kernels, the target of a Reshape. The functions below compute this arithmetic at import.
+// Exporters that do not fold constants write operators on constants to the file, for example weight normalisation,
+// casts of float16 weights, and the target of a Reshape. The functions below compute them at import.
 
-// numbers holds a constant's elements in row-major order: ints for integer types, real for others.
+// numbers holds a constant's elements in row-major order: in ints for integer types, in real for float types.
 type numbers struct {
 	dims   []int
 	kind   int32
@@ -106,7 +106,7 @@ func whole(kind int32) bool {
 	return false
 }
 
-// round rounds v to a floating-point type. It rounds doubles to float32.
+// round rounds v to the floating-point type kind, but to float32 if kind is double.
 func round(kind int32, v float64) float64 {
 	if kind == typeBFloat16 && !math.IsNaN(v) {
 		b := math.Float32bits(float32(v))
@@ -163,7 +163,7 @@ func (c *call) fresh(kind int32, dims []int, absent bool) (*numbers, error) {
 	return out, nil
 }
 
-// afforded returns a tensor's number of elements, and adds it to the total of computed constants, which is limited.
+// afforded returns a tensor's number of elements. It adds the number to a limited total for computed constants.
 func (c *call) afforded(dims []int) (int, error) {
 	n := 1
 	for _, d := range dims {
@@ -261,7 +261,7 @@ func broadcast(a, b []int) ([]int, error) {
 	return out, nil
 }
 
-// spreadOver maps the index of an element after broadcasting to the index in x.
+// spreadOver returns a function that maps an element's index after broadcasting to its index in x.
 func spreadOver(x, dims []int) func(i int) int {
 	if slices.Equal(x, dims) {
 		return same
@@ -435,7 +435,7 @@ func (c *call) foldClip() error {
 	return nil
 }
 
-// comparing returns a function that compares two constants of the same type, element by element.
+// comparing returns a function that compares two constants element by element; holds maps the order to the result.
 func comparing(holds func(order int) bool) func(*call) error {
 	return func(c *call) error {
 		x, y, err := c.operands()
@@ -472,7 +472,7 @@ func logic(of func(a, b int64) int64) func(*call) error {
 }
 
 // operands returns both operands of an operator without attributes. They must have the same type. For a Not, both are
-// its input. Values that will be random are zeros here.
+// its input. Weights that will be drawn later are zeros here.
 func (c *call) operands() (x, y *numbers, err error) {
 	n := 2
 	if opName(c.node) == "Not" {
@@ -493,7 +493,7 @@ func (c *call) operands() (x, y *numbers, err error) {
 	return
 }
 
-// pairwise sets the output to an integer constant: the results of the callback `of` for indices in x and y.
+// pairwise sets the output to an integer constant. The callback `of` maps indices in x and y to an element.
 func (c *call) pairwise(kind int32, x, y *numbers, of func(i, k int) int64) error {
 	dims, err := broadcast(x.dims, y.dims)
 	if err != nil {
@@ -548,7 +548,7 @@ func (c *call) sizeOf() error {
 	return nil
 }
 
-// foldPad pads a constant with one number. It crops the constant if an amount is negative.
+// foldPad pads a constant with a fill value. A negative amount crops the constant.
 func (c *call) foldPad() error {
 	x, err := c.operand(0)
 	if err != nil {
@@ -599,7 +599,7 @@ func (c *call) foldPad() error {
 	return nil
 }
 
-// where selects each element from the second input if the first input is true there, and otherwise from the third.
+// where selects an element from the second input where the first input is true, and otherwise from the third.
 func (c *call) where() error {
 	if err := c.plain(3, 3); err != nil {
 		return err
@@ -775,7 +775,7 @@ func sizesOf(shape []int64) ([]int, error) {
 	return dims, nil
 }
 
-// dequantize computes (x - zero) * scale. The scale and zero are scalars, or have one value per element of an axis.
+// dequantize computes (x - zero) * scale. scale and zero are scalars, or vectors along one axis.
 func (c *call) dequantize() error {
 	if err := c.inputs(2, 3); err != nil {
 		return err
@@ -975,7 +975,7 @@ func (c *call) foldMatMul() error {
 	if err != nil {
 		return err
 	}
-	// A vector is a row as the left operand, and a column as the right operand. The product does not have this axis.
+	// A left operand that is a vector becomes a row, a right one becomes a column. The product omits the added axis.
 	left, right := x.dims, y.dims
 	dims := slices.Concat(left[:max(len(left)-1, 0)], right[min(len(right), 1):])
 	if len(left) == 1 {
@@ -1195,8 +1195,8 @@ func (c *call) target() (of func(have []int) ([]int, error), err error) {
 	}, nil
 }
 
-// filled replaces -1 in a Reshape's dimensions by the size that follows from the number of elements. If zeros is true,
-// it also replaces 0 by the input's dimension. It returns nil if the dimensions do not match the input.
+// filled replaces -1 in a Reshape's dimensions by the size that keeps the number of elements. If zeros is true, it also
+// replaces 0 by the input's dimension. It returns nil if the dimensions do not match the input.
 func filled(want []int64, have []int, zeros bool) []int {
 	elems := 1
 	for _, d := range have {

@@ -11,8 +11,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/graph"
 )
 
-// kind is an operator of the network during fusion: an operator of package graph, or an operator that fusion must make
-// part of another layer.
+// kind is the operator of a layer during fusion: an operator of package graph, or one that fusion must remove.
 type kind int
 
 const (
@@ -44,9 +43,9 @@ type layer struct {
 	groups   int
 	weights  []float32 // [C out][KH][KW][C in / groups], not yet scaled
 	residual int       // tensor that is added to the result; -1: none
-	// Per output channel, of a convolution or an affine layer. nil means scale one and shift zero.
+	// For a convolution or an affine layer, per output channel. nil means scale one and shift zero.
 	scale, shift []float64
-	// Per input channel of a convolution: the affine layer before the convolution.
+	// For a convolution, per input channel: from the affine layer before it.
 	preScale, preShift []float64
 
 	channels []int // for a pick: the selected channels
@@ -60,7 +59,7 @@ type layer struct {
 type shape struct {
 	name    string
 	h, w, c int
-	// The map has no negative values, so zero padding does not change a maximum.
+	// No value of the map is negative, so a max pool may pad with zeros.
 	nonNegative bool
 	alike       bool         // all channels of a pixel have the same value
 	scale       *graph.Scale // scale of the map's codes in a quantised file; fusion must not remove the rounding
@@ -95,8 +94,8 @@ func (f *fused) tensor(name string, h, w, c int) (int, error) {
 		return 0, fmt.Errorf("tensor %q: %w: %d x %d x %d (H x W x C) is more than %d elements",
 			name, ErrTooLarge, h, w, c, maxElems)
 	}
-	// A small file can describe many large maps, and tables by channel. This check limits their total memory before any
-	// of it is allocated.
+	// A small file can describe many large maps and many tables with an entry per channel. This check limits their
+	// total memory before any of it is allocated.
 	if f.elems += int64(h) * int64(w) * int64(c); f.elems > maxElems {
 		return 0, fmt.Errorf("tensor %q: %w: the maps up to it have more than %d elements", name, ErrTooLarge, maxElems)
 	}
@@ -148,7 +147,7 @@ func (f *fused) add(l layer, name string, h, w, c int) (int, error) {
 	return t, nil
 }
 
-// called records another name of a tensor.
+// called records name as another name of tensor t.
 func (f *fused) called(t int, name string) {
 	if f.equal == nil {
 		f.equal = map[int][]string{}
@@ -156,8 +155,7 @@ func (f *fused) called(t int, name string) {
 	f.equal[t] = append(f.equal[t], name)
 }
 
-// hash returns a hash of a layer's numbers and function. It covers what can differ between layers with the same kind,
-// inputs and output size.
+// hash returns a hash of the parameters in which layers with the same kind, inputs and output size can differ.
 func (l *layer) hash(seed maphash.Seed) uint64 {
 	var h maphash.Hash
 	h.SetSeed(seed)
@@ -188,7 +186,7 @@ func (l *layer) equals(o *layer) bool {
 	return slices.Equal(l.weights, o.weights) && reflect.DeepEqual(a, b)
 }
 
-// fuse folds layers into others if possible. It turns other affine layers, clamps, curves and picks into convolutions.
+// fuse folds layers into others if possible. Affine layers, clamps, curves and picks become convolutions otherwise.
 func (f *fused) fuse(exits []int, o Options) error {
 	f.nest()
 	f.readers = make([]int, len(f.tensors))
@@ -228,8 +226,8 @@ func (f *fused) fuse(exits []int, o Options) error {
 	return nil
 }
 
-// foldPicks removes picks. It selects the channels in the layer that writes them, in the layers that read them, or by a
-// 1 x 1 convolution, depending on the number of multiplications.
+// foldPicks removes picks. The layer that writes the channels, the layers that read them, or a 1 x 1 convolution
+// selects them instead; the number of multiplications determines which.
 func (f *fused) foldPicks() {
 	readers, whole := f.pickReaders()
 	made := map[*layer]int{} // by convolution: number of weights that picks have copied
@@ -270,8 +268,8 @@ func (f *fused) foldPicks() {
 	}
 }
 
-// pickReaders returns the readers of each tensor. A reader is nil if it is a layer that adds the tensor as its
-// residual. The result `whole` reports whether a tensor has other readers than picks.
+// pickReaders returns the readers of each tensor. A nil entry is a layer that adds the tensor as its residual. The
+// result `whole` reports whether a tensor has other readers than picks.
 func (f *fused) pickReaders() (readers map[int][]*layer, whole map[int]bool) {
 	readers, whole = map[int][]*layer{}, map[int]bool{}
 	for _, l := range f.layers {
@@ -290,8 +288,8 @@ func (f *fused) pickReaders() (readers map[int][]*layer, whole map[int]bool) {
 	return readers, whole
 }
 
-// readable reports whether all readers of a pick are convolutions that can select the channels themselves. They must
-// not need more additional multiplications than the pick itself.
+// readable reports whether all readers of a pick are convolutions that can select the channels themselves. Together
+// they must not need more additional multiplications than a convolution for the pick.
 func (f *fused) readable(l *layer, readers []*layer, all int) bool {
 	once := slices.Clone(l.channels)
 	slices.Sort(once)
@@ -358,8 +356,8 @@ func (f *fused) readOnly(l, r *layer) {
 	r.weights, r.in[0] = wide, l.in[0]
 }
 
-// nest shortens a concatenation that begins with all inputs of an earlier concatenation: it reads the earlier result
-// instead of these inputs. DenseNet concatenates the same maps again for each layer. After nest, each map is in memory
+// nest shortens a concatenation whose first inputs are all inputs of an earlier concatenation: the later one reads the
+// earlier result instead. DenseNet concatenates the same maps again for each layer. After nest, each map is in memory
 // only once.
 func (f *fused) nest() {
 	type joined struct {
@@ -402,9 +400,9 @@ func (f *fused) only(t int) *layer {
 	return f.producer[t]
 }
 
-// again turns l, which reads t, into a copy of the convolution, sum or product that writes t. The conditions: the file
-// has that layer more than once, and t has other readers or is an exit. Without the copy, l and the other readers of t
-// would share a range. The caller adds the function or clamp of l.
+// again turns l, which reads t, into a copy of the convolution, sum or product that writes t. Conditions: the file has
+// several layers equal to the writer, and t has other readers or is an exit. The copy lets the output of l have a
+// different range than t. The caller adds the function or clamp of l.
 func (f *fused) again(l *layer, t int) bool {
 	p := f.producer[t]
 	if p == nil || p.twins == 0 || f.readers[t] < 2 && !f.exits[t] || p.kind != conv && p.kind != add && p.kind != mul {
@@ -429,7 +427,7 @@ func (f *fused) repeat(l, p *layer) {
 	*l = own
 }
 
-// replace removes l and sets the output of p to the output of l.
+// replace removes l; p then writes the output of l.
 func (f *fused) replace(l, p *layer) {
 	l.gone = true
 	p.twins = min(p.twins, l.twins)
@@ -458,7 +456,7 @@ func (f *fused) foldAffine(l *layer, next []*layer) {
 		f.replace(l, p)
 		return
 	}
-	// A shift before a padded convolution does not apply to the padding, and a convolution cannot express that.
+	// A shift before a padded convolution does not apply to the padding, so it cannot become part of the convolution.
 	takes := func(n *layer) bool {
 		padded := n.window.PT|n.window.PL|n.window.PB|n.window.PR != 0
 		return n.kind == affine && f.tensors[l.out].scale == nil || n.kind == conv && n.preScale == nil && !(padded && l.shifted())
@@ -548,8 +546,8 @@ func (f *fused) foldClamp(l *layer) {
 	f.replace(l, f.producer[l.in[0]])
 }
 
-// clampable reports whether a clamp of a tensor with one reader can move to the tensor's producer. A clamp commutes with
-// a maximum, with a concatenation, and with layers that only move elements.
+// clampable reports whether a clamp of tensor t can move to the layers before it. The clamp must be the only reader. A
+// clamp commutes with a maximum, with a concatenation, and with layers that only move elements.
 func (f *fused) clampable(t int) bool {
 	p := f.only(t)
 	if p == nil {
@@ -588,8 +586,8 @@ func (f *fused) clampProducer(t int, lo, hi float32, to *graph.Scale) {
 	}
 }
 
-// foldCurve moves a function into the convolution or sum before it, or into the inputs of the concatenation before it.
-// A mean over channels is computed again for each function, because a stored mean has only 16 bits.
+// foldCurve moves a function into the convolution or sum before it; through a concatenation, into all inputs. It
+// repeats a mean over channels for each function, because a stored mean has only 16 bits.
 func (f *fused) foldCurve(l *layer) {
 	p, fn := f.producer[l.in[0]], l.function
 	if p != nil && !p.finished() && p.kind != mul && f.again(l, l.in[0]) {
@@ -635,7 +633,7 @@ func (f *fused) foldAdd(l *layer) {
 	if f.sum(l) {
 		return
 	}
-	// Try the later producer first, because the result of the earlier producer exists when the later one runs.
+	// The later producer is tried first: when it runs, the other operand is already computed.
 	candidates := []int{1, 0}
 	if f.place(l.in[0]) > f.place(l.in[1]) {
 		candidates = []int{0, 1}
@@ -652,10 +650,10 @@ func (f *fused) foldAdd(l *layer) {
 }
 
 // sum merges two convolutions of the same tensor if l adds their results. The merged kernel must not be larger than the
-// larger one of the two. Examples are the training-time branches of RepVGG and MobileOne, including a normalisation of
-// the tensor itself. Separate branches are each rounded to 16 bits (MobileOne-S0 with random weights: 8.5 % error,
-// merged 2.9 %). sum does not merge a branch with much smaller weights, which would lose precision (RepVGG-A0 beside
-// normalisations of gain 100: 0.4 % error, merged 3.4 %).
+// larger kernel. Examples are the training-time branches of RepVGG and MobileOne, including a normalisation of the
+// tensor itself. Branches that are not merged are each rounded to 16 bits (MobileOne-S0 with random weights: 8.5 %
+// error, merged 2.9 %). sum does not merge a branch with much smaller weights, which would lose precision (RepVGG-A0
+// beside normalisations of gain 100: 0.4 % error, merged 3.4 %).
 func (f *fused) sum(l *layer) bool {
 	p, q := f.only(l.in[0]), f.only(l.in[1])
 	if p == nil || q == nil || p == q || !p.plain() || !q.plain() || p.in[0] != q.in[0] || p.residual >= 0 && q.residual >= 0 {
@@ -702,8 +700,8 @@ func (f *fused) sum(l *layer) bool {
 	return true
 }
 
-// sumLoss is the maximum ratio of the largest weight of a sum to the largest weight of each convolution. The ratio
-// limits the loss of precision to three bits, as quant does for convolutions that share a layer.
+// sumLoss is the maximum ratio of the largest weight of a sum to the largest weight of each convolution. It limits the
+// loss of precision to three bits, like the limit in quant for convolutions that share a layer.
 const sumLoss = 8
 
 func largest(v []float64) (m float64) {
@@ -729,7 +727,7 @@ func (l *layer) largest(cout int) (m float64) {
 // plain reports whether a layer is a convolution without further operations, except possibly a residual.
 func (l *layer) plain() bool { return l.kind == conv && !l.finished() && l.preScale == nil }
 
-// spread adds a convolution's scaled weights to the weights of a window that may be larger and have fewer groups.
+// spread adds a convolution's scaled weights to those of another (into). Its window w may be larger, its groups fewer.
 func (l *layer) spread(into []float64, w graph.Window, groups, cin, cout int) {
 	mine, theirs := cin/l.groups, cin/groups
 	for c := range cout {
@@ -765,8 +763,8 @@ func plus(a, b []float64) []float64 {
 	return out
 }
 
-// place returns the position of a tensor's producer in the order of computation; -1 for the input. A layer that
-// replaces a folded layer also takes over its position.
+// place returns the position of a tensor's producer in the order of computation; -1 for the input. If a layer takes
+// over the output of a folded layer, it also takes over the position.
 func (f *fused) place(t int) int {
 	if f.producer[t] == nil {
 		return -1

@@ -24,7 +24,7 @@ type call struct {
 // lowerings maps an operator to the function that turns it into layers, values or constants.
 var lowerings map[string]func(*call) error
 
-// init fills the table, because its functions refer to the table: a plain initialisation would be a cycle.
+// init fills the table: the functions in it refer to the table, so Go rejects an initialiser as a cycle.
 func init() {
 	lowerings = map[string]func(*call) error{
 		"Abs":                (*call).magnitude,
@@ -134,7 +134,7 @@ func valued(n *onnxpb.NodeProto) []string {
 	return n.GetInput()
 }
 
-// dims returns the dimensions of a map in ONNX's view.
+// dims returns the dimensions that a map has in ONNX, including the batch.
 func (c *call) dims(v value) []int {
 	return append([]int{int(c.batch)}, c.viewOf(v).sizes()...)
 }
@@ -164,7 +164,7 @@ func (c *call) plain(least, most int) error {
 	return c.attr.done()
 }
 
-// padded returns input i, a feature map. The caller must apply pending padding.
+// padded returns input i, a feature map. Its padding may still be pending; the caller must apply it.
 func (c *call) padded(i int) (value, error) {
 	v, err := c.reading(i)
 	if err != nil || v.view == nil {
@@ -173,8 +173,8 @@ func (c *call) padded(i int) (value, error) {
 	return c.materialised(c.input(i), v)
 }
 
-// elements returns input i for operators that work element by element. It keeps a view that contains all elements of
-// the map, or one of several equal channels. It copies any other view to a map.
+// elements returns input i for operators that work element by element. It keeps a view if the view contains all
+// elements of the map, or one channel of several equal channels. It copies any other view to a map.
 func (c *call) elements(i int) (value, error) {
 	v, err := c.reading(i)
 	if err != nil || v.view == nil || !v.view.whole(c.shapeOf(v)) && !v.view.single(c.shapeOf(v)) {
@@ -208,22 +208,22 @@ func (c *call) reading(i int) (value, error) {
 	return v, nil
 }
 
-// ofBytes lists the operators that may read bytes: they convert bytes to floats, or move bytes.
+// ofBytes lists the operators that may read bytes: they convert bytes to floats, or only move them.
 var ofBytes = []string{"Cast", "DequantizeLinear", "Flatten", "Gather", "Identity", "Reshape", "Shape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze"}
 
 // ofLogits lists the operators that are allowed between a Softmax and an output: they only change the view.
 var ofLogits = []string{"Flatten", "Reshape", "Shape", "Squeeze", "Transpose", "Unsqueeze"}
 
-// squashes lists functions that map each element to 0..1. The host computes such a function before an output. It
-// computes a HardSigmoid as clip(x / 4 + 1/2, 0, 1).
+// squashes lists functions that map each element to 0..1. If only an output follows, the host computes such a function.
+// It computes a HardSigmoid as clip(x / 4 + 1/2, 0, 1).
 var squashes = []string{"Sigmoid", "HardSigmoid"}
 
-// ofSigmoids lists the operators that can be computed before such a function instead of after it. Conditions: a Clip
-// has bounds of about 0 and 1, a Sub is 1 - p, and all inputs of a Concat are such functions.
+// ofSigmoids lists the operators that may move before a function of the list squashes. Conditions: a Clip has bounds of
+// about 0 and 1, a Sub is 1 - p, and all inputs of a Concat have the same such function.
 var ofSigmoids = []string{"Cast", "CastLike", "Clip", "Concat", "DequantizeLinear", "Dropout", "Flatten", "Gather", "Identity", "QuantizeLinear", "Reshape", "Shape", "Slice", "Split", "Squeeze", "Sub", "Transpose", "Unsqueeze"}
 
-// squashed returns the map v, which has a pending function of the list squashes. The function stays pending if the node
-// can be computed before the function; otherwise squashed adds the function as a layer.
+// squashed returns the map v, which has a pending function of the list squashes. If the node can move before the
+// function, it stays pending; otherwise squashed adds the function as a layer.
 func (c *call) squashed(name string, v value) (value, error) {
 	same := func(name string) bool { return c.values[name].activation == v.activation }
 	switch op := opName(c.node); {
@@ -264,7 +264,7 @@ func (c *call) squashed(name string, v value) (value, error) {
 	return v, nil
 }
 
-// complement reports whether a node is 1 - p.
+// complement reports whether a Sub computes 1 - p.
 func (c *call) complement() bool {
 	one, err := c.number(c.input(0))
 	return err == nil && len(c.constants[c.input(0)].dims) <= len(c.dims(c.values[c.input(1)])) && math.Abs(float64(one)-1) < 1e-6 // a quantised file may have a rounded 1
@@ -310,8 +310,8 @@ func (c *call) pixels(i int, v value) (value, error) {
 	return v, nil
 }
 
-// pixelMaps calls the method maps, for operators without a window. Such operators cannot apply the padding of a Pad, so
-// pixelMaps applies it first.
+// pixelMaps calls the method maps, for operators without a window. They cannot apply pending padding, so pixelMaps
+// applies it first.
 func (c *call) pixelMaps(i int) (value, error) {
 	if _, err := c.value(i); err != nil {
 		return value{}, err
@@ -348,7 +348,7 @@ func (c *call) emit(l layer, v value, h, w, ch int, nonNegative bool) error {
 	return nil
 }
 
-// window reads the geometry of a convolution or pool, and returns the output's size. It includes pending padding.
+// window reads the geometry of a convolution or pool, includes pending padding, and returns the output's size.
 func (c *call) window(v value, kh, kw int) (w graph.Window, h, width int, err error) {
 	strides := c.attr.sizes("strides", 2, 1, 1)
 	for _, d := range c.attr.sizes("dilations", 2, 1, 1) { // conv has already read the dilations of a convolution
@@ -391,7 +391,7 @@ func (c *call) window(v value, kh, kw int) (w graph.Window, h, width int, err er
 	return w, h, width, nil
 }
 
-// samePads returns the padding of ONNX's SAME_UPPER or SAME_LOWER. If it is odd, SAME_LOWER puts more before the map.
+// samePads returns the padding of ONNX's SAME_UPPER or SAME_LOWER. SAME_LOWER puts an odd pixel before the map.
 func samePads(in, k, s int, lower bool) (before, after int) {
 	total := max(((in+s-1)/s-1)*s+k-in, 0)
 	if lower {
@@ -400,8 +400,8 @@ func samePads(in, k, s int, lower bool) (before, after int) {
 	return total / 2, total - total/2
 }
 
-// positions returns the number of positions of a window along one axis. With ceil, the number is rounded up if the last
-// window then begins before the padding at the end.
+// positions returns the number of positions of a window along one axis. If ceil is true, it counts a last window that
+// reaches past the end, if that window begins before the padding at the end.
 func positions(in, before, after, k, s int, ceil bool) int {
 	span := in + before + after - k
 	if span < 0 {
@@ -743,7 +743,7 @@ func (c *call) reduceMap() error {
 	return nil
 }
 
-// view sets the node's output to v with another rank.
+// view sets the node's output to v with rank `rank`.
 func (c *call) view(v value, rank int) {
 	v.rank = rank
 	if t := c.shapeOf(v); rank == 2 && t.h*t.w == 1 {
@@ -752,8 +752,8 @@ func (c *call) view(v value, rank int) {
 	c.values[c.output()] = v
 }
 
-// trains reports whether a BatchNormalization uses its input's statistics. Before opset 14, such a node has several
-// outputs.
+// trains reports whether a BatchNormalization uses its input's statistics. Before opset 14, only such a node has
+// several outputs.
 func (c *call) trains() bool {
 	return c.opset < 14 && slices.ContainsFunc(c.node.GetOutput()[1:], func(out string) bool { return out != "" })
 }
@@ -851,7 +851,7 @@ func (c *call) bounded(lo, hi float32) error {
 	if !(lo <= hi) || math.IsInf(float64(lo), 1) || math.IsInf(float64(hi), -1) {
 		return fmt.Errorf("%w: bounds %v and %v", ErrValue, lo, hi)
 	}
-	// Frameworks export a missing bound as the largest number.
+	// Frameworks export a missing bound as the lowest or the largest float32.
 	if lo == -math.MaxFloat32 {
 		lo = float32(math.Inf(-1))
 	}
@@ -990,8 +990,8 @@ func (c *call) withConstant() bool {
 	return c.constants[c.input(0)] != nil || c.constants[c.input(1)] != nil
 }
 
-// arithmetic combines a map and a constant. It calls `behind` for the factor and the shift if the constant is the
-// second input, and `before` if the constant is the first.
+// arithmetic lowers an operator on a map and a constant. If the constant is the second input, `behind` returns the
+// factor and the shift; if it is the first, `before` does.
 func (c *call) arithmetic(r role, behind, before func(k float64) (scale, shift float64)) error {
 	if err := c.plain(2, 2); err != nil {
 		return err
@@ -1002,8 +1002,8 @@ func (c *call) arithmetic(r role, behind, before func(k float64) (scale, shift f
 	return c.byConstant(1, 0, r, before)
 }
 
-// byConstant combines map x with constant k, which has one number per channel or a single number. The callback `of`
-// returns the factor and the shift for a number.
+// byConstant combines map x with constant k, which has one element per channel or only one. The callback `of` converts
+// an element to a factor and a shift.
 func (c *call) byConstant(x, k int, r role, of func(k float64) (scale, shift float64)) error {
 	if v, ok := c.values[c.input(x)]; ok && v.slice != nil {
 		numbers, err := c.perChannel(c.input(k), r, v, 1)
@@ -1052,7 +1052,7 @@ func (s *slice) check() error {
 	return nil
 }
 
-// join concatenates single channels of one map to the whole map again.
+// join lowers a Concat of all single channels of a map: the result is the map again, with their scales and shifts.
 func (c *call) join(axis int64) error {
 	whole := c.values[c.input(0)]
 	t := c.shapeOf(whole)
@@ -1067,7 +1067,7 @@ func (c *call) join(axis int64) error {
 	return c.emit(l, value{tensor: whole.tensor, rank: 4, order: nchw}, t.h, t.w, t.c, false)
 }
 
-// perChannel reads one number per channel from a constant, which must be the same along all other axes.
+// perChannel reads one element per channel from a constant, whose elements must be equal along all other axes.
 func (c *call) perChannel(name string, r role, v value, channels int) ([]float64, error) {
 	k := c.constants[name]
 	if k == nil {
@@ -1163,8 +1163,8 @@ func (c *call) matMul() error {
 }
 
 // fullyConnected turns a matrix, [K][N] or transposed [N][K], into a convolution. For a flattened map, the kernel is as
-// large as the map, and K enumerates the map's axes in their order. For a map with the channels last, the kernel is
-// 1 x 1.
+// large as the map, and index K runs over the map's elements in ONNX's order. For a map with the channels as last axis,
+// the kernel is 1 x 1.
 func (c *call) fullyConnected(transposed bool) (v value, l layer, size shape, err error) {
 	if v, err = c.value(0); err != nil {
 		return
@@ -1268,8 +1268,8 @@ func (c *call) concat() error {
 	return nil
 }
 
-// joined reads maps to concatenate along an axis, which must be their channels. Their views may differ only in the
-// number of channels. The result `all` is the view of the concatenation.
+// joined reads the maps that a Concat joins. The axis must be their channels. Their views may differ only in the number
+// of channels. The result `all` is the view of the concatenation.
 func (c *call) joined(axis int64, read func(int) (value, error)) (in []value, all view, err error) {
 	channels := 0
 	for i := range c.node.GetInput() {
@@ -1303,7 +1303,7 @@ func (c *call) joined(axis int64, read func(int) (value, error)) (in []value, al
 	return in, all, nil
 }
 
-// channels reports whether an axis is exactly a map's channels.
+// channels reports whether an axis consists of all channels of a map, and only of them.
 func (w view) channels(axis int, t shape) bool {
 	if t.c == 1 { // any axis of size 1 can represent a single channel
 		return len(w.axes[axis]) == 0
@@ -1405,7 +1405,7 @@ func (c *call) padding() error {
 	return nil
 }
 
-// moreChannels adds channels with a constant value before and after those of a map, by a 1 x 1 convolution.
+// moreChannels uses a 1 x 1 convolution to add channels with a constant value before and after a map's channels.
 func (c *call) moreChannels(v value, before, after int, fill float32) (value, error) {
 	t := c.shapeOf(v)
 	n := before + t.c + after
@@ -1474,7 +1474,7 @@ func (c *call) padsOf(name string, some []int64, rank int) ([]int64, error) {
 	return pads, nil
 }
 
-// alias lowers an operator that returns its input: Identity, and Dropout after training.
+// alias lowers an operator that returns its input: Identity, or Dropout in inference.
 func (c *call) alias() error {
 	if err := c.inputs(1, 3); err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/onnx/onnxpb"
 )
 
-// value describes a feature map during lowering, and ONNX's view of that map.
+// value describes a feature map during lowering, and the shape of the ONNX tensor with its elements.
 type value struct {
 	tensor     int // index in the fused network
 	rank       int // 4: N x C x H x W; 2: N x (C*H*W)
@@ -25,8 +25,8 @@ type value struct {
 	slice      *slice
 }
 
-// order maps ONNX's axes after the batch to the map's axes: 0 is C, 1 is H, 2 is W. For a flattened map, the outermost
-// axis is first. The channels are always last in memory, so a Transpose needs no computation.
+// order gives the map's axis (0: C, 1: H, 2: W) for each of ONNX's axes after the batch; for a flattened map, in the
+// order of flattening. The channels are always last in memory, so a Transpose needs no computation.
 type order [3]int
 
 var (
@@ -36,7 +36,7 @@ var (
 
 func (o order) axisOf(which int) int { return slices.Index(o[:], which) }
 
-// slice describes a single channel of a map (rank 3: N x H x W), and the later operations on this channel.
+// slice describes a single channel of a map as a tensor N x H x W; scale and shift are the later operations on it.
 type slice struct {
 	channel      int
 	scale, shift float64
@@ -223,7 +223,7 @@ func (im *importer) readInput(side Side) error {
 	return nil
 }
 
-// open returns the error for a dimension without a number. Some exporters write 0 for an unknown height or width.
+// open returns the error for a dimension of unknown size. Some exporters write 0 for an unknown height or width.
 func open(name, called string, dim int, number, side bool) error {
 	switch {
 	case called != "":
@@ -305,8 +305,8 @@ func (im *importer) live() ([]*onnxpb.NodeProto, error) {
 	return order, nil
 }
 
-// look finds the tensors that are used in computations. Other tensors are only reshaped before an output, so the host
-// can compute their Sigmoid.
+// look finds the tensors that are used in computations. The host can compute the Sigmoid of any other tensor, because
+// only operators of the list ofSigmoids follow.
 func (im *importer) look(order []*onnxpb.NodeProto) {
 	still := map[string]bool{}
 	for _, n := range order {
@@ -335,8 +335,8 @@ func (im *importer) look(order []*onnxpb.NodeProto) {
 	}
 }
 
-// quantised reports whether a node rounds a map to codes. A node that rounds only constants does not count. The nodes
-// are in topological order.
+// quantised reports whether a node rounds a map to codes. A node that rounds only constants does not count. The
+// parameter order lists the nodes topologically.
 func (im *importer) quantised(order []*onnxpb.NodeProto) bool {
 	maps := map[string]bool{}
 	for name := range im.values {
@@ -380,8 +380,8 @@ func (im *importer) readConstants(order []*onnxpb.NodeProto) error {
 // weightsOf returns the limit for the number of weights: the number of float32 values in a file of the maximum size.
 func weightsOf(o Options) int64 { return max(o.MaxBytes/4, 1) }
 
-// afford adds up the weights that nodes will copy, and checks the limit before any weight is read or drawn. A small
-// file may use one initializer many times, or need random weights.
+// afford adds up the weights that nodes will copy, and checks the limit before any weight is read or drawn. The limit
+// is needed because a small file may use one initializer many times, or need random weights.
 func (im *importer) afford(order []*onnxpb.NodeProto, weights map[string]*onnxpb.TensorProto) error {
 	limit := weightsOf(im.options)
 	total := int64(0)
@@ -464,7 +464,7 @@ func (h *intHeap) Pop() any {
 	return x
 }
 
-// weights returns a constant's values and checks that they are finite. It checks the dimensions too (-1: any). If the
+// weights returns a constant's values and checks that they are finite. It also checks the dimensions (-1: any). If the
 // model has no values, weights draws them from the seed. The callback fanIn returns the number of inputs of one output.
 func (im *importer) weights(name string, r role, fanIn func(dims []int) int, dims ...int) (*constant, []float32, error) {
 	c := im.constants[name]
@@ -485,7 +485,7 @@ func (im *importer) weights(name string, r role, fanIn func(dims []int) int, dim
 	if !c.readable() {
 		return nil, nil, c.errType()
 	}
-	// Several layers may use one initializer. Each layer has its own copy.
+	// Each layer that uses an initializer has its own copy.
 	if im.budget -= int64(c.elems); im.budget < 0 {
 		return nil, nil, fmt.Errorf("tensor %q: %w: the network has more than %d weights",
 			name, ErrTooLarge, weightsOf(im.options))
@@ -535,7 +535,7 @@ func (im *importer) number(name string) (float32, error) {
 	return v[0], nil
 }
 
-// integers returns a constant of int32 or int64.
+// integers returns the elements of an int32 or int64 constant.
 func (im *importer) integers(name string) ([]int64, error) {
 	c := im.constants[name]
 	if c == nil {

@@ -54,8 +54,8 @@ func (c *call) widened(v value, axis int) value {
 	return c.seen(v, w)
 }
 
-// widen returns input i with a view of all channels instead of one. It does so if a constant with dimensions dims has
-// one number per channel.
+// widen returns input i with a view of all channels instead of one. It returns false unless a constant with dimensions
+// dims has one element per channel.
 func (c *call) widen(i int, dims []int) (value, bool) {
 	v, ok := c.values[c.input(i)]
 	if !ok {
@@ -115,7 +115,7 @@ func (w view) channelsAlone(t shape, axes []bool) bool {
 	return axis >= 0 && axes[axis+1]
 }
 
-// channelMean computes the mean or the sum over a map's channels. It returns false for other axes.
+// channelMean computes the mean or the sum over a map's channels. It returns false if the axes contain anything else.
 func (c *call) channelMean(v value, axes []bool, keep, sum bool) (bool, error) {
 	w, t := c.viewOf(v), c.shapeOf(v)
 	if !w.channelsAlone(t, axes) {
@@ -150,7 +150,7 @@ func (c *call) channelMean(v value, axes []bool, keep, sum bool) (bool, error) {
 // Exporters write norms in several forms. The method add rewrites each form to (x - mean) * function(mean of squares).
 // Equal layers are merged, so the result is the same for all forms. Layers without a reader are dropped later.
 
-// part describes a tensor as another tensor with a scale and a shift per channel. nil means one and zero.
+// part describes a tensor as scale * tensor `of` + shift, per channel. nil means scale one and shift zero.
 type part struct {
 	of           int
 	scale, shift []float64
@@ -169,7 +169,7 @@ func (f *fused) partOf(t int) part {
 	return p
 }
 
-// turns reports whether the factors of two parts are s and -s.
+// turns reports whether p and q have opposite scales in all channels.
 func (p part) turns(q part, c int) bool {
 	s, t := orOnes(p.scale, c), orOnes(q.scale, c)
 	for i := range c {
@@ -198,7 +198,7 @@ func (f *fused) squared(t int) int {
 	return -1
 }
 
-// norms reports whether r is a function of the mean over y * y. Tensor y is x, or a sum with x as an operand.
+// norms reports whether r is a function of the mean over y * y, where y is x or a sum with operand x.
 func (f *fused) norms(r, x int) bool {
 	const most = 8
 	for range most {
@@ -266,7 +266,7 @@ func (f *fused) power(l *layer) {
 	}
 }
 
-// rewriting is the state while a layer with an output of h x w x c is rewritten.
+// rewriting is the state of the rewriting of layer l, which has an output of h x w x c.
 type rewriting struct {
 	*fused
 	l       *layer
@@ -292,7 +292,7 @@ func (r *rewriting) less(x, m int) int {
 	return r.then(add, " (difference)", layer{}, x, r.then(affine, " (turned)", turned, m))
 }
 
-// whole reports whether a tensor has the size of the result. The second factor of a product may be a single pixel.
+// whole reports whether a tensor has the size of the result. It is false for a factor of a single pixel.
 func (r *rewriting) whole(t int) bool {
 	return r.tensors[t].h == r.h && r.tensors[t].w == r.w && r.tensors[t].c == r.c
 }

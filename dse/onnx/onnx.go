@@ -9,17 +9,17 @@
 //   - BatchNormalization is folded, in float64, into the convolution before it. If that is not possible, it is folded
 //     into the convolution after it, provided that the result is exact. Otherwise it becomes a depthwise 1x1
 //     convolution. An activation that cannot become part of the layer before it becomes such a convolution too.
-//   - Relu and Clip become clamps. Pad becomes the padding of the next layer, or pixels if the next layer cannot pad in
-//     this way. Flatten and Reshape change the view of a map. A fully connected layer on a map becomes a convolution as
-//     large as the map.
+//   - Relu and Clip become clamps. Pad becomes the padding of the next layer, or a layer if the next layer cannot pad
+//     in this way. Flatten and Reshape change the view of a map. A fully connected layer on a map becomes a convolution
+//     as large as the map.
 //   - Slice, Split, Gather, Reshape, Transpose, Squeeze and Unsqueeze change the view of a map (view.go). A reader that
 //     needs channels, rows and columns copies the view to a map first.
 //   - A dilated kernel gets additional taps of weight 0.
 //   - An Add becomes the residual of the convolution before it, if the convolution has no other reader. If it adds two
 //     such convolutions, it becomes the residual of the later convolution. An Add of two convolutions of the same
 //     tensor becomes one convolution, if the result is no larger and loses no precision.
-//   - Arithmetic with constants per channel is treated like a normalisation. Channels that are separated one by one may
-//     only be combined again (torchvision's transform_input).
+//   - Arithmetic with constants per channel is treated like a normalisation. A file that separates a map into single
+//     channels may only join all of them again (torchvision's transform_input).
 //   - With Options.Post, a function of a map becomes part of the convolution or sum before it (curve.go). Such a
 //     function is a Sigmoid, for example, or an equivalent group of operators. With Options.Post, two maps may be
 //     multiplied too.
@@ -69,7 +69,7 @@ var (
 	errSame = fmt.Errorf("%w: the same tensor", ErrExits)
 )
 
-// Limits that are not options. They are far above the sizes that the NPU can run, and far below an overflow.
+// These limits cannot be set by options. They are far above the sizes that the NPU can run, and far below an overflow.
 const (
 	defaultMaxBytes = 1 << 30 // VGG-19 has 575 MB of weights
 	maxNodes        = 20000
@@ -109,8 +109,8 @@ func Import(r io.Reader, o Options) (*graph.Graph, error) {
 	return g, nil
 }
 
-// ImportFile reads a model from a file. The network has the file's name, unless the options name it. Data outside the
-// file may be in its folder.
+// ImportFile reads a model from a file. The network has the file's name, unless the options name it. Outside data files
+// must be in the file's folder.
 func ImportFile(path string, o Options) (*graph.Graph, error) {
 	if o.Name == "" {
 		o.Name = strings.TrimSuffix(filepath.Base(path), ".onnx")
@@ -184,8 +184,8 @@ func importModel(r io.Reader, o Options) (*graph.Graph, error) {
 			layers += len(in) - len(slices.Compact(in)) // copies of repeated inputs
 		}
 	}
-	// The first functions become gates, because their errors pass through all later layers. A gate needs two more layers.
-	// The compiler, which copies maps and splits sums, may add a quarter of the network's layers (TinyNet-A: 33 to 137).
+	// A gate needs two more layers, and the NPU runs at most LMax. A quarter of the network's layers is kept free for
+	// copies of maps and split sums, which the compiler adds (TinyNet-A has 137 layers and gets 33 more).
 	with.gates = max(0, abi.LMax-layers-layers/4) / 2
 	return lowered(model, with)
 }
@@ -206,7 +206,7 @@ func lowered(model *onnxpb.ModelProto, o Options) (*graph.Graph, error) {
 	if err := im.readConstants(nodes); err != nil {
 		return nil, err
 	}
-	// A map gets the scale of the QuantizeLinear that reads it, so equal maps may get different scales.
+	// Equal layers of a quantised file are not merged: their maps may be quantised with different scales.
 	if !im.quantised(nodes) {
 		im.net.merged, im.net.seed, im.net.apart = map[string][]*layer{}, maphash.MakeSeed(), o.apart
 	}
@@ -233,7 +233,7 @@ func lowered(model *onnxpb.ModelProto, o Options) (*graph.Graph, error) {
 	return g, err
 }
 
-// describe returns a text for errors that identifies a node, because names are optional in ONNX.
+// describe returns a node's name and operator for errors, because names are optional in ONNX.
 func describe(n *onnxpb.NodeProto) string {
 	return fmt.Sprintf("%q (%s)", nodeName(n), opName(n))
 }

@@ -34,7 +34,7 @@ func (c *call) own(what string) string {
 	return name
 }
 
-// scaled multiplies a map by one number per channel.
+// scaled multiplies a map by one factor per channel.
 func (c *call) scaled(v value, by []float64, what string) (value, error) {
 	return c.alone(layer{kind: affine, scale: by, shift: make([]float64, len(by))}, v, what, false)
 }
@@ -178,8 +178,8 @@ func (c *call) hardSigmoid() error {
 	return c.emit(layer{kind: clamp, lo: 0, hi: 1}, v, t.h, t.w, t.c, true)
 }
 
-// extreme computes the maximum or minimum of maps and numbers in pairs. A map and a number need a clamp. Two maps need
-// max(a, b) = a + max(b - a, 0) or min(a, b) = a - max(a - b, 0).
+// extreme computes the maximum or minimum of maps and constants, two at a time. A map and a constant need a clamp. Two
+// maps need max(a, b) = a + max(b - a, 0) or min(a, b) = a - max(a - b, 0).
 func (c *call) extreme() error {
 	if err := c.plain(1, maxDim); err != nil {
 		return err

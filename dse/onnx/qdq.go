@@ -10,14 +10,14 @@ import (
 
 // A quantised file (QDQ) computes with floats, and has a QuantizeLinear and a DequantizeLinear for each map and each
 // weight. The functions below turn such a pair into a clamp to the range of the codes. They record the scale of a map
-// (graph.Graph.Scales) and the steps of weights (graph.Node). Nothing is folded across a rounding to other codes.
-// Therefore, a network in int8 (quant.Int8) computes the same as the file.
+// (graph.Graph.Scales) and the steps of weights (graph.Node). No layer is folded across a rounding that can change a
+// value. Therefore, a network in int8 (quant.Int8) computes the same as the file.
 
 // ofCodes lists the operators that may read codes: they convert codes to floats, clip codes, or change the view.
 var ofCodes = []string{"Clip", "DequantizeLinear", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"}
 
-// rounding identifies a quantised map by the map and the scale of the codes. Several readers may quantise a map
-// separately.
+// rounding identifies a quantised map by the map and the scale of the codes. Several readers may quantise a map, each
+// with its own scale.
 type rounding struct {
 	tensor int
 	scale  graph.Scale
@@ -45,7 +45,7 @@ func (c *call) stepsOf(name string, axis int64, channels int) []float64 {
 }
 
 // keepSteps copies the steps of a constant to the output of a node that moves its elements. The function axis maps an
-// axis of the input to an axis of the output, or returns -1.
+// axis of the input to an axis of the output, or returns -1 if there is none.
 func (c *call) keepSteps(axis func(int) int) {
 	s, ok := c.steps[c.input(0)]
 	if !ok {
@@ -85,7 +85,7 @@ func alongside(from, to []int) func(int) int {
 	}
 }
 
-// stepped returns a convolution's steps after folding; 0 if the factors of its input channels differ.
+// stepped returns the steps of a convolution's scaled weights; 0 if preScale differs between channels.
 func (l *layer) stepped() []float64 {
 	if l.steps == nil {
 		return nil
@@ -106,7 +106,7 @@ func (l *layer) stepped() []float64 {
 	return s
 }
 
-// scaleOf reads a node's scale and zero point. It returns the type of the codes too; the argument is the default type.
+// scaleOf reads a node's scale and zero point. It also returns the type of the codes; kind is the default.
 func (c *call) scaleOf(kind int32) (s graph.Scale, _ int32, err error) {
 	step, err := c.number(c.input(1))
 	if err != nil {
@@ -220,7 +220,7 @@ func (c *call) decode(v value) error {
 	return nil
 }
 
-// clipCodes lowers a Clip of codes. Brevitas exports codes with fewer bits in this form.
+// clipCodes lowers a Clip of codes. Brevitas exports codes of fewer than 8 bits with such a Clip.
 func (c *call) clipCodes(v value) error {
 	if err := c.plain(1, 3); err != nil {
 		return err
@@ -359,7 +359,7 @@ func (f *fused) joins(t int, s graph.Scale) *layer {
 	return nil
 }
 
-// rescaled reports whether the input of clamp l is not codes, or has the same codes as the output.
+// rescaled reports whether clamp l does not convert between codes: its input has no scale, or the scale of the output.
 func (f *fused) rescaled(l *layer) bool {
 	from, to := f.tensors[l.in[0]].scale, f.tensors[l.out].scale
 	return from == nil || to != nil && *from == *to

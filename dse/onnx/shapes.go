@@ -348,7 +348,7 @@ func (im *importer) integersOf(name string) (ints []int64) {
 	return ints
 }
 
-// overLast reports whether a node reduces only the last of four axes, as nodes do with channels.
+// overLast reports whether a node reduces only the last of four axes, which then are the channels.
 func (im *importer) overLast(n *onnxpb.NodeProto) bool {
 	a, err := newAttributes(n)
 	if err != nil {

@@ -37,7 +37,7 @@ type Survey struct {
 	Graph *graph.Graph `json:"-"`
 }
 
-// elementwise lists operators with an output of the shape of their largest input. A survey can continue after them.
+// elementwise lists operators whose output has the shape of their largest input. A survey can continue after them.
 var elementwise = strings.Fields(`Add And Celu Clip Div Dropout Elu Erf Exp Gelu HardSigmoid HardSwish Identity LayerNormalization
 	GroupNormalization InstanceNormalization LeakyRelu Log Max Min Mish Mul Neg Pow PRelu Reciprocal Relu Selu Sigmoid Sin Softmax
 	Softplus Softsign Sqrt Sub Tanh ThresholdedRelu`)
@@ -158,7 +158,7 @@ func (im *importer) largestInput(n *onnxpb.NodeProto) (largest value, ok bool) {
 	return largest, elems > 0
 }
 
-// values is the text in a Need, instead of an operator, if a tensor has wrong values.
+// values replaces the operator in a Need about a tensor with NaNs or infinities.
 const values = "values"
 
 // forget removes the values of large tensors, so that random values replace them. It returns Import's errors about NaNs

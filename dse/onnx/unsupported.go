@@ -22,7 +22,7 @@ type UnsupportedError struct {
 	post bool // the design has the post stage
 }
 
-// shownNodes limits the number of nodes that the error's text names for an operator.
+// shownNodes is the maximum number of nodes per operator that the error's text names.
 const shownNodes = 8
 
 func (e *UnsupportedError) Error() string {

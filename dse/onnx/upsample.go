@@ -8,9 +8,9 @@ import (
 	"github.com/sluice-npu/sluice/dse/graph"
 )
 
-// weave interleaves phases, maps of h x w x ch, to one map. Pixel (y, x) of phases[dy][dx] becomes pixel (sy y + dy, sx
-// x + dx). The phases of a row are concatenated by channels, which interleaves their pixels. Then each row is viewed as
-// one pixel, and these pixels are concatenated by channels too. Equal adjacent rows of phases are computed once.
+// weave interleaves phases, each a map of h x w x ch, into one map. Pixel (y, x) of phases[dy][dx] becomes pixel (sy y
+// + dy, sx x + dx). The phases of a row are concatenated by channels, which interleaves their pixels. Then each row is
+// viewed as one pixel, and these pixels are concatenated by channels too. Adjacent equal rows are computed once.
 func (c *call) weave(name string, phases [][]int, h, w, ch int) (int, error) {
 	sy, sx := len(phases), len(phases[0])
 	if row := sy * sx * w * ch; row > maxDim {
@@ -148,7 +148,7 @@ func (c *call) resize() error {
 	return nil
 }
 
-// interpolate averages windows of a map, which contains each pixel of t sy times vertically and sx times horizontally.
+// interpolate averages windows of a map. The map repeats each pixel of t sy times vertically and sx times horizontally.
 // The averages are the linear interpolation of t.
 func (c *call) interpolate(in int, t shape, sy, sx int, asymmetric bool) (int, error) {
 	h, w := sy*t.h, sx*t.w
@@ -291,7 +291,7 @@ func (c *call) depthToSpace() error {
 	return c.woven(v, phases, shape{h: t.h, w: t.w, c: few}, size*t.h, size*t.w, t.nonNegative)
 }
 
-// spaceToDepth moves pixels to channels. It adds a convolution with a single weight of one per output.
+// spaceToDepth moves pixels to channels. It adds a convolution in which each output channel has a single weight, 1.
 func (c *call) spaceToDepth() error {
 	if err := c.inputs(1, 1); err != nil {
 		return err

@@ -259,7 +259,7 @@ func (c *call) materialised(name string, v value) (value, error) {
 	return out, nil
 }
 
-// chosen selects channels, rows and columns of a map. The parameter `at` lists their positions, in this order.
+// chosen selects channels, rows and columns of a map. The parameter `at` lists the positions of each.
 func (c *call) chosen(name string, v value, at [3][]int) (value, error) {
 	t := c.shapeOf(v)
 	same := func(which int) bool {
@@ -308,8 +308,8 @@ func (c *call) chosen(name string, v value, at [3][]int) (value, error) {
 	return out, nil
 }
 
-// steps returns a window along one axis whose last tap visits these positions. The window is so wide that it begins at
-// position 0. Its other taps are not used.
+// steps returns a window along one axis, which moves so that its last tap visits the positions `at`. The first window
+// begins at position 0. The other taps are not used.
 func steps(name string, at []int, n int) (k, stride, behind int, err error) {
 	stride = 1
 	if len(at) > 1 {

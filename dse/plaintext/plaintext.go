@@ -1,7 +1,7 @@
 // Package plaintext cleans texts that people write, before a parser reads them: labels, arrivals, traces, links,
 // clients, boards, configurations. Editors and spreadsheets may add a byte order mark, CR LF line ends or UTF-16. Files
 // may contain duplicate keys, or numbers with leading zeros that YAML reads as octal. Package plaintext accepts text
-// that has only one meaning. Any other text is an error, which is the same for all readers.
+// that has only one meaning. Any other text is an error, and all readers report the same error.
 package plaintext
 
 import (
@@ -209,7 +209,7 @@ func checkNode(n *yaml.Node) error {
 	return nil
 }
 
-// Columns returns the indices of columns in the first row of a CSV; -1: missing. A duplicate name is an error.
+// Columns returns the index of each named column in the header of a CSV; -1: missing. A duplicate is an error.
 func Columns(head []string, names ...string) ([]int, error) {
 	at := make([]int, len(names))
 	for k, name := range names {

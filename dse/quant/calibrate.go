@@ -22,8 +22,8 @@ func largest(channels [][]float64) []float64 {
 }
 
 // calibrate runs n images (H x W x C each) through the graph in float32. It returns the largest |x| by tensor and
-// channel. It also returns, by node, the distribution of its function's inputs. The result does not depend on the
-// number of workers. A worker requests one image at a time.
+// channel. For each node with a function, it also returns the distribution of the function's inputs. The result does
+// not depend on the number of workers. A worker requests one image at a time.
 func calibrate(g *graph.Graph, n int, image func(i int) ([]float32, error), o Options) ([][]float64, []*spread, error) {
 	o = o.defaults()
 	if n < 1 {
@@ -126,8 +126,8 @@ func newSpread(g *graph.Graph, n int) *spread {
 	return s
 }
 
-// parallel distributes n images over workers. Each worker has its own runner. The function start creates a worker, and
-// returns the worker's function that processes an image.
+// parallel distributes n images over workers. Each worker has its own runner. The callback start prepares a worker, and
+// returns the function that processes an image in this worker.
 func parallel(g *graph.Graph, workers, n int, start func(w int, r *graph.Runner) func(i int) error) error {
 	first, err := graph.NewRunner(g)
 	if err != nil {

@@ -60,24 +60,24 @@ func (s *spread) merge(o *spread) {
 func (s *spread) largest() float64 { return max(-s.lo, s.hi) }
 
 const (
-	// priorShare is the total weight of inputs that did not occur in calibration, as a share of the weight of
-	// calibrated inputs. It is distributed evenly, but is priorNear times as large within the headroom.
+	// priorShare is the total weight of evenly spaced points for inputs that did not occur in calibration, as a share
+	// of the calibrated inputs' weight. Points within the headroom weigh priorNear times as much.
 	priorShare = 0.001
 	priorNear  = 10
 	priorEvery = 64 // distance of the points for such inputs, in integers
-	// gateLeast is added to the weight of a gate's point, which is the square of the product's other factor.
+	// gateLeast is added to the square of the product's other factor; the sum is the weight of a gate's point.
 	gateLeast = 0.001
-	// normLeast limits the weights of a norm's points, which make errors relative to the function's value. An input
-	// below this share of the largest input cannot be distinguished from zero, so it has the weight of this share.
+	// normLeast limits the weights of a norm's points. The weight 1 / value^2 makes errors relative. An input below the
+	// share normLeast of the largest input is like zero, and has the weight of an input with exactly this share.
 	normLeast = 1e-6
-	// plainer is the weight of each point below the smallest calibrated input, as a share of all calibrated inputs.
+	// plainer is the weight of each point below a norm's smallest calibrated input, as a share of all inputs.
 	plainer = 0.0005
 	// tailSteps is the maximum difference between a function and its asymptote at the end of the 16-bit range, in steps
-	// of the output. For a line that fits the calibrated inputs better, the maximum is tailMost.
+	// of the output. A line that fits the calibrated inputs better may differ there by up to tailMost.
 	tailSteps = 4
 	tailMost  = 512
 	// curveStarts limits the number of positions of the first segment that place tries for each width. The positions
-	// are at most curveOverlap segments apart, so that no function between two positions is missed.
+	// are at most curveOverlap of the 32 segments apart, so that neighbouring attempts overlap.
 	curveStarts  = 128
 	curveOverlap = 8
 )
@@ -106,8 +106,8 @@ func (s sums) off(slope, offset float64) float64 {
 	return max(e, 0)
 }
 
-// fitter finds the curve of a function. The curve's inputs have fraction mid, and its outputs have fraction out. The
-// inputs are multiplied by stretch.
+// fitter finds the curve of a function. The curve's inputs, multiplied by stretch, have mid fraction bits, and its
+// outputs have out.
 type fitter struct {
 	f        *graph.Function
 	stretch  float64
@@ -134,8 +134,8 @@ func newFitter(f *graph.Function, s *spread, headroom, stretch float64, mid, out
 	return t, first, last
 }
 
-// place finds the segments with the least square error over the calibrated inputs. It returns their first integer,
-// their width and the error.
+// place finds the segments with the least square error over the calibrated inputs. It returns the first integer of the
+// first segment, the width (a power of two) and the error.
 func (t *fitter) place() (lo, step int, least float64) {
 	least = math.Inf(1)
 	for width := abi.CurveStepMax; width >= 0; width-- { // from the largest width, because it is best if several widths have the same error
@@ -155,7 +155,7 @@ func (t *fitter) place() (lo, step int, least float64) {
 }
 
 // fit returns the curve of 32 segments with the least square error over the calibrated inputs. The curve's inputs have
-// fraction mid, and its outputs have fraction out. Its first and last segments are the function's asymptotes, or lines
+// mid fraction bits, and its outputs have out. Its first and last segments are the function's asymptotes, or lines
 // close to them. The result `off` is the largest error on the calibrated range with headroom.
 func fit(f *graph.Function, s *spread, headroom, stretch float64, mid, out int) (curve *abi.Curve, off float64, err error) {
 	t, first, last := newFitter(f, s, headroom, stretch, mid, out)
@@ -175,8 +175,8 @@ func (t *fitter) off(curve *abi.Curve, first, last int) (off float64) {
 	return off
 }
 
-// value returns the function's value for an integer x of fraction mid, in integers of fraction out. Far from the
-// calibrated inputs, a norm's function may have values up to a thousand, so they are limited to the output's range.
+// value returns the function's value in units of 2^-out, for an input x in units of 2^-mid. Far from the calibrated
+// inputs, a norm's function may have values up to a thousand, so they are limited to the output's range.
 func (t *fitter) value(x float64) float64 {
 	y := math.Ldexp(t.f.At(math.Ldexp(x, -t.mid)/t.stretch), t.out)
 	if t.norm {
@@ -319,17 +319,17 @@ func (t *fitter) integers(lo, step int) (*abi.Curve, error) {
 }
 
 const (
-	// stretches is the number of factors from 1 to 2 that are tried for a function's input. A factor other than 1 must
-	// reduce the square error of factor 1 to the share stretchGain. It may increase the largest error of factor 1 by
-	// the factor stretchMost.
+	// stretches is the number of factors from 1 to 2 that are tried for a function's input. A factor above 1 is chosen
+	// only if its square error is below stretchGain times that of factor 1, and its largest error is at most
+	// stretchMost times that of factor 1.
 	stretches   = 8
 	stretchGain = 0.5
 	stretchMost = 1.25
 )
 
-// stretch finds the factor, from 1 to below 2, for a function's input. The width of a segment is a power of two. With
-// the factor, it is in effect a width between two powers, which fits the calibrated inputs better: segments 1.5 times
-// as wide have twice the error. The parameter out is approximately the output's fraction.
+// stretch finds the factor, from 1 to below 2, for a function's input. The width of a segment is a power of two. The
+// factor has the effect of a width between two powers, which can fit the calibrated inputs better: if segments are 1.5
+// times as wide, the error doubles. The parameter out is approximately the output's fraction.
 func stretch(f *graph.Function, s *spread, headroom, lo, hi float64, out int) float64 {
 	best, gain, most := 1.0, 0.0, 0.0
 	for k := range stretches {

@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/graph"
 )
 
-// equalLeast is the gain of a channel, in bits, that is required to scale the tensors with this channel.
+// equalLeast is the smallest gain of a channel, in bits, for which the tensors with this channel are scaled.
 const equalLeast = 2
 
 // equalise scales up channels that are much smaller than other channels with the same fraction. It multiplies the
@@ -57,7 +57,7 @@ func equalise(g *graph.Graph, channels [][]float64) *graph.Graph {
 type row struct{ node, channel int }
 
 // equaliser groups channels into classes. The channels of a class can only be scaled together: concatenations and pools
-// copy a channel, and sums add two channels.
+// copy a channel, and sums add one to another.
 type equaliser struct {
 	g         *graph.Graph
 	channels  [][]float64
@@ -197,7 +197,7 @@ func (e *equaliser) joinNode(n int) {
 	}
 }
 
-// siblings returns the largest |x| in a tensor for each node that produces some of its channels.
+// siblings returns, for each node that produces channels of tensor t, the largest |x| in these channels.
 func (e *equaliser) siblings(t int) map[int]float64 {
 	most := map[int]float64{}
 	for c, x := range e.channels[t] {
@@ -248,9 +248,9 @@ func (e *equaliser) row(r row) []float32 {
 	return node.Weights[r.channel*per : (r.channel+1)*per]
 }
 
-// gains returns the power of two by which to scale each class. The ideal gain makes the steps of the channel as coarse
-// as the steps of the weights that read it. A gain is limited, because no row of the producer may exceed the layer's
-// largest weight.
+// gains returns the power of two by which to scale each class. The ideal gain leaves equally many bits to the channel
+// and to the weights that read it. A gain is limited, because no row of the producer may exceed the layer's largest
+// weight.
 func (e *equaliser) gains() map[int]int {
 	most := make([]float64, len(e.group)) // largest |x|, by group of tensors
 	for t, channels := range e.channels {
@@ -323,7 +323,7 @@ func (e *equaliser) gains() map[int]int {
 	return gains
 }
 
-// room returns the largest gain that the values in a class's channels allow; ok is false if there are no values.
+// room returns the largest gain at which a class's channels still fit; ok is false if all their values are zero.
 func (e *equaliser) room(class int, most []float64, siblings []map[int]float64) (gain float64, ok bool) {
 	gain = math.Inf(1)
 	made := e.made[class]
@@ -383,7 +383,7 @@ func (e *equaliser) scale(class, k int) {
 	}
 }
 
-// unclamped returns the largest magnitude, with headroom, that a node's clamp does not change; -1: there is none.
+// unclamped returns the largest magnitude that a node's clamp does not change even with headroom; -1: none.
 func unclamped(node *graph.Node) float64 {
 	most := math.Inf(1)
 	for _, bound := range []float64{float64(node.ClampLo), -float64(node.ClampHi)} {
@@ -397,7 +397,7 @@ func unclamped(node *graph.Node) float64 {
 	return most
 }
 
-// clamped reports whether a node has a clamp at a number other than zero. A gain must change such a bound.
+// clamped reports whether a node has a finite clamp bound other than zero. A gain must change such a bound.
 func clamped(node *graph.Node) bool {
 	return !(math.IsInf(float64(node.ClampLo), -1) || node.ClampLo == 0) || !(math.IsInf(float64(node.ClampHi), 1) || node.ClampHi == 0)
 }

@@ -6,9 +6,9 @@ import (
 	"github.com/sluice-npu/sluice/dse/graph"
 )
 
-// front returns the fraction of a function's input, for values multiplied by `by`. The calibrated inputs with headroom
-// fit this fraction, or saturate without effect: beyond the largest number, the function, limited to lo and hi, changes
-// by at most half a step. Thus very large inputs of a sigmoid do not reduce the precision of other inputs.
+// front returns the number of fraction bits of a function's input, which is multiplied by `by`. Calibrated inputs with
+// headroom fit 16 bits, or saturate without effect: beyond the largest input that fits, the function, limited to lo and
+// hi, changes by at most half a step. Thus very large inputs of a sigmoid do not reduce the precision of other inputs.
 func (s *spread) front(f *graph.Function, headroom, by, lo, hi, step float64) int {
 	frac := fraction(orOne(s.largest()*headroom*by), maxFrac)
 	for frac < maxFrac {
@@ -47,7 +47,7 @@ type Front struct {
 	overstep float64    // step of the output; smaller differences of a result are ignored
 }
 
-// newFront returns the Front of a node. Its function has 16-bit inputs of fraction frac, and outputs with this step.
+// newFront returns the Front of a node. The function's 16-bit inputs have frac fraction bits; step is the output's.
 func newFront(node *graph.Node, frac int, by, lo, hi, step float64) *Front {
 	f := &Front{
 		f: node.Function, clamp: [2]float64{float64(node.ClampLo), float64(node.ClampHi)}, holds: [2]float64{lo, hi},

@@ -80,8 +80,8 @@ type Sum struct {
 }
 
 // sumOf returns the Sum for two numbers with magnitudes up to reachA and reachB; span is larger than the result's
-// range. A factor is limited to a value at which the sum saturates, whatever the other number is. If a factor still
-// exceeds 17 bits, sumOf reduces both factors, because the two numbers may cancel.
+// range. A factor needs to be no larger than a value at which the sum saturates for any code of the other number. If a
+// factor still exceeds 17 bits, sumOf reduces both factors, because the two numbers may cancel.
 func sumOf(a, b, reachA, reachB, span float64) *Sum {
 	a, b = min(a, span+2*b*reachB), min(b, span+2*a*reachA) // factor 2 because a and b are rounded
 	if most := float64(1<<mulBits - 1); max(a, b) > most {
@@ -101,9 +101,9 @@ type Layer8 struct {
 	Steps   []float64 // steps of the weights, by output channel
 	Bias    []int32
 	Anew    int // number of channels that were quantised again: their codes differ from those in the file
-	// Scales convert the sum to the step of the output, of Sum or of the curve. A Conv has one scale per output
-	// channel, and a Concat one per input. For an AvgPool, the index is the number of pixels. Other operators have a
-	// single scale.
+	// Scales convert the accumulated sum to the step of Sum, the curve's input or the output, whichever follows. A Conv
+	// has one scale per output channel, and a Concat one per input. For an AvgPool, the index is the number of pixels.
+	// Other operators have a single scale.
 	Scales []Scaling
 	// Sum is used by an Add, and by a Conv with a residual. The Conv's t first saturates at 16 bits.
 	Sum    *Sum
@@ -199,7 +199,7 @@ func (s *Seen) add(r *graph.Runner, image func(i int) ([]float32, error), i int)
 	return finite(s.g, s.front, i)
 }
 
-// covered returns the part of the calibrated range that codes cover.
+// covered returns the part of the calibrated range that codes cover according to r.
 func (s *spread) covered(r Range) (lo, hi float64) {
 	switch {
 	case r.Percentile > 0:

@@ -23,7 +23,7 @@ const (
 	fastMACs    = 1e9
 )
 
-// Kept describes the remaining precision of a layer's weights and output. Bits are bits of a magnitude, at most 15.
+// Kept describes the remaining precision of a layer's weights and output. Bits exclude the sign (at most 15).
 type Kept struct {
 	Layer      string `json:"layer"`
 	Tensor     string `json:"tensor"`
@@ -64,8 +64,8 @@ type Images struct {
 	Unreadable func(err error)
 }
 
-// Drawn returns the indices of at most `most` different images, in each call the same random ones. It omits images for
-// which seen returns true (nil: none). It uses the images in the list besides only if there are not enough others.
+// Drawn returns the indices of at most `most` different images, drawn at random, but equal in each call. It omits
+// images for which seen returns true (nil: none). It uses images of the list besides only if others are too few.
 func (m Images) Drawn(most int, besides []int, seen func(x []float32) bool) (drawn []int, err error) {
 	had := map[uint64]bool{}
 	for k, i := range slices.Concat(besides, rand.New(rand.NewPCG(uint64(m.Count), 1)).Perm(m.Count)) {

@@ -14,18 +14,18 @@ const (
 	// segments can represent. The smallest variance is at least coarseSteps steps of the squares' scale.
 	near        = 8
 	coarseSteps = 128
-	// firstOff is the factor by which the first of two norms may be wrong.
+	// firstOff is the largest error of the first of two norms, as a ratio.
 	firstOff = 2
 	// plain is the ratio of the smallest calibrated deviation to the smallest deviation that images after calibration
 	// may have. The ratio is smaller if 32 segments are not enough: they represent a first norm for magnitudes that
 	// differ by at most the factor `span`.
 	plain = 16
 	span  = 300
-	// negligible is the share of the smallest calibrated variance up to which an epsilon is dropped. For the smallest
-	// allowed deviation (plain), the epsilon's share is 256 times as large.
+	// negligible is the largest epsilon that is dropped, as a share of the smallest calibrated variance. At the
+	// smallest allowed deviation (plain), this share is 256 times as large.
 	negligible = 1e-5
 	moreLayers = 6 // number of additional layers for a second norm
-	// unseenBy is the factor by which variances of later images may exceed the largest calibrated variance.
+	// unseenBy is the maximum ratio of a later image's variance to the largest calibrated variance.
 	unseenBy = 4
 	// anywhere is the upper bound of a clip, larger than all values.
 	anywhere = 1e6
@@ -190,14 +190,14 @@ type Norm struct {
 }
 
 const (
-	// normOff is the relative error of a norm's factor within its validity range.
+	// normOff is the largest relative error of a norm's factor within the validity range.
 	normOff = 0.02
 	// fewSteps is the smallest input of a norm, in steps, for which rounding by half a step is within normOff.
 	fewSteps = 16
 )
 
-// holds returns the validity range of a built layer's norm; nil if its function is not a norm. If the layer is the
-// first of two norms, its result must also be within the range that the second norm supports.
+// holds returns the validity range of a built layer's norm; nil if its function is not a norm. The first of two norms
+// may have an error up to the factor firstOff, because the second norm removes it.
 func (s *solver) holds(n int, l *Layer) *Norm {
 	node, front := &s.g.Nodes[n], s.o.front[n]
 	u := node.Unseen
@@ -224,8 +224,8 @@ func (s *solver) holds(n int, l *Layer) *Norm {
 	return &Norm{Holds: math.Sqrt(max(variance(at(x))/times, rounded)), Seen: math.Sqrt(variance(least) / times)}
 }
 
-// Norms returns a text about norms with a validity range that begins above a tenth of the smallest calibrated
-// deviation. It returns "" if there are no such norms.
+// Norms returns a text about norms whose validity range begins above a tenth of the smallest calibrated deviation. It
+// returns "" if there are no such norms.
 func (n *Network) Norms() string {
 	worst, least, count := -1, 0.0, 0
 	for i := range n.Layers {
@@ -260,7 +260,7 @@ func (r root) at(x float64) float64 {
 	return r.k / math.Sqrt(x+r.epsilon)
 }
 
-// rootOf returns a function as a root. It returns false if the function differs from every root at an x up to most.
+// rootOf returns function f as a root. It returns false if the function differs from every root at an x up to most.
 func rootOf(f *graph.Function, most float64) (r root, ok bool) {
 	const far = 100
 	ratio := math.Pow(f.At(0)/f.At(far), 2)
@@ -286,7 +286,7 @@ func meanOf(n *graph.Node) float64 {
 }
 
 // nearer compares a network with single norms and a network with two norms. It returns the network with the smaller
-// error on a few images. With two norms, a small epsilon is dropped, which matters for some networks.
+// error on a few images. The network with two norms drops small epsilons, which causes errors in some networks.
 func nearer(g *graph.Graph, n int, image func(i int) ([]float32, error), once, twice *Network) (*Network, error) {
 	runner, err := graph.NewRunner(g)
 	if err != nil {

@@ -23,7 +23,7 @@ type Margin struct {
 	AccChannel, SumChannel int
 }
 
-// AccBits returns log2(Limit / Acc). The accumulator could have this number of bits less if the layer had no residual.
+// AccBits returns log2(Limit / Acc). Without a residual, the accumulator could be narrower by this number of bits.
 func (m Margin) AccBits() float64 {
 	return math.Log2(float64(Limit)) - math.Log2(float64(max(m.Acc, 1)))
 }

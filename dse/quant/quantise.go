@@ -24,7 +24,7 @@ const (
 	MaxAvgMul   = 1<<17 - 1
 	MaxAvgShift = 47
 
-	// Headroom is the default factor between the range of a scale and the calibrated range.
+	// Headroom is the default ratio of a scale's range to the calibrated range.
 	Headroom = 1.25
 
 	minFrac, maxFrac = -120, 120 // fraction bits of a tensor; float32 has a similar range
@@ -241,8 +241,8 @@ func orOne(bound float64) float64 {
 	return bound
 }
 
-// bound returns the largest magnitude of a node's function for 16-bit inputs. The result is slightly smaller, so that a
-// value of exactly one saturates by a step. Otherwise, such a function would lose a fraction bit.
+// bound returns the largest magnitude of a node's function for 16-bit inputs. The result is slightly smaller, because a
+// function that reaches exactly one would otherwise lose a fraction bit; now the value one saturates by a step.
 func (s *solver) bound(n int) float64 {
 	const every = 64
 	most := 0.0
@@ -443,8 +443,8 @@ func (s *solver) chooseWeights(n int) error {
 		if reason == nil {
 			break
 		}
-		// The largest weight must have enough bits after it loses one. Zero weights have no bits to lose. Weights may
-		// also lose bits that hardly affect the output, because the bias or residual is much larger.
+		// The largest weight must keep enough bits when the weights lose one. Zero weights have no bits to lose.
+		// Weights may also lose bits that hardly affect the output, because the bias or residual is much larger.
 		if bits := magnitudeBits(largest, w-1); largest > 0 && bits < least && !roundingNegligible(node, k, w-1) && !roundingSmall(node, k, w-1) || w < -maxWFrac {
 			return fmt.Errorf("layer %d (%q): %w; with %d weight fraction bits the largest weight has %d bits, and it must keep %d",
 				n, node.Name, reason, w, magnitudeBits(largest, w), least)
@@ -517,7 +517,7 @@ func (s *solver) refusal(n int, k key, w int) error {
 	}
 	l := Layer{WFrac: w}
 	if node.Residual != graph.None {
-		// A negative shift is replaced by 0 here, because settleConv chooses a coarser fraction for the residual then.
+		// A negative shift is replaced by 0 here; settleConv then chooses a coarser fraction for the residual.
 		if l.ResShift = max(acc-k.res, 0); l.ResShift > MaxResShift {
 			return fmt.Errorf("%w: a residual shift of %d, at most %d is possible", ErrRange, l.ResShift, MaxResShift)
 		}
@@ -591,7 +591,7 @@ func (s *solver) settleMul(n int) (bool, error) {
 	if err != nil {
 		return changed, err
 	}
-	// The shift can drop at most maxProductShift fraction bits of the product, so a factor gets a coarser fraction.
+	// The shift can drop at most maxProductShift fraction bits of the product, so a factor may need a coarser one.
 	c, err := s.lower(n, a, s.of(node.Output)+maxProductShift-s.of(b))
 	return changed || c, err
 }
@@ -614,8 +614,8 @@ func (s *solver) settleAvg(n int) (bool, error) {
 	return changed || c, err
 }
 
-// Averages returns an error for an average pool with a division that the hardware does not support. The result does not
-// depend on the numbers in the network.
+// Averages returns an error if the hardware does not support the division of an average pool. The result depends only
+// on windows and shapes.
 func Averages(g *graph.Graph) error {
 	for n := range g.Nodes {
 		if g.Nodes[n].Op == graph.AvgPool {

@@ -63,7 +63,7 @@ func (h *histogram) add(values []float32) {
 // edge returns the upper end of bin b.
 func edge(b int) float64 { return float64(math.Float32frombits(uint32(b+1) << coarse)) }
 
-// within returns the largest magnitude that a tensor's scale covers; the argument `most` is its limit.
+// within returns the largest magnitude that a tensor's scale covers according to r, limited to `most`.
 func (h *histogram) within(r Range, most float64, headroom float64) float64 {
 	all := int64(0)
 	for _, n := range h {

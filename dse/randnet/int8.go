@@ -10,14 +10,14 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// Int8 returns a drawn network with random integers for int8: zero points, factors, shifts and clamps. With most of
-// these values, results have about 8 bits. Some values are at the limits of their fields.
+// Int8 returns a drawn network with random zero points, factors, shifts and clamps for int8. With most of them, results
+// have about 8 bits; some are at the limits of their fields.
 func Int8(rng *rand.Rand, q *quant.Network) *quant.Int8 {
 	n := &quant.Int8{Graph: q.Graph, Maps: make([]quant.Codes, len(q.Graph.Tensors)), Layers: make([]quant.Layer8, len(q.Layers))}
 	for i := range n.Maps {
 		n.Maps[i] = quant.Codes{Step: 1, Zero: []int{0, math.MinInt8, math.MaxInt8, rng.IntN(256) - 128}[rng.IntN(4)]}
 	}
-	// factor returns a factor that scales numbers of about this size to about 7 bits, and sometimes any factor.
+	// factor returns a factor that scales sums of about `size` to about 7 bits, or sometimes any factor.
 	factor := func(size float64) quant.Scaling {
 		s := quant.Scaling{Mul: int32(1<<16 + rng.IntN(1<<16))}
 		s.Shift = uint8(min(max(17+int(math.Log2(max(size, 1)))-7+rng.IntN(4)-1, 0), abi.ShiftMax))

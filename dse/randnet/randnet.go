@@ -1,8 +1,8 @@
 // Package randnet generates small random networks for differential tests. A network has one to three layers of any
 // geometry and one or two heads, already quantised and compiled. The seed determines all random choices.
 //
-// The numbers are chosen to test extreme cases: sums near the accumulator's limit, saturation, rounding, clamps and
-// extreme inputs.
+// Weights, shifts and inputs are chosen to cause extreme cases: sums near the accumulator's limit, saturation,
+// rounding, clamps and extreme inputs.
 package randnet
 
 import (

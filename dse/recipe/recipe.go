@@ -40,7 +40,7 @@ type Import struct {
 	Gates     bool      `from:"network" help:"Functions x * g(x), as SiLU and GELU, are a curve of g and a product, not one curve: two layers more, a quarter of the error."`
 }
 
-// Called returns the name of a network in package counted. The name includes the changes by these flags.
+// Called returns the name that package counted uses for a network with these flags.
 func (i Import) Called(network string) string {
 	switch s := i.InputSide; {
 	case s == onnx.Side{}:
@@ -163,7 +163,7 @@ func (i *Import) Survey(network string) (*onnx.Survey, error) {
 	err = mappable(s.Graph)
 	if err == nil {
 		if s.Layers, s.LayersOn = layers(s.Graph, post); s.Layers > abi.LMax {
-			// Count again with the file's weights: equal layers are merged, but random weights are never equal.
+			// Count again with the file's weights: layers with equal weights are merged, but random weights differ.
 			if g, err := i.Graph(network, 1, post); err == nil {
 				s.Layers, s.LayersOn = layers(g, post)
 			}

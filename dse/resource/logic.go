@@ -56,8 +56,8 @@ func of(f func(d configs.Design) int) calc {
 	return func(_ string, d configs.Design) float64 { return float64(f(d)) }
 }
 
-// gear is the size of the shifter in a gearbox. Each bit in the gearbox has one multiplexer input for each bit of the
-// number of words per cycle.
+// gear is the size of the shifter in a gearbox that holds `held` bits. Each of them has log2(words) multiplexer inputs;
+// words is the number of words per cycle.
 func gear(held, words int) float64 { return float64(held) * math.Log2(float64(words)) }
 
 // ringBits is the width of an address in the weights ring.
@@ -75,7 +75,7 @@ func ports(d configs.Design) int                 { return d.NAXI }
 func portBytes(d configs.Design) int             { return d.NAXI * d.WideBytes() }
 func striped(_ string, d configs.Design) float64 { return flag(d.NAXI > 1) }
 
-// lanes is the width of the inputs of pe_array. k and s select each bit, and shift registers delay most of the bits.
+// lanes is the width of the inputs of pe_array. k and s select each bit. Shift registers delay most bits.
 func lanes(_ string, d configs.Design) float64 {
 	first, second := d.TP/2, d.TP-d.TP/2
 	n := d.TP - 2
@@ -93,8 +93,8 @@ func lanes(_ string, d configs.Design) float64 {
 	return float64(n * 8 * d.ElemBytes())
 }
 
-// arrayRegs is the number of registers of the array before its chains: the levels, the tokens that a reset clears, and
-// lanes that are too short for a shift register.
+// arrayRegs is the number of the array's registers before the chains: the levels, the tokens that a reset clears, and
+// lanes with delays too short for a shift register.
 func arrayRegs(family string, d configs.Design) float64 {
 	inputs, sets := d.TP, 1 // numbers of lanes and of sets of lanes
 	if d.Stack {
@@ -110,8 +110,8 @@ func arrayRegs(family string, d configs.Design) float64 {
 // chains is the number of chains of the array. In int8 two channels share one chain.
 func chains(d configs.Design) int { return d.TC / d.PerDSP() }
 
-// parts lists first the units that are fitted on runs of their module alone, then the units that are fitted on whole
-// runs. A LUT between two units may be assigned to either unit. Therefore, the part that selects accumulators for the
+// parts lists first the units that are fitted on runs of their module alone, then those fitted on runs of the whole
+// NPU. A LUT between two units may be assigned to either unit. Therefore, the part that selects accumulators for the
 // drain contains the LUTs that the runs of the array alone do not explain, and the core contains LUTs of the ports.
 var parts = []part{
 	{
@@ -215,9 +215,9 @@ var parts = []part{
 }
 
 // options returns the LUTs and registers of optional units, without memories. These numbers are not fitted. Each number
-// is from one or two runs of the unit alone with yosys 0.23, and is multiplied by the number of lanes. Depthwise: runs
-// with 16 lanes of zc706 on series 7, with sums in DSPs, and with 8 lanes of tiny on UltraScale+. Post: the increase
-// because of POST in runs with one and two lanes on series 7.
+// is from one or two runs of the unit alone with yosys 0.23, and is multiplied by the number of lanes. Depthwise: zc706
+// with 16 lanes on series 7 (sums in DSPs), and tiny with 8 lanes on UltraScale+. Post: the increase with POST, for one
+// and two lanes on series 7.
 func options(family string, d configs.Design) (lut, ff float64) {
 	if d.Depthwise {
 		lanes := float64(d.NB())
@@ -242,9 +242,9 @@ func options(family string, d configs.Design) (lut, ff float64) {
 }
 
 // eight returns the additional LUTs and registers of an int8 array, compared with an int16 array with the same chains.
-// They are for the adders and two accumulators of the segments in both halves of each chain (mac_packed), and for the
-// packed sums of weights (weight_pack). The numbers are from runs of these units alone with yosys 0.23 (hw/INT8.md).
-// The error for mac_packed is at most 1 %, for lengths 4, 7, 8 and 16 on series 7, and 8, 13 and 16 on UltraScale+.
+// They are for mac_packed (adders and two accumulators per segment, in both halves of each chain) and weight_pack
+// (packed sums of weights). The numbers are from runs of these units alone with yosys 0.23 (hw/INT8.md). The error for
+// mac_packed is at most 1 %, for lengths 4, 7, 8 and 16 on series 7, and 8, 13 and 16 on UltraScale+.
 func eight(family string, d configs.Design) (lut, ff float64) {
 	cells, shadow := 4, 25.
 	if family == boards.UltraScalePlus {
@@ -260,9 +260,9 @@ func eight(family string, d configs.Design) (lut, ff float64) {
 
 // ends returns the LUTs and registers of the drain and the pool of int8. All their words pass multipliers that consist
 // of LUTs (requant). Most factors in the pool are constant. The numbers are from runs of the units alone. LUTs of the
-// drain: T_C = 8 and 16 with 4 and 8 lanes; the error for T_C = 64 and 128 with 8 and 16 lanes is at most 1.4 %.
-// Registers of the drain: T_C = 64 and 128. Pool: NB = 8, 16 and 64 with 4 and 8 words. On UltraScale+ a drain had 2.7
-// % more LUTs and the same number of registers.
+// drain were counted for T_C = 8 and 16 with 4 and 8 lanes; the error for T_C = 64 and 128 with 8 and 16 lanes is at
+// most 1.4 %. Its registers were counted for T_C = 64 and 128, and the pool for NB = 8, 16 and 64 with 4 and 8 words.
+// On UltraScale+ a drain had 2.7 % more LUTs and the same number of registers.
 func ends(d configs.Design) (lut, ff float64) {
 	drain, pool, nb := float64(d.Drain), float64(averaged(d)), float64(d.NB())
 	lut = 888 + 1962*drain + 56*float64(d.TC)
@@ -502,7 +502,7 @@ func hardware(d configs.Design) configs.Design {
 	return d
 }
 
-// lawOf returns the family's law, fitted without runs of d and of its array, so that the estimate and its band do not
+// lawOf returns the family's law, fitted without runs of d and of d's array, so that the estimate and its band do not
 // depend on the synthesis of d.
 func lawOf(family string, d configs.Design) Law {
 	known := without()
@@ -550,7 +550,7 @@ var laws = sync.OnceValue(func() map[string]Law {
 	return out
 })
 
-// stale reports by family whether the error of the law is unknown, because the runs are unusable or used other RTL.
+// stale reports, for each family, whether the law's error is unknown: the runs are unusable, or their RTL differs.
 var stale = sync.OnceValue(func() map[string]bool {
 	out := map[string]bool{}
 	for _, family := range []string{boards.Series7, boards.UltraScalePlus} {

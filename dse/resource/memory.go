@@ -176,7 +176,7 @@ var bram = []ram{
 	{blockRAM, 14, []int{1, 2, 4, 9, 18, 36}, 9, 129, 0, Blocks{BRAM18: 1}},
 }
 
-// More costs in yosys: a bit of a multiplexer of rows of blocks, the write enable of a row, and a separate read port.
+// More costs in yosys: per multiplexer bit for rows of blocks, per write enable of a row, per separate read port.
 const muxCost, demuxCost, portCost = 0.5, 0.5, 2
 
 // place chooses the word width for one type of block, as memory_libmap of yosys does. Words are padded to whole bytes,
@@ -234,7 +234,7 @@ func place(family string, words, width int) (best Blocks, rows int) {
 	return best, rows
 }
 
-// Place returns the blocks of a memory by the rule of yosys or by the rule of Vivado: the one that needs more blocks.
+// Place returns the blocks of a memory by the rule of yosys or by the rule of Vivado, whichever needs more blocks.
 // Vivado extends depths to a power of two on series 7 (AMD AR 61995), and always uses URAM as 4K x 72.
 func (m Memory) Place(family string) Blocks {
 	b := Blocks{}

@@ -1,7 +1,8 @@
 // Package resource estimates the resources that a design needs on a device. It computes DSPs and memories from the
 // structure of the RTL and the rules of yosys, and the results match yosys exactly. If Vivado needs more blocks for a
 // memory, the package uses the rule of Vivado. The law computes LUTs and registers: it is a linear function of the
-// sizes of parts, fitted on stored runs of yosys. Every estimate has a band: the error of the law on other runs.
+// sizes of parts, fitted on stored runs of yosys. The band of an estimate is the law's error on runs that it was not
+// fitted on.
 package resource
 
 import (

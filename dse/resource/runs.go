@@ -172,8 +172,8 @@ type Source struct{ Tool, Sources string }
 // Sources contains the required source of each module.
 type Sources map[string]Source
 
-// Fresh returns an error if runs used different tools, or different RTL of a module. The reference is want. For a
-// module that is missing in want, the reference is the first run. If a run has units, every unit is checked.
+// Fresh returns an error if a run used another tool or other RTL of a module than want requires. For a module that is
+// missing in want, the first run is the reference. For a run with units, the units are checked instead of the whole.
 func Fresh(runs []Run, want Sources) error {
 	var errs []error
 	of := maps.Clone(want)

@@ -133,7 +133,7 @@ func Ablate(w *Workload, d configs.Design, o mapping.Options) ([]AblationRow, er
 }
 
 // largest returns the cycles of a layer if each mapping point uses its largest tile, and the row tile is the outer
-// loop. It returns the cycles of the best point, or of the last legal point if most is true.
+// loop. If `most` is false, they are the cycles of the best point, otherwise of the last legal point.
 func largest(d configs.Design, g cost.Geom, batch int, points []mapping.Point, most bool) (int64, error) {
 	best := int64(none)
 	for _, p := range points {

@@ -34,7 +34,7 @@ type axis struct {
 	set        func(v *variant, i int) string
 }
 
-// variant is a template, with a limit for the words of a bank of its activation buffer (0: no limit).
+// variant is a template; abuf limits the words per bank of the activation buffer (0: no limit).
 type variant struct {
 	d    configs.Design
 	abuf int

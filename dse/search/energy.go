@@ -85,7 +85,7 @@ func (m *Energy) layer(d configs.Design, g cost.Geom, batch int, e abi.FBCB, t c
 	return m.mac(d)*float64(g.MACs()) + (m.Word*words+m.Byte*float64(t.BytesRead+t.BytesWritten))/b
 }
 
-// least returns a lower bound of the result of layer for all entries and batch sizes. The bound includes
+// least returns a lower bound of what the method layer returns for any entry and batch size. The bound includes
 // multiplications, on-chip words that every mapping moves, and results that must be written to DRAM. It also includes
 // the weights, divided by the largest batch size.
 func (m *Energy) least(d configs.Design, g cost.Geom, stays bool) float64 {
@@ -119,7 +119,7 @@ func (w *Workload) share(reach []float64) []float64 {
 	return out
 }
 
-// Least returns a lower bound of the result of method Of. The parameter all has the classes of the lowered network.
+// Least returns a lower bound of what the method Of returns. The parameter `all` is the lowered network's classes.
 func (m *Energy) Least(w *Workload, d configs.Design, all []Class, reach []float64) float64 {
 	sum, share := 0.0, w.share(reach)
 	for i := range all {

@@ -117,7 +117,7 @@ func (s *solver) kept(d configs.Design, gr *lowered, batch int, rs []mapping.Roo
 }
 
 // stays contains the minimum cycles of the layers of a class at a batch size. The indices are: whether the input is on
-// chip (0, 1), the link of the output, and the room. Impossible values are far or nil.
+// chip (0, 1), the link of the output, and the room. An impossible combination has the value far, or nil for all rooms.
 type stays [2][mapping.Only + 1][]int64
 
 // stays returns the cycles of a group's classes for the rooms rs. The first call must have the rooms of all designs.

@@ -59,7 +59,7 @@ type Served struct {
 	// confidence interval, or nil for one seed. For Rate, both belong to the arrival rate Value.
 	Violations float64  `json:"violations"`
 	CI95       *float64 `json:"ci95"`
-	// Goodput is the mean over seeds of requests per second served in time, and GCI95 half of its interval.
+	// Goodput is the mean over seeds of requests per second served in time. GCI95 is half of its 95 % interval.
 	Goodput float64  `json:"goodput"`
 	GCI95   *float64 `json:"goodput_ci95"`
 }
@@ -75,12 +75,12 @@ func (s *Served) Upper() float64 {
 // Service simulates serving. Its functions must be pure, so that sweeps are repeatable.
 type Service struct {
 	// Serve simulates a design. The parameter ns contains the design's latencies in ns by batch size and segment. For
-	// Rate, Serve may return 0 if Value would be less than the parameter beat.
+	// Rate, Serve may return 0 if Value would be below `beat`.
 	Serve func(ctx context.Context, d configs.Design, ns Cycles, beat float64) (Served, error)
 	// Most returns an upper bound of Value for all designs with latencies of at least ns. It also reports whether the
 	// limit on violations can hold for one of them.
 	Most func(ns Cycles) (value float64, holds bool)
-	// Asked lists everything except its arguments that Serve depends on. It is stored in the file Options.State.
+	// Asked lists everything that Serve depends on, except the arguments. It is stored in the file Options.State.
 	Asked []Param
 }
 
@@ -207,7 +207,7 @@ func (s *sweep) costOf(p *Point, least bool) (float64, error) {
 	return float64(p.DSP), nil
 }
 
-// judged sets the value of an evaluated point. If a point cannot reach the wanted value, the value is an upper bound.
+// judged sets the value of an evaluated point. If the point cannot reach wanted(), it sets an upper bound instead.
 func (s *sweep) judged(p *Point) error {
 	p.Value, p.Fails = s.optimistic(*p)
 	if !s.o.Objective.Simulated() {
@@ -242,7 +242,8 @@ func (s *sweep) judged(p *Point) error {
 	return nil
 }
 
-// optimistic returns an upper bound of the values of all designs that are no better than p, and whether all fail.
+// optimistic returns an upper bound of the values of designs that are no better than p, and whether all of them exceed
+// the limit on violations.
 func (s *sweep) optimistic(p Point) (value float64, fails bool) {
 	switch s.o.Objective {
 	case Latency:
@@ -265,7 +266,7 @@ func (s *sweep) optimistic(p Point) (value float64, fails bool) {
 	return p.GOPS, false
 }
 
-// loosened returns the lowest value that cannot be distinguished from v, because both values are uncertain by the band.
+// loosened returns the lowest value that is not certainly worse than v; both are uncertain by the band.
 func (s *sweep) loosened(v float64) float64 {
 	band := s.o.Band
 	if s.o.Objective == Cheapest {

@@ -210,7 +210,7 @@ func (p *PaperSpace) Sweep(ctx context.Context) (*PaperSweepResult, error) {
 	return res, nil
 }
 
-// printed is the allowed difference between a computed percentage and the percentage printed in the paper.
+// printed is the allowed difference between a computed percentage and the paper's percentage.
 const printed = 0.01
 
 // rank compares a published row with the law. All rows are ranked on the network of p, even if they were published for

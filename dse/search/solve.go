@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// Cycles contains the cycles of a design, by batch size (index B-1) and segment, because a start runs one segment.
+// Cycles contains the cycles of a design, by batch size (index B-1) and segment; a start of the NPU runs one segment.
 type Cycles [abi.BMax][]int64
 
 // Sum is the number of cycles of all segments at a batch size.
@@ -136,8 +136,8 @@ func (s *solver) survey(p *pair, groups []lowered) (total int64, left []lowered)
 	return total, left
 }
 
-// reach returns cycles that designs of a group can reach, and the indices of these designs in the pair. It applies the
-// law to the entries with the lowest bounds, and keeps tensors on chip. It skips a design if drop returns true.
+// reach returns cycles that designs of a group can achieve, and the indices of these designs in the pair. It applies
+// the law to the entries with the lowest bounds, and keeps tensors on chip. It skips a design if drop returns true.
 func (s *solver) reach(p *pair, gr *lowered, drop func(design int, c Cycles) bool) (of []int, out []Cycles) {
 	d := p.designs[gr.designs[0]]
 	var before []abi.FBCB // entries of the previous design: most of them are equal, so their cycles are reused

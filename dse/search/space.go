@@ -24,8 +24,8 @@ type size struct {
 	need   mapping.Room
 }
 
-// limited returns an index for the limit of the tiles of a point. Tiles may use the whole or half of the accumulators,
-// and the whole or half of the buffer.
+// limited returns which limit applies to a point's tiles, as an index. Tiles may use the whole or half of the
+// accumulators, and the whole or half of the buffer.
 func limited(p mapping.Point) int {
 	if p.K == cost.KHalf {
 		return 2*p.S - 1

@@ -38,7 +38,7 @@ type state struct {
 	Found     []Point `json:"found"`
 }
 
-// key returns a hash of everything that a result depends on in addition to the question. For the law, the hash includes
+// key returns a hash of everything else, besides the question, that a result depends on. For the law, the hash includes
 // values that the law computes: the cycles of references and of sample entries, and lower bounds.
 func (s *sweep) key() string {
 	h := sha256.New()

@@ -22,7 +22,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// ErrInterrupted is wrapped by errors of a sweep that ends before it has covered the whole space, without a result.
+// ErrInterrupted is wrapped by errors of a sweep that ends without a result, before it has covered the whole space.
 var ErrInterrupted = errors.New("the sweep was interrupted before it had seen the whole space")
 
 // ErrSlow is wrapped by errors about designs that exceed the latency limit.
@@ -52,10 +52,10 @@ type Options struct {
 	Exhaustive bool
 	// References contains designs that are ranked among all designs.
 	References []configs.Design
-	// Progress, if not nil, is called with the number of <T_P, T_C> that are done, and with the number of all.
+	// Progress, if not nil, is called with the number of completed <T_P, T_C> and the total number.
 	Progress func(done, total int)
-	// Asked adds settings to the question. A setting replaces an existing setting with the same name. For example, it can
-	// store the text that the user entered instead of the value derived from the text.
+	// Asked adds settings to the question. A setting replaces an existing setting with the same name. For example, a
+	// setting can hold the text that the user entered instead of a value that was computed from it.
 	Asked []Param
 	// State, if not empty, is the path of a file from which the sweep can be resumed.
 	State string
@@ -117,7 +117,7 @@ type Result struct {
 	Grid    string         `json:"grid"`
 	Designs int            `json:"designs"` // number of legal <T_R, T_P, T_C>
 	Refused map[string]int `json:"refused"` // number of points of the grid that are not legal, by reason
-	// RefusedAs contains, for each reason, one of these points and its message.
+	// RefusedAs contains, for each reason, one refused point and its message.
 	RefusedAs map[string]string `json:"refused_as"`
 	Unmapped  int               `json:"unmapped"` // number of designs that cannot run the network, including TooMany
 	TooMany   int               `json:"too_many"` // number of designs on which the network has more than L_MAX layers
@@ -456,7 +456,7 @@ func (s *sweep) judge(d configs.Design) (*Point, error) {
 	return &pt, s.judged(&pt)
 }
 
-// reached computes points that designs are known to reach, without a simulation, so that the search can skip more
+// reached computes results that some designs certainly reach, without a simulation. So the search can skip more
 // designs. It skips designs that cannot beat the points found before. It processes chunks, like the search.
 func (s *sweep) reached(solvers []*solver) error {
 	if s.o.Objective == Rate || s.o.Objective == Cheapest {
@@ -521,7 +521,7 @@ func (s *sweep) hopeless(bound *Point) bool {
 	return false
 }
 
-// dominates reports whether a is at least as good as b in GOP/s, latency and DSPs, and better in at least one of them.
+// dominates reports whether a is at least as good as b in GOP/s, latency and DSPs, and better in at least one.
 func dominates(a, b *Point) bool {
 	return a.GOPS >= b.GOPS && a.B1NS <= b.B1NS && a.DSP <= b.DSP &&
 		(a.GOPS > b.GOPS || a.B1NS < b.B1NS || a.DSP < b.DSP)

@@ -15,7 +15,7 @@ import (
 // ErrNothing is wrapped by errors about networks without multiplications.
 var ErrNothing = errors.New("the network has no multiplications: there is nothing to map")
 
-// Class is a geometry, with the number of layers of this geometry in each segment.
+// Class is a geometry, and the number of its layers in each segment.
 type Class struct {
 	Geom  cost.Geom
 	Count []int  // number of layers, by segment
@@ -81,7 +81,7 @@ func Backbone(g *graph.Graph) (*graph.Graph, error) {
 }
 
 // Lower returns the layers that a design runs (lower.Network.Lower), network after network. Convolutions that dse/alias
-// merges are one layer. Lower assumes that their scales allow this, because only the compiler has the scales.
+// merges are one layer. Lower assumes that their scales allow the merging, because only the compiler knows the scales.
 func (w *Workload) Lower(d configs.Design) ([]lower.Layer, error) { return w.lower(d, lower.Options{}) }
 
 func (w *Workload) lower(d configs.Design, o lower.Options) ([]lower.Layer, error) {

@@ -65,7 +65,7 @@ func ReadIDX(images, labels string, max int) (*Images, error) {
 	return read, nil
 }
 
-// readIDX reads the first max items of a file with the given rank. It also returns the sizes in the header.
+// readIDX reads the first max images or labels from an IDX file of the given rank. It also returns the header's sizes.
 func readIDX(path string, rank, max int) ([]byte, []int, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {

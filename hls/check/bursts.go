@@ -80,8 +80,8 @@ func bursts(m *module, src *source, loops []*loop, seen evolution, r *Report) {
 	slices.Sort(r.Problems)
 }
 
-// burst returns the reason why the accesses to one port in a loop cannot become a burst, or "" if they can. If the
-// compiler has split a beat, the parts of the beat are adjacent.
+// burst returns the reason why the accesses to one port in a loop cannot become a burst, or "" if they can. It accepts
+// a beat that the compiler has split into adjacent accesses.
 func (l *loop) burst(all []access, seen evolution) string {
 	bytes, step, base := 0, 0, ""
 	parts, read := map[string]bool{}, map[string]bool{}

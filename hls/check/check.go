@@ -27,7 +27,7 @@ const (
 	opt   = "opt-14"
 )
 
-// maxTrips is the limit above which ScalarEvolution's bound only reflects the width of the counter.
+// maxTrips is above every bound that is accepted from ScalarEvolution: larger ones only reflect a counter's width.
 const maxTrips = 1 << 20
 
 // memoryLatency is the minimum number of cycles from the address of a read to the end of a write that depends on the
@@ -333,7 +333,7 @@ func (l *loop) place(m *module, src *source) *sourceLoop {
 		}
 	}
 	// A moved instruction keeps its line, so a few instructions can be outside the statement. An inlined instruction is
-	// inside statements of its own function and of the caller; fewer calls in between are better.
+	// inside statements of its own function and of the caller; the statement with fewer calls in between is preferred.
 	type score struct{ n, calls int }
 	scores := map[*sourceLoop]score{}
 	for _, b := range l.f.blocks {

@@ -79,8 +79,8 @@ func (i *inst) removable() bool {
 	return strings.HasPrefix(op, "load ") || strings.HasPrefix(op, "store ")
 }
 
-// reach describes the access of an instruction in a pipelined loop to a variable, with the accessed memory of the
-// variable. A dimension that is partitioned completely has one memory for each constant index.
+// reach describes how an instruction in a pipelined loop accesses a variable, and which of the variable's memories. A
+// dimension that is partitioned completely has one memory for each constant index.
 type reach struct {
 	at       *inst
 	writes   bool
@@ -158,7 +158,7 @@ func (i *inst) kind() string {
 	return i.op()
 }
 
-// representatives selects the accesses of a loop to a variable that must be compared.
+// representatives selects, from a loop's accesses to a variable, those that must be compared.
 func representatives(all []reach, lost bool) map[*inst]int {
 	out := map[*inst]int{}
 	whole := lost || slices.ContainsFunc(all, func(a reach) bool { return a.anywhere })
@@ -241,7 +241,7 @@ func dependences(ctx context.Context, m *module, src *source, text string, loops
 		distance := 1
 		name, kind := f.object(reader, false)
 		if confused {
-			// The analysis does not examine copies of structs, but such a copy can read the written value.
+			// The analysis does not examine copies of structs. Such a copy can read the written value.
 			if written, _ := f.object(writer, true); written == "" || written != name {
 				continue
 			}

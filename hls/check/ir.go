@@ -128,8 +128,8 @@ func (i *inst) callee() (name string, indirect bool) {
 
 var attributeRE = regexp.MustCompile(`\b(dereferenceable|dereferenceable_or_null|align|sret|byval)\([^()]*(\([^()]*\))?[^()]*\)`)
 
-// Functions that the kernel is allowed to call besides its own functions: functions of streams and blocks, which the
-// HLS tool implements, and LLVM's intrinsics.
+// Besides its own functions, the kernel may call functions of streams and blocks, which the HLS tool implements, and
+// LLVM's intrinsics.
 var (
 	streamRE    = regexp.MustCompile(`^_ZN3hls(6stream|16stream_of_blocks|10burst_maxi)I`)
 	intrinsicRE = regexp.MustCompile(`^llvm\.(dbg|lifetime|memset|memcpy|memmove|smax|smin|umax|umin|abs|fshl|fshr|experimental\.noalias|ctlz|cttz|bswap|usub\.sat|uadd\.sat|assume)\b`)

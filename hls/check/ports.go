@@ -137,7 +137,7 @@ func mayOverlap(a, b string) bool {
 	return true
 }
 
-// part is the part of a function that runs in a trip.
+// part contains the blocks of a function that run in a trip of a loop.
 type part struct {
 	f      *function
 	blocks map[string]bool // nil: all blocks
@@ -296,7 +296,7 @@ func (m *module) element(f *function, pointer string, depth int) element {
 			e.exact = append(slices.Clone(e.exact), exact)
 			continue
 		}
-		// The first index is relative to the pointer's target, so it belongs to the last dimension so far.
+		// The first index moves the pointer itself, so it is added to the last index so far.
 		if index != "0" {
 			e.at += " " + exact
 		}

@@ -36,7 +36,7 @@ var (
 	spaceRE  = regexp.MustCompile(`\s+`)
 )
 
-// blank replaces matches by blanks, so that every other character keeps its line and column.
+// blank replaces matches by blanks, so that all remaining characters keep their lines and columns.
 func blank(text string, re *regexp.Regexp) string {
 	return re.ReplaceAllStringFunc(text, func(s string) string {
 		return strings.Map(func(r rune) rune {

@@ -131,7 +131,7 @@ func addUnits(r *resource.Run, dir, root string) error {
 	return nil
 }
 
-// params returns the parameters that npu_core computes for a module, or those of folded memories for the whole NPU.
+// params returns the parameters that npu_core computes for a module. For the whole NPU, it returns FOLD.
 func params(module, family string, d configs.Design) []string {
 	wide := d.WideBytes()
 	lanes := wide / d.AXIBytes
@@ -234,7 +234,7 @@ func read(r io.Reader, root string) (*netlist, error) {
 }
 
 // units assigns LUTs, shift registers and registers to the units of npu_core. A register has a location in the RTL or a
-// name. A LUT has neither, so it is assigned to the unit that contains most of the cells that the LUT drives.
+// name. A LUT has neither, so the LUT is assigned to the unit with most of the cells that it drives.
 func (n *netlist) units() (map[string]resource.Cells, error) {
 	all := map[string]resource.Cells{}
 	for _, c := range n.Cells {

@@ -254,7 +254,7 @@ func (s *source) pragma(p placed, stages map[string]bool, said func(string, ...a
 }
 
 // ports checks that every parameter of the top function and its control interface (return) have exactly one interface
-// pragma each, because the tool's defaults are different.
+// pragma each. Without a pragma, the HLS tool would choose another interface.
 func (s *source) ports(top *definition, said func(string, ...any)) {
 	if top == nil {
 		return
@@ -369,7 +369,7 @@ func (s *source) region(d *definition, defs map[string]*definition, said func(st
 			said("%s:%d: %s (%s) is used by more than one stage of the region: %s", d.file, d.first, p.name, p.kind, r.names(r.users[p.name]))
 		}
 	}
-	// the caller of the region must pass each memory only once
+	// a caller must not pass the same memory as two arguments of the region
 	for _, caller := range s.functions {
 		for _, at := range regexp.MustCompile(`\b`+d.name+`\(`).FindAllStringIndex(caller.body, -1) {
 			end := closing(caller.body, at[1]-1)

@@ -20,7 +20,7 @@ const maxReport = 16 << 20
 // ErrReport is wrapped by errors about a file that is not a synthesis report.
 var ErrReport = errors.New("no csynth.xml")
 
-// Report describes the synthesis run of a report.
+// Report contains the facts about a synthesis run that its report states.
 type Report struct {
 	File      string  `json:"file"`
 	Top       string  `json:"top"`
@@ -29,12 +29,12 @@ type Report struct {
 	Estimated float64 `json:"estimated_ns"` // estimated clock period of the slowest module; 0: not stated
 }
 
-// tolerance is the largest difference in ns between two clock periods that count as equal. Reports round to
-// thousandths, and flows to tenths at most.
+// tolerance is the largest difference in ns between two clock periods that count as equal. Reports and the flow round
+// periods to 0.001 ns.
 const tolerance = 0.01
 
 // Doubts returns the differences between a report and the design, in the clock and the FPGA part. The board's FPGA part
-// is `part` ("": unknown). If there are differences, II and depths belong to another schedule.
+// is `part` ("": unknown). If there are differences, the report's IIs and depths do not apply to the design.
 func (r *Report) Doubts(d configs.Design, part string) (out []string) {
 	said := func(format string, args ...any) { out = append(out, r.File+": "+fmt.Sprintf(format, args...)) }
 	period := 1000 / d.ClockMHz
@@ -194,7 +194,8 @@ func (c *csynth) loop(module int, loop, leaf, text string) {
 	}
 }
 
-// taken returns the loops of a report that are also in the model. Other loops can have any value, for example `undef`.
+// taken returns the loops of a report that are also in the model. It does not check II and depth of the report's other
+// loops, which can be `undef`.
 func (m *Model) taken(c *csynth) (map[string]Loop, error) {
 	taken := map[string]Loop{}
 	for _, key := range slices.Sorted(maps.Keys(c.found)) {

@@ -4,7 +4,7 @@ package bandwidth
 
 import "slices"
 
-// Time is in ns, on the clock of the samples.
+// Time is in ns. All times passed to an Estimator must be from one clock.
 type Time = int64
 
 // Window is the time over which the mean is computed.

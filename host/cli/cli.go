@@ -56,7 +56,7 @@ Example:
   source <(` + "`which sluice`" + ` completion -c bash)`
 }
 
-// Complete answers a shell's completion request and reports whether a request exists. If so, the program must end.
+// Complete answers a shell's completion request. It returns true if the shell made one; then the program must end.
 func Complete(p *kong.Kong) (asked bool) {
 	if os.Getenv("COMP_LINE") != "" {
 		kongcompletion.Register(p, kongcompletion.WithExitFunc(func(int) { asked = true }))

@@ -93,8 +93,8 @@ func (e *Env) Has(name string) bool {
 	return slices.ContainsFunc(e.Given, func(f *kong.Flag) bool { return f.Name == name })
 }
 
-// Choice is a selection on the command line, such as a device. The field Tag is the name of a tag of flags. This tag
-// lists the options that use the flag, separated by commas. All options use a flag without this tag.
+// Choice is a selection on the command line, such as a device. A flag's struct tag named Tag lists the options that use
+// the flag, separated by commas. All options use a flag without this tag.
 type Choice struct {
 	Tag, Chosen string
 	Text        map[string]string // text for each option in errors; nil: --TAG NAME
@@ -229,7 +229,8 @@ type Program struct {
 	Vars        kong.Vars       // variables of the help texts
 	Setup       func(*Env)      // called before the command runs
 	Code        func(error) int // returns the exit code for an error without a code; 0: Input
-	// Weights lists the files with an ONNX file's weights, relative to its folder. They are also inputs of shards.
+	// Weights lists the files that contain an ONNX file's weights, by paths relative to the ONNX file's folder. The
+	// files are also inputs of shards.
 	Weights func(file string) ([]string, error)
 }
 

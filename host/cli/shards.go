@@ -1,4 +1,4 @@
-// Commands in shards (host/shard): the question of a command line, and the command that merges results.
+// This file divides commands into shards (host/shard) and merges the shards' results.
 
 package cli
 
@@ -275,7 +275,7 @@ func (e *Env) merge(dir, out string, asJSON bool) (*shard.Question, error) {
 	return q, nil
 }
 
-// merging is a folder during the merge of its results.
+// merging is the state while the results in a folder are merged.
 type merging struct {
 	dir    string
 	asked  *shard.Question

@@ -12,7 +12,7 @@ type Time = int64
 // RequestID identifies a request for its whole life.
 type RequestID uint64
 
-// LaunchID identifies a launch for its whole life, in all work for it.
+// LaunchID identifies a launch for its whole life. All work of the launch has this ID.
 type LaunchID uint64
 
 // WorkID identifies work from Begin to its last event. It is never reused.
@@ -75,7 +75,8 @@ type Virtual interface {
 	Device
 	// Next returns the time of the next event, if the engine begins and aborts no work before. After each Begin and
 	// Abort the result may change. If the device changes without an event, this time may be too early. Then Take
-	// returns nil, and Next a later time. false: no further event; if work is in progress, the device hangs.
+	// returns nil, and Next returns a later time. Next returns false if no event follows; if work is in progress, this
+	// means that the device hangs.
 	Next() (Time, bool)
 	// Take returns the next event that is due at "now", in order of time, or nil. The event and the data that it points
 	// to are valid until the next call of any method.
@@ -91,8 +92,8 @@ type Real interface {
 	Attach(ctx context.Context, post func(Event)) <-chan struct{}
 }
 
-// Preparer is a Virtual device that prepares copies or loads slowly. The duration is not part of the device's time.
-// Pace runs these preparations concurrently with the engine.
+// Preparer is a Virtual device that needs much real time to prepare copies or loads. This time is not part of the
+// device's time. Pace runs these preparations concurrently with the engine.
 type Preparer interface {
 	// Prepare prepares work. "in" is the input of a copy. For a load, it does the whole work, so Begin is not called.
 	Prepare(ctx context.Context, w *Work, in []Tensor) error

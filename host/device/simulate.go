@@ -28,8 +28,8 @@ type Resetter interface {
 	Reset(now Time, units Units)
 }
 
-// Simulated is a Device that uses a Simulator. Copies, loads, unloads and resets take their expected time, or no time
-// if this is unknown. During a reset, launches on other units continue. A launch stops only at exits, so Abort has no
+// Simulated is a Device that uses a Simulator. Copies, loads, unloads and resets take their expected time (0 if it is
+// unknown). During a reset, launches on other units continue. A launch stops only at exits, so Abort has no
 // effect.
 type Simulated struct {
 	s    Simulator
@@ -90,8 +90,9 @@ func (*Simulated) Abort(Time, WorkID, bool) {}
 func (*Simulated) Release(RequestID)        {}
 func (*Simulated) Close() error             { return nil }
 
-// Passed creates the event of a launch that has passed the exit of its last segment. "show" returns a request's result;
-// Passed sets its Exit. A request leaves if its confidence reaches its threshold. If last is true, all requests leave.
+// Passed creates the event of a launch that has passed the exit of its last segment. "show" returns a request's
+// result; Passed sets the result's field Exit. A request leaves if its confidence reaches its threshold. If last is
+// true, all requests leave.
 func (w *Work) Passed(last bool, show func(id RequestID) ExitResult) *Event {
 	l := &w.Launch
 	rep := &Report{Results: make([]Result, len(l.Requests))}

@@ -1,4 +1,4 @@
-// Archives of a command's output: one file to copy from another machine.
+// This file packs a command's output into an archive, so that the user copies only one file from another machine.
 
 package main
 

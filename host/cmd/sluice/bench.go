@@ -1,4 +1,4 @@
-// sluice bench compares policies in many settings with published values.
+// sluice bench runs policies in many settings and compares the results with published values.
 
 package main
 
@@ -151,7 +151,8 @@ func (c *benchSuiteCmd) chosen() (cfg fluid.SuiteConfig, err error) {
 // runsFile is the file of the runs in the folder of --out.
 const runsFile = "runs.jsonl"
 
-// store opens the file with the runs of earlier calls. It removes old results; this call writes new results at its end.
+// store opens the file with the runs of earlier commands. It removes the files with earlier results (summary.json,
+// report.html), because this command writes them only at its end.
 func (c *benchSuiteCmd) store() (*fluid.Store, error) {
 	program, err := cli.ProgramHash()
 	if err != nil {

@@ -1,4 +1,4 @@
-// sluice reproduce prints the claims of a publication, each with this project's value, a verdict and its cause.
+// sluice reproduce prints a publication's claims, each with this project's value, a verdict and the verdict's cause.
 
 package main
 

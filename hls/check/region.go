@@ -272,8 +272,8 @@ func (s *source) ports(top *definition, said func(string, ...any)) {
 	}
 }
 
-// partitions rejects an unpartitioned array with the same name as a partitioned array of another function, because the
-// checks of ports and dependences identify partitioned arrays by name.
+// partitions rejects an unpartitioned array if another function has a partitioned array of the same name. The checks of
+// ports and dependences identify partitioned arrays only by name.
 func (s *source) partitions(said func(string, ...any)) {
 	for _, p := range s.pragmas {
 		if p.kind != "array_partition" || !strings.Contains(p.text, "complete") {

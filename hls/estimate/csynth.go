@@ -62,9 +62,10 @@ type reported struct {
 	lineOfII, lineDepth int
 }
 
-// Read reads the loops of one report of the vendor's synthesis: csynth.xml, with the reports of its modules, or
+// Read reads the loops from a synthesis report: csynth.xml, which contains the reports of all modules, or
 // FUNCTION_csynth.xml. For each loop of the model, Read copies II and depth from the report. If several modules or
-// reports contain a loop, the slowest values count. Read returns the number of loops found, which is at least one.
+// reports contain a loop, the entry with the largest II counts, then that with the largest depth. Read returns the
+// number of loops found, which is at least one.
 func (m *Model) Read(file string, r io.Reader) (int, error) {
 	c := &csynth{
 		dec: xml.NewDecoder(io.LimitReader(r, maxReport+1)), modules: []string{""}, found: map[string]*reported{}, of: Report{File: file},
@@ -258,8 +259,8 @@ func number(text string) (int, bool) {
 	return v, err == nil && v >= 1 && v <= 1<<20
 }
 
-// is reports whether a loop of the report is the named loop. In reports, a pipelined loop is a module of its own, and
-// an inlined function has the name of its caller.
+// is reports whether l is the model's loop `name`. In reports, a pipelined loop is a module of its own, and the loops
+// of an inlined function are listed under its caller's name.
 func (l *reported) is(name, module string) bool {
 	function, own, _ := strings.Cut(name, ".")
 	if own != l.label {

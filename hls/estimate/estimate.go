@@ -61,7 +61,7 @@ type Layer struct {
 	Streams map[string]int64 `json:"streams"`
 }
 
-// Bounds of a layer that are not stages.
+// Values of Layer.Bound that are not stages.
 const (
 	BoundDRAM = "DRAM"
 	BoundPort = "port"

@@ -162,7 +162,7 @@ func (c *Counted) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Shown escapes control characters, except line feed and tab, and bidirectional controls as \u001b.
+// Shown escapes control characters (except line feed and tab) and bidirectional controls in the form \uXXXX.
 func Shown(text string) string {
 	if !strings.ContainsFunc(text, commands) {
 		return text

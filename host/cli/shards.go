@@ -241,7 +241,7 @@ Example:
   sluice merge simulator --beside board`
 }
 
-// Run runs the question's command with the results of the shards.
+// Run runs the command of the shards again, but takes the shards' results instead of computing them.
 func (c *MergeCmd) Run(e *Env) error {
 	if c.Beside != "" {
 		return c.beside(e)

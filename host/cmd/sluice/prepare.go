@@ -80,7 +80,7 @@ type prepared struct {
 func (p *prepared) exits() int { return len(p.bundle.Network.Exits) }
 
 // prepare reads the bundle on the command line. If no bundle is named, it imports, quantises and compiles a network, or
-// reads a saved bundle with the same content. It checks flags that depend on the number of exits before compilation.
+// reads a saved bundle with the same contentKey. Before compilation, `fits` check flags against the number of exits.
 func (w *what) prepare(e *cli.Env, fits ...func(exits int) error) (*prepared, error) {
 	p, err := w.open(e, fits)
 	if err != nil {

@@ -1,4 +1,4 @@
-// One run of a bench: a setting, a policy and a seed, and the metrics of the run.
+// This file defines one run of a bench (a setting, a policy and a seed) and the run's metrics.
 
 package fluid
 
@@ -71,9 +71,9 @@ func Bandwidths() map[string]map[string]float64 {
 	}
 }
 
-// ServingBandwidth returns a fitted bandwidth, one number per board. It was fitted to fluid's two published averages
-// (table II), with an earlier version of the cycle formulas. So our values for these averages are a fit, and all other
-// values are predictions.
+// ServingBandwidth returns a board's fitted bandwidth. It was fitted to fluid's two published averages (table II), with
+// an earlier version of the cycle formulas. So our values for these averages are a fit, and all other values are
+// predictions.
 func ServingBandwidth(board string) float64 { return Bandwidths()["serving"][board] }
 
 // NominalBandwidth returns the bandwidth of the hardware configurations.

@@ -297,7 +297,7 @@ func (s *source) partitions(said func(string, ...any)) {
 // use describes how a stage uses one of its parameters.
 type use struct{ reads, writes bool }
 
-// uses follows a parameter through the function and the functions to which it is passed.
+// uses returns how the function, and the functions that receive its n-th parameter, use this parameter.
 func (d *definition) uses(n int, defs map[string]*definition, depth int) (u use) {
 	if n >= len(d.params) || depth > 16 {
 		return use{true, true}

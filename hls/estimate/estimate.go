@@ -34,8 +34,8 @@ type Model struct {
 	Reports []Report
 }
 
-// assumedDepth is the assumed number of cycles from the start to the end of a trip if no report states it: a block RAM
-// read, a rotation, a multiplier with its registers, an adder tree, a write.
+// assumedDepth is the number of cycles of a trip if no report states the number. It covers a block RAM read, a
+// rotation, a multiplier with its registers, an adder tree and a write.
 const assumedDepth = 12
 
 // New creates a model with the loops and IIs from the kernel's pragmas.
@@ -327,7 +327,7 @@ func (w *work) load(t tile) int64 {
 	return w.done()["load_rows"] / w.visits
 }
 
-// windows adds the work of the lanes for a row tile of a pool or a depthwise layer. The first tile of a depthwise layer
+// windows adds the lanes' work for a row tile, in a pool layer or a depthwise layer. The first tile of a depthwise layer
 // also reads the weights. windows returns the number of beats of the weights.
 func (w *work) windows(t tile, first bool) int64 {
 	d := w.d

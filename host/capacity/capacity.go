@@ -291,7 +291,7 @@ func perSample(ns search.Cycles, segment int) float64 {
 	return least
 }
 
-// mayHold reports whether the share of requests that miss their deadlines at a rate can be at most MaxViolations.
+// mayHold returns false if more than a share MaxViolations of all requests must miss their deadlines at this rate.
 func (s *Service) mayHold(rate float64, ns search.Cycles) bool {
 	type kind struct {
 		work  float64 // device time in ns

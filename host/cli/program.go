@@ -116,8 +116,8 @@ func (c Choice) say(flag string, readers []string) string {
 	return fmt.Sprintf("--%s is read by %s, not by %s", flag, strings.Join(texts, " and "), c.Text[c.Chosen])
 }
 
-// Unread returns a usage error if the chosen options ignore a flag on the command line. Without the error, the user
-// would expect an effect.
+// Unread returns a usage error if the chosen options ignore a flag on the command line, because the user expects that
+// the flag has an effect.
 func (e *Env) Unread(choices ...Choice) error {
 	var all []string
 	for _, c := range choices {
@@ -191,8 +191,8 @@ func (e *Env) Document(doc any, path string, toStdout bool) error {
 	return nil
 }
 
-// WriteFile writes a file and its folder atomically. A path that is not a regular file, such as a terminal or a pipe,
-// is written directly.
+// WriteFile creates the file's folder if it is missing, and replaces the file atomically. A path that is not a regular
+// file, such as a terminal or a pipe, is written directly.
 func WriteFile(path string, write func(io.Writer) error) error {
 	if err := writeFile(path, write); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)

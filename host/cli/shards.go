@@ -25,8 +25,8 @@ import (
 )
 
 // Shards contains the flags of a command that can be divided into shards. A flag with the tag shard:"here" applies to
-// one process, and is not part of the question. Results of a command with the tag arch:"any" do not depend on the
-// processor, because they are counts or measurements.
+// one process, and is not part of the question. If a command has the tag arch:"any", its shards may run on different
+// processor architectures, because their results are only counts or measurements.
 type Shards struct {
 	Shard  string `shard:"here" placeholder:"I/N" help:"Only shard I of N, or shards I-J/N, of the work; its results are kept in the folder of --resume, and merge puts them together (host/shard/README.md)."`
 	Resume string `shard:"here" placeholder:"DIR" help:"With --shard: folder of the results. What is there is not done again."`

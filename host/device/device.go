@@ -61,9 +61,9 @@ type Device interface {
 	// follow, and the last event has Over set. The device may read the work until this event. In virtual time a
 	// simulator may compute inside Begin. The simulator stops when ctx, the run's context, ends.
 	Begin(ctx context.Context, now Time, w *Work) (done bool, err error)
-	// Abort stops the running work of a launch at the next point where the device can stop. With kill the work stops at
-	// once, and the results since the last such point are lost. The work ends with Aborted, or normally if it ended
-	// earlier. Abort ignores work of other kinds, and work that has ended.
+	// Abort stops the running work of a launch at the next point where the device can stop. If kill is true, the work
+	// stops at once, and the results since the last such point are lost. The work's last event is Aborted, or the usual
+	// event if the work ended before the stop. Abort ignores all work except launches, and work that has ended.
 	Abort(now Time, id WorkID, kill bool)
 	// Release frees the slot of a request, after all work with the slot has ended. It ignores a request without a slot.
 	Release(id RequestID)

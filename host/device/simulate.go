@@ -14,8 +14,8 @@ type Simulator interface {
 	Start(now Time, w *Work)
 	// Next returns the time at which a launch ends or passes an exit, if no other launch starts before; false: never.
 	Next() (Time, bool)
-	// End is called at the time that Next returned. It returns the event of this time. For a launch that has ended,
-	// Passed creates this event.
+	// End is called at the time that Next returned. It returns the event of this time. If the launch has ended, End
+	// must create the event with Work.Passed.
 	End(now Time) *Event
 }
 

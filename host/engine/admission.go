@@ -28,7 +28,7 @@ type admission struct {
 	batch int
 	// pace is the recent ratio of measured segment times to times in the table, at least 1.
 	pace float64
-	// copy is how long devices recently waited for a sample's input, in ns; 0 if copies run beside launches.
+	// copy is how long devices recently waited for a sample's input, in ns; 0 if copies run while launches run.
 	copy  float64
 	ahead []aheadOf // buffer of waitFirst
 }

@@ -192,8 +192,8 @@ func (c *core) carry(h *change) {
 	}
 }
 
-// carryOn begins the loads and unloads that can begin now. The others wait for a reset, or for a load or unload of the
-// same network that the policy requested.
+// carryOn begins the change's loads and unloads on all devices that can begin now. A device that is being reset, or
+// that loads or unloads this network for the policy, begins later.
 func (c *core) carryOn(h *change) {
 	kind := sched.Unload
 	if !h.leaves {

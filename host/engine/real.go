@@ -237,8 +237,8 @@ func (s *Server) Now() Time {
 	return time.Since(s.start).Nanoseconds()
 }
 
-// inside reports whether the server is waiting for the caller: the server has read no message since turn, and Run is on
-// the caller's stack. A callback of another server is rejected too if this server has read no message meanwhile.
+// inside reports whether the server is waiting for the caller: the server has read no message since `turn`, and Run is
+// on the caller's stack. A callback of another server is rejected too if this server has read no message meanwhile.
 func (s *Server) inside(turn uint64) bool {
 	if !s.busy.Load() || s.turns.Load() != turn {
 		return false

@@ -97,7 +97,7 @@ func (c *benchSuiteCmd) Run(e *cli.Env) error {
 	return e.Print(doc, c.Out, c.JSON, func(w io.Writer) error { return c.print(w, doc, benches) })
 }
 
-// run computes the selected settings and policies.
+// run simulates the selected policies in the selected settings.
 func (c *benchSuiteCmd) run(e *cli.Env, shards *shard.Run) (*fluid.Suite, []fluid.Bench, error) {
 	cfg, err := c.chosen()
 	if err != nil {

@@ -1,4 +1,4 @@
-// Output of a bench: tables, statements, pictures, one page.
+// This file writes a bench's output: tables, statements, pictures, and a page that contains them.
 
 package main
 

@@ -1,4 +1,4 @@
-// Preparation of the network, images, bundle and device for a command.
+// This file prepares the network, images, bundle and device for a command.
 
 package main
 

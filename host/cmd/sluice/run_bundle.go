@@ -1,4 +1,4 @@
-// sluice run with one bundle, on the NPU, on a software model of the NPU, or on a GPU.
+// sluice run serves one bundle on the NPU, on a software model of the NPU, or on a GPU.
 
 package main
 

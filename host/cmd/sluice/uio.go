@@ -1,4 +1,4 @@
-// Flags for the NPU of the board that runs this program.
+// This file has the flags for the NPU of the board that runs this program.
 
 package main
 

@@ -652,7 +652,8 @@ func (c *verifyCmd) missing(e *cli.Env, designs []configs.Design, check checked,
 	return end(doc.Coverage.Bins)
 }
 
-// orders serves the same arrivals on soft with the table, and on the device with the table and with measured times.
+// orders compares runs with the same arrivals: on soft with the table's times, on the device with the table's times,
+// and (except for hls) on the device with measured times.
 func (c *verifyCmd) orders(e *cli.Env, p *prepared, s *experiments.Setup, memo *soft.Memo, theta experiments.Theta, doc *verifyDoc) error {
 	doc.Coverage.Orders = map[string]verify.Orders{}
 	dev, err := c.openDevice(e.Ctx, c.Device, p, memo)

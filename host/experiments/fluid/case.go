@@ -30,7 +30,7 @@ const (
 	maxClients  = 10_000
 )
 
-// Setting is a network on a board with a rate and an SLO. In a published setting, the other fields are zero.
+// Setting is a network on a board with a rate and an SLO. In a published setting, all fields after SLO are zero.
 type Setting struct {
 	Network string
 	Board   string

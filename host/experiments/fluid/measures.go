@@ -1,4 +1,4 @@
-// Measures of the publication's claims (claims.yaml).
+// This file computes the measures of the publication's claims (claims.yaml).
 
 package fluid
 

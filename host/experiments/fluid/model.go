@@ -1,4 +1,4 @@
-// The model of a setting's network on its board: a latency table, and the work of each segment.
+// This file defines the model of a setting's network on its board: a latency table, and the work of each segment.
 
 package fluid
 
@@ -40,8 +40,8 @@ type Array struct{ TR, TP, TC, ABufWords, Drain, CMax int }
 //
 //	dse sweep --network resnet50 --board zc706 --mapping basic --weights 0,0,0,0,0,0,0,1 --bytes-per-cycle 14.667
 //
-// MappingFC uses the same arrays. Its convolutions run sample by sample, and the search for B = 1 (--weights
-// 1,0,0,0,0,0,0,0) finds the same four arrays.
+// MappingFC uses the same arrays, since its convolutions run sample by sample, and a search for B = 1 (--weights
+// 1,0,0,0,0,0,0,0) finds these four arrays too.
 var designs = map[string]*Array{
 	"resnet50/zc706":     {1024, 14, 64, 11264, 16, 2048},
 	"resnet50/zcu104":    {1024, 13, 128, 16384, 16, 2048},

@@ -254,7 +254,7 @@ func (s *source) pragma(p placed, stages map[string]bool, said func(string, ...a
 }
 
 // ports checks that every parameter of the top function and its control interface (return) have exactly one interface
-// pragma each. Without a pragma, the HLS tool would choose another interface.
+// pragma each. The tool's default interfaces would be wrong.
 func (s *source) ports(top *definition, said func(string, ...any)) {
 	if top == nil {
 		return
@@ -297,7 +297,7 @@ func (s *source) partitions(said func(string, ...any)) {
 // use describes how a stage uses one of its parameters.
 type use struct{ reads, writes bool }
 
-// uses returns how the function, and the functions that receive its n-th parameter, use this parameter.
+// uses returns how the function, and functions to which it passes its n-th parameter, use this parameter.
 func (d *definition) uses(n int, defs map[string]*definition, depth int) (u use) {
 	if n >= len(d.params) || depth > 16 {
 		return use{true, true}

@@ -20,7 +20,7 @@ const maxReport = 16 << 20
 // ErrReport is wrapped by errors about a file that is not a synthesis report.
 var ErrReport = errors.New("no csynth.xml")
 
-// Report contains the facts about a synthesis run that its report states.
+// Report contains a report's facts about its synthesis run.
 type Report struct {
 	File      string  `json:"file"`
 	Top       string  `json:"top"`
@@ -34,7 +34,7 @@ type Report struct {
 const tolerance = 0.01
 
 // Doubts returns the differences between a report and the design, in the clock and the FPGA part. The board's FPGA part
-// is `part` ("": unknown). If there are differences, the report's IIs and depths do not apply to the design.
+// is `part` ("": unknown). If there are differences, the report's II and depths are not the design's.
 func (r *Report) Doubts(d configs.Design, part string) (out []string) {
 	said := func(format string, args ...any) { out = append(out, r.File+": "+fmt.Sprintf(format, args...)) }
 	period := 1000 / d.ClockMHz
@@ -64,8 +64,7 @@ type reported struct {
 
 // Read reads the loops from a synthesis report: csynth.xml, which contains the reports of all modules, or
 // FUNCTION_csynth.xml. For each loop of the model, Read copies II and depth from the report. If several modules or
-// reports contain a loop, the entry with the largest II counts, then that with the largest depth. Read returns the
-// number of loops found, which is at least one.
+// reports contain a loop, the largest II counts (then the largest depth). Read returns the number of loops found, >= 1.
 func (m *Model) Read(file string, r io.Reader) (int, error) {
 	c := &csynth{
 		dec: xml.NewDecoder(io.LimitReader(r, maxReport+1)), modules: []string{""}, found: map[string]*reported{}, of: Report{File: file},
@@ -195,8 +194,7 @@ func (c *csynth) loop(module int, loop, leaf, text string) {
 	}
 }
 
-// taken returns the loops of a report that are also in the model. It does not check II and depth of the report's other
-// loops, which can be `undef`.
+// taken returns the loops of a report that are also in the model. All other loops may contain `undef`.
 func (m *Model) taken(c *csynth) (map[string]Loop, error) {
 	taken := map[string]Loop{}
 	for _, key := range slices.Sorted(maps.Keys(c.found)) {

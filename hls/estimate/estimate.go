@@ -169,8 +169,8 @@ func (l *layer) samples(t tile, group int) int {
 	return max(0, min(n, l.batch-int(l.e.BR)-t.b0))
 }
 
-// runs splits an item's words in a tensor into runs of consecutive words. It returns the number of runs and the number
-// of their beats. Each sample begins at a beat.
+// runs splits an item's words in a tensor into runs of consecutive words. It returns the number of runs and of their
+// beats. Each sample begins at a beat.
 func (l *layer) runs(t tile, whole, once bool, offset, rowBytes uint32, pix, c0, nch int) (n, beats int64) {
 	rows, perRow, words := l.rows(t), 1, int(l.d.OutW)*nch
 	if !whole {
@@ -327,7 +327,7 @@ func (w *work) load(t tile) int64 {
 	return w.done()["load_rows"] / w.visits
 }
 
-// windows adds the lanes' work for a row tile, in a pool layer or a depthwise layer. The first tile of a depthwise layer
+// windows adds the lanes' work for a row tile of a pool or depthwise layer. The first tile of a depthwise layer
 // also reads the weights. windows returns the number of beats of the weights.
 func (w *work) windows(t tile, first bool) int64 {
 	d := w.d

@@ -163,7 +163,7 @@ func (d *doctor) bus(ctx context.Context, b *boards.Board) *uio.Bus {
 	return bus
 }
 
-// memory checks that the reserved memory suffices for the kit and is at the board file's address.
+// memory checks the size and address of the reserved memory.
 func (d *doctor) memory(bus *uio.Bus, k *kit.Kit, board *boards.Board) {
 	mem, base := bus.DRAM()
 	found := fmt.Sprintf("%d MiB at %#x, %s", len(mem)>>20, base, bus.Mapping())
@@ -207,8 +207,7 @@ func (d *doctor) npu(bus *uio.Bus, k *kit.Kit, around *pl) {
 	d.say("interrupt", err, text)
 }
 
-// machine identifies the machine and returns false if its family is not that of board b. In another family, physical
-// addresses belong to other devices.
+// machine returns false if this machine is not of board b's family, since its physical addresses are then different.
 func (d *doctor) machine(b *boards.Board) bool {
 	at := filepath.Join(d.proc, "device-tree")
 	model, err := os.ReadFile(filepath.Join(at, "model"))

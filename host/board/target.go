@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// Target selects an NPU of this machine. The label states how the NPU's figures were obtained.
+// Target selects an NPU of this machine. The label describes the NPU's figures.
 type Target struct {
 	UIO      string // name of the UIO device
 	Label    string // simulated or measured

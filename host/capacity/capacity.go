@@ -210,7 +210,7 @@ func (f *Flags) enough(rate float64) int {
 	return int(math.Ceil(manySLOs * rate * f.SLO / 1e3 * (1 - 1e-9)))
 }
 
-// ShortError reports ErrShort for one design. n is the number of requests (--n) with which it would not occur.
+// ShortError reports ErrShort for one design. n requests would be enough.
 type ShortError struct {
 	n    int
 	text string
@@ -245,9 +245,9 @@ func (s *Service) rate(k int) float64 { return math.Pow(1+s.flags.RateStep, floa
 
 func (s *Service) steps(rate float64) float64 { return math.Log(rate) / math.Log(1+s.flags.RateStep) }
 
-// most returns an upper bound of the sustained rate; false: the design cannot satisfy the objective. Longer latencies
-// than ns cannot exceed the bound. Under any policy, a segment's device time per request is at least the time at its
-// best batch size. All requests that are on time must run between the first arrival and the last deadline.
+// most returns an upper bound of the sustained rate; false: no rate. The bound also holds for longer latencies than ns.
+// Under any policy, a segment's device time per request is at least the time at its best batch size. All requests that
+// are on time must run between the first arrival and the last deadline.
 func (s *Service) most(ns search.Cycles) (float64, bool) {
 	switch s.objective {
 	case search.Cheapest:

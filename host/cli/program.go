@@ -116,8 +116,7 @@ func (c Choice) say(flag string, readers []string) string {
 	return fmt.Sprintf("--%s is read by %s, not by %s", flag, strings.Join(texts, " and "), c.Text[c.Chosen])
 }
 
-// Unread returns a usage error if the chosen options ignore a flag on the command line, because the user expects that
-// the flag has an effect.
+// Unread returns a usage error if the chosen options ignore a flag on the command line. The user expects an effect.
 func (e *Env) Unread(choices ...Choice) error {
 	var all []string
 	for _, c := range choices {
@@ -191,8 +190,8 @@ func (e *Env) Document(doc any, path string, toStdout bool) error {
 	return nil
 }
 
-// WriteFile creates the file's folder if it is missing, and replaces the file atomically. A path that is not a regular
-// file, such as a terminal or a pipe, is written directly.
+// WriteFile writes a file atomically, and creates its folder. A path that is not a regular file, such as a terminal or
+// a pipe, is written directly.
 func WriteFile(path string, write func(io.Writer) error) error {
 	if err := writeFile(path, write); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
@@ -229,8 +228,7 @@ type Program struct {
 	Vars        kong.Vars       // variables of the help texts
 	Setup       func(*Env)      // called before the command runs
 	Code        func(error) int // returns the exit code for an error without a code; 0: Input
-	// Weights lists the files that contain an ONNX file's weights, by paths relative to the ONNX file's folder. The
-	// files are also inputs of shards.
+	// Weights lists the files with an ONNX file's weights, relative to the ONNX file. They are also inputs of shards.
 	Weights func(file string) ([]string, error)
 }
 

@@ -28,7 +28,7 @@ func Terminal(w io.Writer) bool {
 	return term.IsTerminal(int(f.Fd()))
 }
 
-// Progress shows how many of `total` steps are done, and the remaining time: as a bar on a terminal, otherwise as lines.
+// Progress shows how many of `total` steps are done, and the remaining time: a bar on a terminal, otherwise lines.
 // Several goroutines may call set. done ends the progress, even before the last step.
 func Progress(ctx context.Context, w io.Writer, name string, total int) (set func(int), done func()) {
 	if total < 1 {

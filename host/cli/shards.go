@@ -25,8 +25,8 @@ import (
 )
 
 // Shards contains the flags of a command that can be divided into shards. A flag with the tag shard:"here" applies to
-// one process, and is not part of the question. If a command has the tag arch:"any", its shards may run on different
-// processor architectures, because their results are only counts or measurements.
+// one process, and is not part of the question. A command with the tag arch:"any" returns only counts or measurements,
+// so its shards may run on different architectures.
 type Shards struct {
 	Shard  string `shard:"here" placeholder:"I/N" help:"Only shard I of N, or shards I-J/N, of the work; its results are kept in the folder of --resume, and merge puts them together (host/shard/README.md)."`
 	Resume string `shard:"here" placeholder:"DIR" help:"With --shard: folder of the results. What is there is not done again."`
@@ -241,7 +241,7 @@ Example:
   sluice merge simulator --beside board`
 }
 
-// Run runs the command of the shards again, but takes the shards' results instead of computing them.
+// Run runs the command again, with the shards' results instead of computation.
 func (c *MergeCmd) Run(e *Env) error {
 	if c.Beside != "" {
 		return c.beside(e)

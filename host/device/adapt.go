@@ -10,7 +10,7 @@ import (
 
 // Adapter is a Device that uses a Blocking. In virtual time Begin calls the driver. The event for the end of the call
 // follows after Work.Expect (if Work.Fixed is true), or after the time in the driver's report. In real time one
-// goroutine runs copies, unloads and releases in order, and every launch, load and reset runs on its own goroutine.
+// goroutine runs copies, unloads and releases in order, and each launch, load and reset has its own goroutine.
 //
 // A launch is one segment and stops at its exit, so Abort has no effect, except that kill cancels the context. A reset
 // resets the whole driver while no launch runs. So a failure that loses a partition loses the whole device.

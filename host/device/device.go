@@ -12,7 +12,7 @@ type Time = int64
 // RequestID identifies a request for its whole life.
 type RequestID uint64
 
-// LaunchID identifies a launch for its whole life. All work of the launch has this ID.
+// LaunchID identifies a launch in all of its work.
 type LaunchID uint64
 
 // WorkID identifies work from Begin to its last event. It is never reused.
@@ -61,9 +61,9 @@ type Device interface {
 	// follow, and the last event has Over set. The device may read the work until this event. In virtual time a
 	// simulator may compute inside Begin. The simulator stops when ctx, the run's context, ends.
 	Begin(ctx context.Context, now Time, w *Work) (done bool, err error)
-	// Abort stops the running work of a launch at the next point where the device can stop. If kill is true, the work
-	// stops at once, and the results since the last such point are lost. The work's last event is Aborted, or the usual
-	// event if the work ended before the stop. Abort ignores all work except launches, and work that has ended.
+	// Abort stops a launch's work at the next point where the device can stop. If kill is true, the work stops at once,
+	// and the results since the last such point are lost. The work ends with Aborted, or normally if it ended earlier.
+	// Abort ignores all work except launches, and work that has ended.
 	Abort(now Time, id WorkID, kill bool)
 	// Release frees the slot of a request, after all work with the slot has ended. It ignores a request without a slot.
 	Release(id RequestID)
@@ -75,8 +75,8 @@ type Virtual interface {
 	Device
 	// Next returns the time of the next event, if the engine begins and aborts no work before. After each Begin and
 	// Abort the result may change. If the device changes without an event, this time may be too early. Then Take
-	// returns nil, and Next returns a later time. Next returns false if no event follows; if work is in progress, this
-	// means that the device hangs.
+	// returns nil, and Next returns a later time. If no event follows, Next returns false; if work is in progress, the
+	// device hangs.
 	Next() (Time, bool)
 	// Take returns the next event that is due at "now", in order of time, or nil. The event and the data that it points
 	// to are valid until the next call of any method.
@@ -92,8 +92,8 @@ type Real interface {
 	Attach(ctx context.Context, post func(Event)) <-chan struct{}
 }
 
-// Preparer is a Virtual device that needs much real time to prepare copies or loads. This time is not part of the
-// device's time. Pace runs these preparations concurrently with the engine.
+// Preparer is a Virtual device that prepares copies or loads slowly. This real time is not part of the device's time.
+// Pace runs these preparations concurrently with the engine.
 type Preparer interface {
 	// Prepare prepares work. "in" is the input of a copy. For a load, it does the whole work, so Begin is not called.
 	Prepare(ctx context.Context, w *Work, in []Tensor) error

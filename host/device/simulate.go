@@ -14,8 +14,8 @@ type Simulator interface {
 	Start(now Time, w *Work)
 	// Next returns the time at which a launch ends or passes an exit, if no other launch starts before; false: never.
 	Next() (Time, bool)
-	// End is called at the time that Next returned. It returns the event of this time. If the launch has ended, End
-	// must create the event with Work.Passed.
+	// End is called at the time that Next returned. It returns the event of this time. Work.Passed creates the event
+	// for a launch that has ended.
 	End(now Time) *Event
 }
 
@@ -90,9 +90,8 @@ func (*Simulated) Abort(Time, WorkID, bool) {}
 func (*Simulated) Release(RequestID)        {}
 func (*Simulated) Close() error             { return nil }
 
-// Passed creates the event of a launch that has passed the exit of its last segment. "show" returns a request's
-// result; Passed sets the result's field Exit. A request leaves if its confidence reaches its threshold. If last is
-// true, all requests leave.
+// Passed creates the event of a launch that has passed its last exit. "show" returns a request's result; Passed sets
+// the result's Exit. A request leaves if its confidence reaches its threshold. If last is true, all requests leave.
 func (w *Work) Passed(last bool, show func(id RequestID) ExitResult) *Event {
 	l := &w.Launch
 	rep := &Report{Results: make([]Result, len(l.Requests))}

@@ -18,8 +18,8 @@ type Dev struct {
 	macs  []int64 // MACs of one sample, by segment
 	rep   device.Report
 
-	// upTo contains, by exit, a limit of the random number if exits are drawn from rates. If a request's number is below
-	// an exit's limit, the request leaves at this exit or an earlier exit.
+	// upTo, if exits are drawn from rates, contains a limit for each exit. A request whose random number is below the
+	// limit leaves at this exit or an earlier exit.
 	upTo  []uint64
 	seed  uint64
 	exits []device.ExitResult // by exit

@@ -106,7 +106,7 @@ func (c *core) place(i int, on *device.Units, exclusive bool) error {
 	return c.confines(i, on, exclusive)
 }
 
-// confines returns an error if units do not exist or have failed, or if exclusive use by a launch prevents sharing.
+// confines returns an error if units do not exist or have failed, or if exclusive use prevents sharing.
 func (c *core) confines(i int, on *device.Units, exclusive bool) error {
 	d, u := &c.devs[i], *on
 	if !d.info.Legal(u) {

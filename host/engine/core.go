@@ -35,7 +35,7 @@ type request struct {
 	input func() ([]device.Tensor, error)
 }
 
-// family is the family of networks that a request's task has named instead of one network.
+// family is a family of networks, which a request's task has named.
 type family struct{ name string }
 
 type task struct {

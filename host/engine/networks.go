@@ -192,8 +192,8 @@ func (c *core) carry(h *change) {
 	}
 }
 
-// carryOn begins the change's loads and unloads on all devices that can begin now. A device that is being reset, or
-// that loads or unloads this network for the policy, begins later.
+// carryOn begins the loads and unloads that can begin now. All others wait for a reset, or for a load or unload of this
+// network for the policy.
 func (c *core) carryOn(h *change) {
 	kind := sched.Unload
 	if !h.leaves {
@@ -292,7 +292,7 @@ func (c *core) uses(h *change) bool {
 	return h.users > 0 || slices.ContainsFunc(slices.Concat(c.live, c.doom), func(l *launch) bool { return l.Network == h.name })
 }
 
-// dropRequest removes a request from the index. If its network is being removed, this no longer waits for the request.
+// dropRequest removes a request from the index. If its network is being removed, the removal no longer waits for it.
 func (c *core) dropRequest(r *request) {
 	if !c.reqs.drop(uint64(r.ID)) {
 		return

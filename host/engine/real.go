@@ -52,8 +52,8 @@ type reply struct {
 	timer   *time.Timer
 }
 
-// States of a reply. The server tries to change the state from `waiting` to `looked`, the client to `withdrawn`. The
-// first of them to succeed decides whether the task is served.
+// States of a reply. The server tries to change `waiting` to `looked`, the client to `withdrawn`. The first of them to
+// succeed decides whether the task is served.
 const (
 	waiting   int32 = iota
 	looked          // the server has read the request, and will answer
@@ -153,7 +153,7 @@ const maxAsked = 4096
 // stuck is the time after which a waiting call checks whether the server waits for the calling goroutine.
 const stuck = 10 * time.Millisecond
 
-// ask posts a client's request when the channel `room` has a free place.
+// ask posts a client's request when `room` has a free place.
 func (s *Server) ask(ctx context.Context, q *asked, gone <-chan struct{}) error {
 	select {
 	case s.room <- struct{}{}:
@@ -205,7 +205,7 @@ func (s *Server) cancelTicket(t *Ticket) {
 	s.stir()
 }
 
-// leaveRoom frees the places of requests in the channel `room` when the server begins to process the requests.
+// leaveRoom frees the places of requests in the channel `room`.
 func (s *Server) leaveRoom(asks []asked) {
 	for i := range asks {
 		if asks[i].room {
@@ -616,7 +616,7 @@ func (s *Server) watchdog() error {
 	return nil
 }
 
-// clients processes clients' requests up to the limits of a turn (perTurn, aTurn).
+// clients processes clients' requests, up to the limits of a turn.
 func (s *Server) clients() error {
 	if s.next == len(s.open) {
 		s.mu.Lock()

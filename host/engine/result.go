@@ -91,8 +91,7 @@ func DiffSteps(a, b []Step) int {
 	return max(1, lack(a, b), lack(b, a))
 }
 
-// Span is a time interval in which a device ran a segment. If Segment is -1, it ran a copy, load or unload (What), or a
-// reset.
+// Span is a time interval in which a device ran a segment or, if Segment is -1, a copy, load, unload (What) or reset.
 type Span struct {
 	What     string             `json:"what,omitempty"` // copy, load, unload
 	Device   int                `json:"device"`
@@ -139,7 +138,7 @@ type Latencies struct {
 	P99 int64 `json:"p99_ns"`
 }
 
-// Summary has the counts and statistics of a run. Scripts read its JSON keys.
+// Summary has a run's statistics. Scripts read its keys.
 type Summary struct {
 	Policy      string    `json:"policy"`
 	Requests    int64     `json:"requests"`

@@ -46,8 +46,8 @@ const (
 type Config struct {
 	Port uint16        // TCP port of the server
 	Gap  time.Duration // pause that ends a request; 0: 200 ms
-	// Skip is the number of bytes at a request's start that the rate excludes. A negative number excludes none. 0
-	// excludes ten full packets, or only two if fewer than Least bytes follow the ten.
+	// Skip is the number of bytes at a request's start that the rate excludes; negative: none. 0 excludes ten full
+	// packets, or two if fewer than Least bytes follow the ten.
 	Skip  int64
 	Least int64 // number of bytes that must remain after the skipped bytes; 0: four full packets
 }
@@ -158,8 +158,8 @@ type behind struct {
 	rest int64     // number of bytes after the skipped packets
 }
 
-// take adds a packet of `bytes` bytes that arrived at the time `at`. `after` is the number of the request's earlier
-// bytes. take always skips the first packet, because its send time is unknown.
+// take adds a packet that arrived at the time `at`. `after` is the number of the request's earlier bytes. The first
+// packet is always skipped, because its send time is unknown.
 func (b *behind) take(at time.Time, after, skip, bytes int64) {
 	if after == 0 || after < skip {
 		b.from = at

@@ -1,4 +1,4 @@
-// This file packs a command's output into an archive, so that the user copies only one file from another machine.
+// This file packs a command's output into one file, which is easy to copy.
 
 package main
 

@@ -1,5 +1,5 @@
-// This file computes the latency tables of the published settings for a board, its DRAM bandwidth and a mapping of
-// batches. It applies the law of cycles to the compiler's descriptors.
+// This file applies the law of cycles to the compiler's descriptors. The results are the published settings' latency
+// tables for a board, its DRAM bandwidth and a mapping.
 
 package main
 

@@ -1,4 +1,4 @@
-// This file writes a bench's output: tables, statements, pictures, and a page that contains them.
+// This file writes a bench's tables, statements, pictures and page.
 
 package main
 
@@ -60,7 +60,7 @@ var columns = []column{
 }
 
 // judged is an additional column if the table has space. It shows the share of seeds whose run is valid under MLPerf's
-// rules for the server scenario. The SLO is the target latency of these rules.
+// rules for the server scenario, with the SLO as target.
 var judged = column{"loadgen_valid", "LoadGen valid", showShare}
 
 func cell(r *frame.Row, c *column) string {

@@ -73,7 +73,7 @@ func (*bitVerifyCmd) Help() string {
   sluice bitstream verify npu.bit --board zc706 --bundle fashion.sluice`
 }
 
-// verify checks the file, and returns the checks, the manifest (nil if unreadable) and the .bit file.
+// verify returns the checks, the manifest (nil: unreadable) and the .bit file.
 func (c *bitVerifyCmd) verify() ([]check, *bitstreams.Manifest, *bitstreams.Bit, error) {
 	board, err := boards.Load(c.Board)
 	if err != nil {

@@ -247,9 +247,8 @@ func measure(e *bundle.Exit) string {
 	return graph.Softmax
 }
 
-// top returns the n most probable classes. A single logit's probability is its sigmoid. If an image can have several
-// labels, the probabilities are the sigmoids of all logits, otherwise the softmax. top returns nil if the exit is no
-// classifier.
+// top returns the n most probable classes. The probabilities are the softmax, or the logits' sigmoids if there is only
+// one logit or an image can have several labels. top returns nil if the exit is no classifier.
 func top(e *bundle.Exit, raw []int16, n int) []classProb {
 	by := measure(e)
 	if by == graph.NoClass {

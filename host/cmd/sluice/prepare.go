@@ -59,7 +59,7 @@ const (
 	imageBytes  = 1 << 30
 )
 
-// fromText returns texts for usage errors. The keys are the values of the tag "from", which states what is served.
+// fromText returns texts for usage errors, by value of the tag "from", which states what is served.
 func fromText() map[string]string {
 	return map[string]string{
 		"network": "compiling a network", "bundle": "a BUNDLE, which is compiled already (dse compile takes what says how)",

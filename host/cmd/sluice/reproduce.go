@@ -213,7 +213,7 @@ func (c *reproduceCmd) one(e *cli.Env, p *paper) (*reproducedDoc, error) {
 	return doc, err
 }
 
-// page writes report.html with the claims, and with tables of all results.
+// page writes report.html with the claims and all results.
 func (c *reproduceCmd) page(doc *reproducedDoc, folder string) error {
 	t := report.PageTable{Caption: frame.Count(doc.Rows), Strong: map[int]bool{}, Table: report.Table{
 		Head: []string{"claim", "source", "what is said", "published", "ours", "verdict", "", "cause", "evidence"},

@@ -30,7 +30,7 @@ type resultDoc struct {
 	Ending engine.Ending    `json:"ending"`
 }
 
-// referenceDoc compares a run with its repetition on the soft device, whose times are those of the latency table.
+// referenceDoc compares a run with its repetition on the soft device with the latency table's times.
 type referenceDoc struct {
 	Results int `json:"results_differ"` // number of requests with an exit, class or logits that differ from the golden executor's
 	Actions int `json:"actions_differ"` // number of actions that differ from the run on the soft device

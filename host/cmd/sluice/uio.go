@@ -1,4 +1,4 @@
-// This file has the flags for the NPU of the board that runs this program.
+// This file has the flags for this board's NPU.
 
 package main
 

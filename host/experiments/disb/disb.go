@@ -1,14 +1,13 @@
-// Package disb runs REEF's benchmark on a GPU: DISB A to E and the workload of an autonomous car (reef.Drive). It uses
-// the unchanged workloads and policies of package reef, in real time on package cuda.
+// Package disb runs REEF's benchmark on a GPU: DISB A to E and a car's workload (reef.Drive). It uses the unchanged
+// workloads and policies of package reef, in real time on package cuda.
 //
 // The networks have no bundles, because no NPU supports them. Stand-ins (StandIn) run instead. A stand-in imitates a
 // network of the catalogue kernel by kernel, with the same tensor sizes and windows. It consists of the device's own
 // kernels with random weights.
 //
 // The simulated GPU has run the same stand-ins under the same workloads. Its predictions (foretold.csv) are printed
-// beside the measurements. The predictions use costs (launch, link, kill) that were measured on an H100. Two groups of
-// rows were predicted again after a measurement: reef and reef-dkp for A to C (measured on an H200), and D and E
-// (measured: D).
+// beside the measurements. The predictions use costs (launch, link, kill) that were measured on an H100. Some rows were
+// predicted again: reef and reef-dkp for A to C after H200 measurements, and D and E after D was measured.
 package disb
 
 import (

@@ -1,5 +1,5 @@
-// This file defines the settings, policies and mappings of each bench. Rates and SLOs come from Kouris et al., "Fluid
-// Batching", section IV. If a bench has no figure in that paper, its title states its purpose.
+// This file defines each bench. Rates and SLOs come from Kouris et al., "Fluid Batching", section IV. If a bench has no
+// figure in that paper, its title states its purpose.
 
 package fluid
 

@@ -72,8 +72,7 @@ func Bandwidths() map[string]map[string]float64 {
 }
 
 // ServingBandwidth returns a board's fitted bandwidth. It was fitted to fluid's two published averages (table II), with
-// an earlier version of the cycle formulas. So our values for these averages are a fit, and all other values are
-// predictions.
+// an earlier version of the cycle formulas. So our values for these averages are a fit, and all others are predictions.
 func ServingBandwidth(board string) float64 { return Bandwidths()["serving"][board] }
 
 // NominalBandwidth returns the bandwidth of the hardware configurations.

@@ -1,4 +1,4 @@
-// This file computes the measures of the publication's claims (claims.yaml).
+// This file measures the publication's claims (claims.yaml).
 
 package fluid
 

@@ -1,4 +1,4 @@
-// This file defines the model of a setting's network on its board: a latency table, and the work of each segment.
+// This file models a setting's network on its board: a latency table, and the work of each segment.
 
 package fluid
 
@@ -17,7 +17,7 @@ import (
 )
 
 // Ways to map a batch onto the array (Kouris et al., section III-A and figure 1b). The published policies use the first
-// three mappings. Each of the later mappings omits one mechanism of Fluid Batching.
+// three mappings. Each later mapping omits one mechanism.
 const (
 	MappingFluid   = "fluid"    // all k and s of the hardware, chosen by layer and batch
 	MappingR       = "r"        // samples along the rows, k = 1, s = 1

@@ -1,4 +1,4 @@
-// Package hls embeds the sources of the NPU's kernel in Vitis HLS C++ and reads their pragmas.
+// Package hls embeds the NPU kernel's Vitis HLS C++ sources, and reads their pragmas.
 package hls
 
 import (

@@ -254,7 +254,7 @@ func (s *source) pragma(p placed, stages map[string]bool, said func(string, ...a
 }
 
 // ports checks that every parameter of the top function and its control interface (return) have exactly one interface
-// pragma each, because the tool's defaults are different.
+// pragma each. The tool's default interfaces would be wrong.
 func (s *source) ports(top *definition, said func(string, ...any)) {
 	if top == nil {
 		return
@@ -272,8 +272,8 @@ func (s *source) ports(top *definition, said func(string, ...any)) {
 	}
 }
 
-// partitions rejects an unpartitioned array with the same name as a partitioned array of another function, because the
-// checks of ports and dependences identify partitioned arrays by name.
+// partitions rejects an unpartitioned array if another function has a partitioned array of the same name. The checks of
+// ports and dependences identify partitioned arrays only by name.
 func (s *source) partitions(said func(string, ...any)) {
 	for _, p := range s.pragmas {
 		if p.kind != "array_partition" || !strings.Contains(p.text, "complete") {
@@ -297,7 +297,7 @@ func (s *source) partitions(said func(string, ...any)) {
 // use describes how a stage uses one of its parameters.
 type use struct{ reads, writes bool }
 
-// uses follows a parameter through the function and the functions to which it is passed.
+// uses returns how the function, and functions to which it passes its n-th parameter, use this parameter.
 func (d *definition) uses(n int, defs map[string]*definition, depth int) (u use) {
 	if n >= len(d.params) || depth > 16 {
 		return use{true, true}
@@ -369,7 +369,7 @@ func (s *source) region(d *definition, defs map[string]*definition, said func(st
 			said("%s:%d: %s (%s) is used by more than one stage of the region: %s", d.file, d.first, p.name, p.kind, r.names(r.users[p.name]))
 		}
 	}
-	// the caller of the region must pass each memory only once
+	// a caller must not pass the same memory as two arguments of the region
 	for _, caller := range s.functions {
 		for _, at := range regexp.MustCompile(`\b`+d.name+`\(`).FindAllStringIndex(caller.body, -1) {
 			end := closing(caller.body, at[1]-1)

@@ -71,14 +71,14 @@ var (
 	loopRE   = regexp.MustCompile(`^(\s*)((?:for|while)\b.*)`)
 	labelRE  = regexp.MustCompile(`^\s*([a-z_][a-z_0-9]*):(\s*//.*)?$`)
 	pragmaRE = regexp.MustCompile(`^\s*#\s*pragma\s+HLS\s+(\w+)\s*(.*)$`)
-	// other forms of pragmas, with blanks wherever the compiler allows them
+	// pragmas that pragmaRE does not match, with blanks wherever the compiler allows them
 	otherPragmaRE = regexp.MustCompile(`^\s*(?:#|%:|\?\?=)\s*pragma\b|\b_Pragma\b`)
 	// the statements "do" and "goto", and loops that do not begin a line, cannot have a pragma
 	jumpRE      = regexp.MustCompile(`\b(?:do|goto)\b`)
 	inlineForRE = regexp.MustCompile(`\S.*?\b(?:for|while)\b`)
 	quotedRE    = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
 	lockRE      = regexp.MustCompile(`hls::(?:read|write)_lock<\w+>\s+(\w+)\(`)
-	// options with a number or the name of a constant as value
+	// options of pragmas whose value is the name of a constant
 	constantRE = regexp.MustCompile(`\b(?:depth|min|max|avg|factor|latency|max_\w+_burst_length|num_\w+_outstanding)=([A-Za-z_][\w:]*)`)
 	inlineRE   = regexp.MustCompile(`^(static )?inline\b`)
 )
@@ -92,8 +92,8 @@ func setting(text, key string) string {
 	return ""
 }
 
-// read reads the files of a folder, and writes them to the folder out in the form for the analysis. HLS pragmas for
-// unrolling and inlining become the equivalents of clang. Line numbers do not change.
+// read reads the files of the folder dir. It replaces HLS pragmas for unrolling and inlining with clang's equivalents,
+// and writes the files to the folder `out` for the analysis. Line numbers do not change.
 func read(dir, out, top string) (*source, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.?pp"))
 	if err != nil {
@@ -121,7 +121,7 @@ func read(dir, out, top string) (*source, error) {
 	return s, s.ask(filepath.Join(out, top))
 }
 
-// ask adds assertions, so that the compiler checks that the names in pragmas are constants of at least 1.
+// ask appends assertions to the file top. With them, the compiler checks that the names in pragmas are constants >= 1.
 func (s *source) ask(top string) error {
 	var code strings.Builder
 	for _, c := range s.constants {

@@ -20,7 +20,7 @@ const maxReport = 16 << 20
 // ErrReport is wrapped by errors about a file that is not a synthesis report.
 var ErrReport = errors.New("no csynth.xml")
 
-// Report describes the synthesis run of a report.
+// Report contains a report's facts about its synthesis run.
 type Report struct {
 	File      string  `json:"file"`
 	Top       string  `json:"top"`
@@ -29,12 +29,12 @@ type Report struct {
 	Estimated float64 `json:"estimated_ns"` // estimated clock period of the slowest module; 0: not stated
 }
 
-// tolerance is the largest difference in ns between two clock periods that count as equal. Reports round to
-// thousandths, and flows to tenths at most.
+// tolerance is the largest difference in ns between two clock periods that count as equal. Reports and the flow round
+// periods to 0.001 ns.
 const tolerance = 0.01
 
 // Doubts returns the differences between a report and the design, in the clock and the FPGA part. The board's FPGA part
-// is `part` ("": unknown). If there are differences, II and depths belong to another schedule.
+// is `part` ("": unknown). If there are differences, the report's II and depths are not the design's.
 func (r *Report) Doubts(d configs.Design, part string) (out []string) {
 	said := func(format string, args ...any) { out = append(out, r.File+": "+fmt.Sprintf(format, args...)) }
 	period := 1000 / d.ClockMHz
@@ -62,9 +62,9 @@ type reported struct {
 	lineOfII, lineDepth int
 }
 
-// Read reads the loops of one report of the vendor's synthesis: csynth.xml, with the reports of its modules, or
+// Read reads the loops from a synthesis report: csynth.xml, which contains the reports of all modules, or
 // FUNCTION_csynth.xml. For each loop of the model, Read copies II and depth from the report. If several modules or
-// reports contain a loop, the slowest values count. Read returns the number of loops found, which is at least one.
+// reports contain a loop, the largest II counts (then the largest depth). Read returns the number of loops found, >= 1.
 func (m *Model) Read(file string, r io.Reader) (int, error) {
 	c := &csynth{
 		dec: xml.NewDecoder(io.LimitReader(r, maxReport+1)), modules: []string{""}, found: map[string]*reported{}, of: Report{File: file},
@@ -194,7 +194,7 @@ func (c *csynth) loop(module int, loop, leaf, text string) {
 	}
 }
 
-// taken returns the loops of a report that are also in the model. Other loops can have any value, for example `undef`.
+// taken returns the loops of a report that are also in the model. All other loops may contain `undef`.
 func (m *Model) taken(c *csynth) (map[string]Loop, error) {
 	taken := map[string]Loop{}
 	for _, key := range slices.Sorted(maps.Keys(c.found)) {
@@ -257,8 +257,8 @@ func number(text string) (int, bool) {
 	return v, err == nil && v >= 1 && v <= 1<<20
 }
 
-// is reports whether a loop of the report is the named loop. In reports, a pipelined loop is a module of its own, and
-// an inlined function has the name of its caller.
+// is reports whether l is the model's loop `name`. In reports, a pipelined loop is a module of its own, and the loops
+// of an inlined function are listed under its caller's name.
 func (l *reported) is(name, module string) bool {
 	function, own, _ := strings.Cut(name, ".")
 	if own != l.label {

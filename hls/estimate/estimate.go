@@ -34,8 +34,8 @@ type Model struct {
 	Reports []Report
 }
 
-// assumedDepth is the assumed number of cycles from the start to the end of a trip if no report states it: a block RAM
-// read, a rotation, a multiplier with its registers, an adder tree, a write.
+// assumedDepth is the number of cycles of a trip if no report states the number. It covers a block RAM read, a
+// rotation, a multiplier with its registers, an adder tree and a write.
 const assumedDepth = 12
 
 // New creates a model with the loops and IIs from the kernel's pragmas.
@@ -61,7 +61,7 @@ type Layer struct {
 	Streams map[string]int64 `json:"streams"`
 }
 
-// Bounds of a layer that are not stages.
+// Values of Layer.Bound that are not stages.
 const (
 	BoundDRAM = "DRAM"
 	BoundPort = "port"
@@ -169,8 +169,8 @@ func (l *layer) samples(t tile, group int) int {
 	return max(0, min(n, l.batch-int(l.e.BR)-t.b0))
 }
 
-// runs returns the number of runs of consecutive words of an item in a tensor, and the number of beats in these runs.
-// Slots are aligned to beats.
+// runs splits an item's words in a tensor into runs of consecutive words. It returns the number of runs and of their
+// beats. Each sample begins at a beat.
 func (l *layer) runs(t tile, whole, once bool, offset, rowBytes uint32, pix, c0, nch int) (n, beats int64) {
 	rows, perRow, words := l.rows(t), 1, int(l.d.OutW)*nch
 	if !whole {
@@ -194,8 +194,8 @@ func (l *layer) runs(t tile, whole, once bool, offset, rowBytes uint32, pix, c0,
 // groups returns the number of steps that write nch channels of a pixel, with DRAIN words per step.
 func (m *Model) groups(nch int) int { return ceil(nch, m.Design.Drain) }
 
-// period returns the number of trips that the lanes need for a window: the maximum of the window's taps and parts. The
-// result parts is the number of groups of words that a window completes.
+// period returns the number of trips that the lanes need for a window: the maximum of the window's taps and parts.
+// `parts` is the number of groups of DRAIN words in a window's result.
 func (m *Model) period(l *layer) (period, parts int) {
 	words, nb := int(l.d.InC), m.Design.NB()
 	if words > nb {
@@ -207,7 +207,7 @@ func (m *Model) period(l *layer) (period, parts int) {
 	return max(int(l.d.KH)*int(l.d.KW), parts), parts
 }
 
-// weightBeats returns the number of beats for a number of vectors of weights.
+// weightBeats returns the number of beats that contain the given number of weight vectors.
 func (l *layer) weightBeats(vectors int) int64 {
 	return int64(ceil(2*vectors*l.lanes, abi.WeightAlign) * abi.WeightAlign / l.beat)
 }
@@ -284,7 +284,7 @@ func (w *work) latency() int64 { return int64(w.Design.DRAM.LatencyCycles) }
 // arrived.
 func (w *work) wait(stage string, runs int64) { w.now[stage] += runs * w.latency() }
 
-// done returns the cycles that were added since its last call: the cycles of an item, or of the work once per layer.
+// done returns the cycles that were added since its last call. They belong to an item or to the method once.
 func (w *work) done() map[string]int64 {
 	was := w.now
 	for s, n := range was {
@@ -301,7 +301,7 @@ func longest(of map[string]int64, stages ...string) (n int64) {
 	return n
 }
 
-// pixels returns the number of outputs of a row tile per sample. The method all returns its number of samples.
+// pixels returns the number of output pixels of a row tile in one sample. `all` returns the row tile's sample count.
 func (l *layer) pixels(t tile) int { return l.rows(t) * int(l.d.OutW) }
 
 func (l *layer) all(t tile) int64 { return int64(l.samples(t, 0) + l.samples(t, 1)) }
@@ -327,7 +327,7 @@ func (w *work) load(t tile) int64 {
 	return w.done()["load_rows"] / w.visits
 }
 
-// windows adds the work of the lanes for a row tile of a pool or a depthwise layer. The first tile of a depthwise layer
+// windows adds the lanes' work for a row tile of a pool or depthwise layer. The first tile of a depthwise layer
 // also reads the weights. windows returns the number of beats of the weights.
 func (w *work) windows(t tile, first bool) int64 {
 	d := w.d
@@ -351,7 +351,7 @@ func (w *work) windows(t tile, first bool) int64 {
 	return w.feed(int64(w.passes))
 }
 
-// feed adds the stage that forwards vectors of weights, and returns the number of beats of the vectors.
+// feed adds the cycles of the stage feed_weights for a number of weight vectors, and returns their number of beats.
 func (w *work) feed(vectors int64) int64 {
 	beats := w.weightBeats(int(vectors))
 	w.trips("feed_weights", "feed_weights.steps", 1, vectors+beats)
@@ -403,7 +403,7 @@ func (w *work) results(t tile, c0, nch int) {
 		n, beats := w.runs(t, w.outWhole, false, d.OutOffset, d.OutRowBytes, int(d.OutPix), c0, nch)
 		w.trips("pack_out", "pack_out.steps", n, beats+steps)
 		w.trips("write_out", "write_out.beats", n, beats)
-		// the stage waits for answers when this number of runs is outstanding
+		// the stage waits for answers when `outstanding` runs are unanswered
 		w.now["write_out"] = max(w.now["write_out"], n*w.latency()/outstanding)
 		s["local"] += steps
 		s["packed"] += beats

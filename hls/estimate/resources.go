@@ -43,15 +43,15 @@ func (r Resources) Fits(b boards.Board) bool {
 	return r.BRAM18 <= 2*b.BRAM36 && r.DSP <= b.DSP && 10*r.LUTs <= 3*b.LUT
 }
 
-// Depths and widths of the streams. A test compiles params.hpp and checks that its depths are the same.
+// Depths and widths of the streams. A test compiles params.hpp and checks that its depths equal these depths.
 const (
 	rowsDepth, beatsDepth, biasDepth, sumsDepth = 16, 64, 16, 16
 	outstanding                                 = 16 // largest number of unanswered bursts of a port
 	groupBits, countBits                        = 16, 8
 )
 
-// Needs returns the resources that a design's kernel needs on a family of devices. The number of blocks is the minimum
-// for the memories; a tool can use more. Only the DSPs that the flow requests are counted: other multipliers are LUTs.
+// Needs returns the resources that a design's kernel needs on a family of devices. BRAM18 is the minimum for the
+// memories; a tool can use more. DSP counts only the DSPs that the flow requests: other multipliers are LUTs.
 func Needs(d configs.Design, family string) Resources {
 	const weight = abi.DataBits
 	nb, beat, word := d.NB(), 8*d.AXIBytes, 8*d.ElemBytes()
@@ -123,8 +123,8 @@ func Needs(d configs.Design, family string) Resources {
 // avgMulBits and avgShiftBits are the widths of the descriptor's fields AVG_MUL and AVG_SHIFT.
 const avgMulBits, avgShiftBits = 17, 6
 
-// blocks18 returns the minimum number of 18 Kibit blocks for a memory. A 36 Kibit block counts as two. Both families
-// have these shapes (UG473, UG573).
+// blocks18 returns the minimum number of 18 Kibit blocks for a memory. A 36 Kibit block counts as two. Series 7
+// (UG473) and UltraScale+ (UG573) have these shapes.
 func blocks18(words, width int) int {
 	best := 0
 	for _, shape := range []struct{ words, bits, units int }{

@@ -4,7 +4,7 @@ package bandwidth
 
 import "slices"
 
-// Time is in ns, on the clock of the samples.
+// Time is in ns, on the caller's clock.
 type Time = int64
 
 // Window is the time over which the mean is computed.

@@ -1,7 +1,7 @@
-// Package board is the command sluice board. On a board it serves a kit (host/kit) on the NPU behind UIO and compares
-// the results with the golden executor's. It also configures the PL and diagnoses the machine. As the image's first
-// program, `sluice board start` loads the kernel modules, runs the checks, serves, and reports the outcome. Exit codes
-// are defined in package cli.
+// Package board is the command `sluice board`. On a board it serves a kit (host/kit) on the NPU, through UIO, and
+// compares the results with the golden executor's. It also configures the PL and diagnoses the machine. As the image's
+// first program, `sluice board start` loads the kernel modules, runs the checks, serves, and reports the outcome. Exit
+// codes are defined in package cli.
 package board
 
 import (

@@ -163,7 +163,7 @@ func (d *doctor) bus(ctx context.Context, b *boards.Board) *uio.Bus {
 	return bus
 }
 
-// memory checks the reserved memory against the kit and the board.
+// memory checks the size and address of the reserved memory.
 func (d *doctor) memory(bus *uio.Bus, k *kit.Kit, board *boards.Board) {
 	mem, base := bus.DRAM()
 	found := fmt.Sprintf("%d MiB at %#x, %s", len(mem)>>20, base, bus.Mapping())
@@ -207,8 +207,7 @@ func (d *doctor) npu(bus *uio.Bus, k *kit.Kit, around *pl) {
 	d.say("interrupt", err, text)
 }
 
-// machine identifies the machine and reports whether it is this board. On another machine, physical addresses have
-// other meanings.
+// machine returns false if this machine is not of board b's family, since its physical addresses are then different.
 func (d *doctor) machine(b *boards.Board) bool {
 	at := filepath.Join(d.proc, "device-tree")
 	model, err := os.ReadFile(filepath.Join(at, "model"))
@@ -282,8 +281,8 @@ func refused(bus *uio.Bus) (bool, error) {
 	return true, bus.WriteReg(abi.RegAccess, abi.RegAccessRefusedMask)
 }
 
-// rate returns the number of ticks of the NPU's TIME per second of this machine. The interval is so long that the time
-// of the reads is negligible.
+// rate returns the frequency in Hz of the NPU's counter TIME by this machine's clock. `stretch` must be so long that
+// the duration of the reads is negligible.
 func rate(bus *uio.Bus, stretch time.Duration) (hz float64, err error) {
 	c0, err := bus.Time()
 	if err != nil {

@@ -48,8 +48,8 @@ Example:
   sluice board serve --label measured --clock-mhz 150 --policy fluid -n 64`
 }
 
-// dying ends this process during a start, without any cleanup, as if the kernel had killed the process. The start has
-// all layers and the largest batch, so that it is still running when the next process begins.
+// dying kills this process during a start, without any cleanup. This start runs all layers with the largest batch, so
+// that it is still running when the next process begins.
 type dying struct {
 	*uio.Bus
 	left   int

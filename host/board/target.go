@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// Target selects an NPU of this machine and the label of its figures.
+// Target selects an NPU of this machine. The label describes the NPU's figures.
 type Target struct {
 	UIO      string // name of the UIO device
 	Label    string // simulated or measured
@@ -75,8 +75,8 @@ func (t *Target) Find(ctx context.Context, bytes int64, o npu.Opts) (*npu.Driver
 	return d, bus, nil
 }
 
-// configured returns the name of the FPGA manager and its state of the PL. Without a manager, it returns ErrManager. If
-// the PL is not configured, the error contains instructions, because a read from an empty PL would hang the processor.
+// configured returns the FPGA manager's name and the PL's state. Without a manager, it returns ErrManager. If the PL is
+// not configured, the error contains instructions, because a read from an empty PL would hang the processor.
 func configured(sys string) (found string, err error) {
 	m := bitstreams.Manager{Sys: sys}
 	state, err := m.State()

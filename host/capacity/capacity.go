@@ -1,6 +1,6 @@
 // Package capacity computes the request rate that a design sustains. The engine serves random arrivals on the soft
-// device in virtual time. The latencies are those of the design, as estimated by the search. The package is in host
-// because it uses host's engine and policies. The search in dse calls it through two functions (search.Service).
+// device in virtual time. The soft device uses the latencies that the search has estimated for the design. The package
+// is in host because it uses host's engine and policies. The search in dse calls two functions (search.Service).
 package capacity
 
 import (
@@ -58,8 +58,8 @@ const (
 // time at any rate, since the queue is still short.
 const manySLOs = 10
 
-// Service simulates a design with the engine and the soft device in virtual time. The device serves stand-in networks
-// with the same segments, exits drawn from the exit rates, and the design's latency tables. It computes no layers.
+// Service simulates a design with the engine and the soft device in virtual time. The device serves stand-in networks,
+// which have the same segments and the design's latency tables. It computes no layers: exits are drawn at random.
 type Service struct {
 	flags     *Flags
 	objective search.Objective
@@ -210,7 +210,7 @@ func (f *Flags) enough(rate float64) int {
 	return int(math.Ceil(manySLOs * rate * f.SLO / 1e3 * (1 - 1e-9)))
 }
 
-// ShortError reports ErrShort for one design. With n requests the error would not occur.
+// ShortError reports ErrShort for one design. n requests would be enough.
 type ShortError struct {
 	n    int
 	text string
@@ -245,9 +245,9 @@ func (s *Service) rate(k int) float64 { return math.Pow(1+s.flags.RateStep, floa
 
 func (s *Service) steps(rate float64) float64 { return math.Log(rate) / math.Log(1+s.flags.RateStep) }
 
-// most returns an upper bound of the sustained rate for these latencies, which also holds for longer latencies. Under
-// any policy, each segment costs a request at least the device time per request at the segment's best batch size. All
-// requests that are on time must run between the first arrival and the last deadline.
+// most returns an upper bound of the sustained rate; false: no rate. The bound also holds for longer latencies than ns.
+// Under any policy, a segment's device time per request is at least the time at its best batch size. All requests that
+// are on time must run between the first arrival and the last deadline.
 func (s *Service) most(ns search.Cycles) (float64, bool) {
 	switch s.objective {
 	case search.Cheapest:
@@ -266,8 +266,8 @@ func (s *Service) top(ns search.Cycles) (k int, ok bool) {
 	return lo + n - 1, n > 0
 }
 
-// sustains reports whether a device with these latencies can sustain a rate endlessly under some policy. In the best
-// batch, each segment takes a certain device time per request. A request needs the sum of these times up to its exit.
+// sustains reports whether a device with these latencies can sustain a rate endlessly under some policy. A request
+// needs at least the sum of perSample over all segments up to its exit.
 func (s *Service) sustains(rate float64, ns search.Cycles) bool {
 	work, n := 0.0, 0
 	for _, d := range s.draws {
@@ -291,7 +291,7 @@ func perSample(ns search.Cycles, segment int) float64 {
 	return least
 }
 
-// mayHold reports whether the share of requests that miss their deadlines at a rate can be at most MaxViolations.
+// mayHold returns false if more than a share MaxViolations of all requests must miss their deadlines at this rate.
 func (s *Service) mayHold(rate float64, ns search.Cycles) bool {
 	type kind struct {
 		work  float64 // device time in ns
@@ -338,7 +338,7 @@ func (s *Service) serve(ctx context.Context, _ configs.Design, ns search.Cycles,
 		return v, err
 	}
 	// This is a bisection between the lowest rate and the first impossible rate. It assumes that every rate below a
-	// sustained rate is sustained too. A design that fails at the rate to beat is not examined further.
+	// sustained rate is sustained too. If the design fails at the rate `beat`, the search for its rate ends at once.
 	lo, hi := int(math.Ceil(s.steps(leastRate)))-1, 0
 	top, ok := s.top(ns)
 	if hi = top + 1; !ok {

@@ -99,8 +99,7 @@ func flat(to map[string]any, at string, v any) {
 	}
 }
 
-// print prints the figures that differ and the figures at the top of the document. For the other figures, it prints
-// only the number.
+// print prints the figures that differ and the figures at the top of the document. It only counts all other figures.
 func (d *besideDoc) print(e *Env) error {
 	t := tabwriter.NewWriter(e.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "\t%s\t%s\n", d.Folders[0], d.Folders[1])

@@ -56,7 +56,7 @@ Example:
   source <(` + "`which sluice`" + ` completion -c bash)`
 }
 
-// Complete answers a shell's completion request and reports whether a request exists. If so, the program must end.
+// Complete answers a shell's completion request. It returns true if the shell made one; then the program must end.
 func Complete(p *kong.Kong) (asked bool) {
 	if os.Getenv("COMP_LINE") != "" {
 		kongcompletion.Register(p, kongcompletion.WithExitFunc(func(int) { asked = true }))
@@ -162,7 +162,7 @@ func (c *Counted) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Shown escapes control characters, except line feed and tab, and bidirectional controls as \u001b.
+// Shown escapes control characters (except line feed and tab) and bidirectional controls in the form \uXXXX.
 func Shown(text string) string {
 	if !strings.ContainsFunc(text, commands) {
 		return text

@@ -93,8 +93,8 @@ func (e *Env) Has(name string) bool {
 	return slices.ContainsFunc(e.Given, func(f *kong.Flag) bool { return f.Name == name })
 }
 
-// Choice is a selection on the command line, such as a device. The field Tag is the name of a tag of flags. This tag
-// lists the options that use the flag, separated by commas. All options use a flag without this tag.
+// Choice is a selection on the command line, such as a device. A flag's struct tag named Tag lists the options that use
+// the flag, separated by commas. All options use a flag without this tag.
 type Choice struct {
 	Tag, Chosen string
 	Text        map[string]string // text for each option in errors; nil: --TAG NAME
@@ -116,8 +116,7 @@ func (c Choice) say(flag string, readers []string) string {
 	return fmt.Sprintf("--%s is read by %s, not by %s", flag, strings.Join(texts, " and "), c.Text[c.Chosen])
 }
 
-// Unread returns a usage error if the chosen options ignore a flag on the command line. Without the error, the user
-// would expect an effect.
+// Unread returns a usage error if the chosen options ignore a flag on the command line. The user expects an effect.
 func (e *Env) Unread(choices ...Choice) error {
 	var all []string
 	for _, c := range choices {
@@ -191,8 +190,8 @@ func (e *Env) Document(doc any, path string, toStdout bool) error {
 	return nil
 }
 
-// WriteFile writes a file and its folder atomically. A path that is not a regular file, such as a terminal or a pipe,
-// is written directly.
+// WriteFile writes a file atomically, and creates its folder. A path that is not a regular file, such as a terminal or
+// a pipe, is written directly.
 func WriteFile(path string, write func(io.Writer) error) error {
 	if err := writeFile(path, write); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
@@ -229,7 +228,7 @@ type Program struct {
 	Vars        kong.Vars       // variables of the help texts
 	Setup       func(*Env)      // called before the command runs
 	Code        func(error) int // returns the exit code for an error without a code; 0: Input
-	// Weights lists the files with an ONNX file's weights, relative to its folder. They are also inputs of shards.
+	// Weights lists the files with an ONNX file's weights, relative to the ONNX file. They are also inputs of shards.
 	Weights func(file string) ([]string, error)
 }
 

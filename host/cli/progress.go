@@ -28,7 +28,7 @@ func Terminal(w io.Writer) bool {
 	return term.IsTerminal(int(f.Fd()))
 }
 
-// Progress shows the progress of total steps with the remaining time: a bar on a terminal, otherwise occasional lines.
+// Progress shows how many of `total` steps are done, and the remaining time: a bar on a terminal, otherwise lines.
 // Several goroutines may call set. done ends the progress, even before the last step.
 func Progress(ctx context.Context, w io.Writer, name string, total int) (set func(int), done func()) {
 	if total < 1 {

@@ -1,4 +1,4 @@
-// Commands in shards (host/shard): the question of a command line, and the command that merges results.
+// This file divides commands into shards (host/shard) and merges the shards' results.
 
 package cli
 
@@ -25,8 +25,8 @@ import (
 )
 
 // Shards contains the flags of a command that can be divided into shards. A flag with the tag shard:"here" applies to
-// one process, and is not part of the question. Results of a command with the tag arch:"any" do not depend on the
-// processor, because they are counts or measurements.
+// one process, and is not part of the question. A command with the tag arch:"any" returns only counts or measurements,
+// so its shards may run on different architectures.
 type Shards struct {
 	Shard  string `shard:"here" placeholder:"I/N" help:"Only shard I of N, or shards I-J/N, of the work; its results are kept in the folder of --resume, and merge puts them together (host/shard/README.md)."`
 	Resume string `shard:"here" placeholder:"DIR" help:"With --shard: folder of the results. What is there is not done again."`
@@ -241,7 +241,7 @@ Example:
   sluice merge simulator --beside board`
 }
 
-// Run runs the question's command with the results of the shards.
+// Run runs the command again, with the shards' results instead of computation.
 func (c *MergeCmd) Run(e *Env) error {
 	if c.Beside != "" {
 		return c.beside(e)
@@ -275,7 +275,7 @@ func (e *Env) merge(dir, out string, asJSON bool) (*shard.Question, error) {
 	return q, nil
 }
 
-// merging is a folder during the merge of its results.
+// merging is the state while the results in a folder are merged.
 type merging struct {
 	dir    string
 	asked  *shard.Question

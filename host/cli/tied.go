@@ -9,8 +9,8 @@ import (
 // tiedEnv marks a process that was started by Tied.
 const tiedEnv = "SLUICE_TIED"
 
-// Tied runs a command; its program must use Program. The command ends when its context or this process ends, even if
-// this process is killed. Processes that the command has started, such as a script's yosys, end too.
+// Tied runs a command, whose main function must call Program.Main. The command ends when its context or this process
+// ends, even if this process is killed. Processes that the command has started, such as yosys, end too.
 func Tied(cmd *exec.Cmd) error {
 	in, out, err := os.Pipe() // only this process can write, so its end causes an end of file in the command
 	if err != nil {

@@ -8,12 +8,12 @@ import (
 	"sync"
 )
 
-// Adapter is a Device that uses a Blocking. In virtual time Begin makes the call. The event for the end of the call
+// Adapter is a Device that uses a Blocking. In virtual time Begin calls the driver. The event for the end of the call
 // follows after Work.Expect (if Work.Fixed is true), or after the time in the driver's report. In real time one
-// goroutine runs copies, unloads and releases in order, and each other call has its own.
+// goroutine runs copies, unloads and releases in order, and each launch, load and reset has its own goroutine.
 //
 // A launch is one segment and stops at its exit, so Abort has no effect, except that kill cancels the context. A reset
-// covers the whole driver and does not run beside a launch. So a failure that loses a partition loses the whole device.
+// resets the whole driver while no launch runs. So a failure that loses a partition loses the whole device.
 type Adapter struct {
 	b    Blocking
 	info Info
@@ -142,7 +142,7 @@ func (a *Adapter) Begin(ctx context.Context, now Time, w *Work) (bool, error) {
 	return false, nil
 }
 
-// run calls Run of the driver. If the device has several places, it returns a copy of the report, since the next Run
+// run calls Run of the driver. If launches can run concurrently, it returns a copy of the report, since the next Run
 // may overwrite the report before the engine reads it.
 func (a *Adapter) run(ctx context.Context, w *Work) (rep *Report, err error) {
 	defer Recover(&err)

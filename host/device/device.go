@@ -12,7 +12,7 @@ type Time = int64
 // RequestID identifies a request for its whole life.
 type RequestID uint64
 
-// LaunchID identifies a launch for its whole life, in all work for it.
+// LaunchID identifies a launch in all of its work.
 type LaunchID uint64
 
 // WorkID identifies work from Begin to its last event. It is never reused.
@@ -61,9 +61,9 @@ type Device interface {
 	// follow, and the last event has Over set. The device may read the work until this event. In virtual time a
 	// simulator may compute inside Begin. The simulator stops when ctx, the run's context, ends.
 	Begin(ctx context.Context, now Time, w *Work) (done bool, err error)
-	// Abort stops the running work of a launch at the next point where the device can stop. With kill the work stops at
-	// once, and the results since the last such point are lost. The work ends with Aborted, or normally if it ended
-	// earlier. Abort ignores work of other kinds, and work that has ended.
+	// Abort stops a launch's work at the next point where the device can stop. If kill is true, the work stops at once,
+	// and the results since the last such point are lost. The work ends with Aborted, or normally if it ended earlier.
+	// Abort ignores all work except launches, and work that has ended.
 	Abort(now Time, id WorkID, kill bool)
 	// Release frees the slot of a request, after all work with the slot has ended. It ignores a request without a slot.
 	Release(id RequestID)
@@ -75,7 +75,8 @@ type Virtual interface {
 	Device
 	// Next returns the time of the next event, if the engine begins and aborts no work before. After each Begin and
 	// Abort the result may change. If the device changes without an event, this time may be too early. Then Take
-	// returns nil, and Next a later time. false: no further event; if work is in progress, the device hangs.
+	// returns nil, and Next returns a later time. If no event follows, Next returns false; if work is in progress, the
+	// device hangs.
 	Next() (Time, bool)
 	// Take returns the next event that is due at "now", in order of time, or nil. The event and the data that it points
 	// to are valid until the next call of any method.
@@ -91,7 +92,7 @@ type Real interface {
 	Attach(ctx context.Context, post func(Event)) <-chan struct{}
 }
 
-// Preparer is a Virtual device that prepares copies or loads slowly. The duration is not part of the device's time.
+// Preparer is a Virtual device that prepares copies or loads slowly. This real time is not part of the device's time.
 // Pace runs these preparations concurrently with the engine.
 type Preparer interface {
 	// Prepare prepares work. "in" is the input of a copy. For a load, it does the whole work, so Begin is not called.

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// Paced is a virtual device in real time. The engine requests the times of its events, and calls Post when they are due
-// (Poster). Inputs and loads can be slow, so a goroutine handles them in order. A copy begins on the device when its
-// input is ready and prepared (Preparer). The engine waits while the device computes in Begin and Take. So a driver
-// with slow calls must not use Pace; it implements Blocking and uses Adapt.
+// Paced is a virtual device in real time. The engine asks when the next event is due, and then calls Post (Poster).
+// Inputs and loads can be slow, so a goroutine handles them in order. A copy begins on the device when its input is
+// ready and prepared (Preparer). The engine waits while the device computes in Begin and Take. So a driver with slow
+// calls must not use Pace; it implements Blocking and uses Adapt.
 type Paced struct {
 	v    Virtual
 	ctx  context.Context

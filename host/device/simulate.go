@@ -14,8 +14,8 @@ type Simulator interface {
 	Start(now Time, w *Work)
 	// Next returns the time at which a launch ends or passes an exit, if no other launch starts before; false: never.
 	Next() (Time, bool)
-	// End is called at the time that Next returned. It returns the event of this time. For a launch that has ended,
-	// Passed creates this event.
+	// End is called at the time that Next returned. It returns the event of this time. Work.Passed creates the event
+	// for a launch that has ended.
 	End(now Time) *Event
 }
 
@@ -28,8 +28,8 @@ type Resetter interface {
 	Reset(now Time, units Units)
 }
 
-// Simulated is a Device that uses a Simulator. Copies, loads, unloads and resets take their expected time, or no time
-// if this is unknown. During a reset, launches on other units continue. A launch stops only at exits, so Abort has no
+// Simulated is a Device that uses a Simulator. Copies, loads, unloads and resets take their expected time (0 if it is
+// unknown). During a reset, launches on other units continue. A launch stops only at exits, so Abort has no
 // effect.
 type Simulated struct {
 	s    Simulator
@@ -90,8 +90,8 @@ func (*Simulated) Abort(Time, WorkID, bool) {}
 func (*Simulated) Release(RequestID)        {}
 func (*Simulated) Close() error             { return nil }
 
-// Passed creates the event of a launch that has passed the exit of its last segment. "show" returns a request's result;
-// Passed sets its Exit. A request leaves if its confidence reaches its threshold. If last is true, all requests leave.
+// Passed creates the event of a launch that has passed its last exit. "show" returns a request's result; Passed sets
+// the result's Exit. A request leaves if its confidence reaches its threshold. If last is true, all requests leave.
 func (w *Work) Passed(last bool, show func(id RequestID) ExitResult) *Event {
 	l := &w.Launch
 	rep := &Report{Results: make([]Result, len(l.Requests))}

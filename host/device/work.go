@@ -45,7 +45,7 @@ type Work struct {
 	Expect Time // the expected time in ns, according to a table; 0: unknown
 	Fixed  bool // in virtual time the work takes exactly Expect, as in a run with the table's clock
 	// Limit is the time, in ns on the device's own clock, after which the work counts as hung (ErrHang); 0: no limit.
-	// It applies if the device can detect this. The real time of a simulator's computation does not count.
+	// Devices that cannot detect a hang ignore it. The real time of a simulator's computation does not count.
 	Limit Time
 }
 

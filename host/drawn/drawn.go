@@ -18,13 +18,13 @@ type Dev struct {
 	macs  []int64 // MACs of one sample, by segment
 	rep   device.Report
 
-	// If exits are drawn from rates: limits of the random number, by exit. If a request's number is below a limit, the
-	// request leaves at this exit or an earlier exit.
+	// upTo, if exits are drawn from rates, contains a limit for each exit. A request whose random number is below the
+	// limit leaves at this exit or an earlier exit.
 	upTo  []uint64
 	seed  uint64
 	exits []device.ExitResult // by exit
 
-	// If confidences are known: show returns the confidence of a request at the end of a segment.
+	// show, if confidences are known, returns the confidence of a request at the end of a segment.
 	show     func(id device.RequestID, segment int) float32
 	requests int
 	shown    []device.ExitResult // by position in the batch and segment

@@ -4,7 +4,7 @@ package drawn
 
 import "math/rand/v2"
 
-// exitStream is combined with a seed, so that exits do not depend on the arrivals and schedules of the same seed.
+// exitStream is combined with a seed, so that exits are independent of arrivals that are drawn from the same seed.
 const exitStream = 0x736c756963650003
 
 // Exits returns random exits for n requests. With the same seed, the exits are the same under every policy.

@@ -106,7 +106,7 @@ func (c *core) place(i int, on *device.Units, exclusive bool) error {
 	return c.confines(i, on, exclusive)
 }
 
-// confines returns an error if units do not exist or have failed, or if a launch may not share them with another.
+// confines returns an error if units do not exist or have failed, or if exclusive use prevents sharing.
 func (c *core) confines(i int, on *device.Units, exclusive bool) error {
 	d, u := &c.devs[i], *on
 	if !d.info.Legal(u) {
@@ -399,7 +399,7 @@ func (c *core) resume(a *sched.Action) error {
 	return nil
 }
 
-// assign moves waiting requests for a network of a device, or for its family, to the queue of this device.
+// assign moves waiting requests to the queue of a device that serves their network or a network of their family.
 func (c *core) assign(a *sched.Action) error {
 	if a.Device < 0 || a.Device >= len(c.devs) {
 		return fmt.Errorf("%w: there is no device %d", ErrPolicy, a.Device)
@@ -499,8 +499,8 @@ func (c *core) enter(j *job, dev int) {
 // queues reports whether a device with Info.InOrder runs this job only after earlier jobs.
 func (j *job) queues() bool { return j.work.Kind == device.Copy || j.work.Kind == device.Unload }
 
-// leaveJob removes the i-th job. The limit of the next job in order on its device begins now. If the removed job hung,
-// the limits of all waiting jobs begin now, since these jobs may hang too.
+// leaveJob removes the i-th job. Then the time limit of the next waiting job on the same device begins. If the removed
+// job hung, the limits of all waiting jobs begin, since these jobs may hang too.
 func (c *core) leaveJob(i int, hung bool) {
 	was := c.jobs[i]
 	c.jobs = slices.Delete(c.jobs, i, i+1)

@@ -28,7 +28,7 @@ type admission struct {
 	batch int
 	// pace is the recent ratio of measured segment times to times in the table, at least 1.
 	pace float64
-	// copy is how long devices recently waited for a sample's input, in ns; 0 if copies run beside launches.
+	// copy is how long devices recently waited for a sample's input, in ns; 0 if copies run while launches run.
 	copy  float64
 	ahead []aheadOf // buffer of waitFirst
 }
@@ -65,8 +65,8 @@ func (a *admission) service(network string, b int, limit Time) (takes Time, batc
 	return takes, batch, devices
 }
 
-// last returns the expected time from a launch to the last result of a number of samples. The samples run in successive
-// batches, and samples of other tasks fill up the last one. "most" is the time if the last batch has the largest size.
+// last returns the expected time from the launch of a number of samples to their last result. The samples run in
+// successive batches. Samples of other tasks fill up the last batch; "most" is the time if it has the largest size.
 func (a *admission) last(network string, samples, queued, batch int) (takes, most Time) {
 	full, batch, devices := a.service(network, batch, never)
 	if full == never {
@@ -114,7 +114,7 @@ func (a *admission) ran(took, table Time) {
 	}
 }
 
-// copied updates the average a.copy: a device waited for the inputs of n samples, which count as n equal values.
+// copied records in the average a.copy that a device waited for the inputs of n samples, waited/n ns for each sample.
 func (a *admission) copied(waited Time, n int) {
 	a.copy += (float64(waited) - a.copy*float64(n)) / float64(n+31)
 }
@@ -170,7 +170,7 @@ type aheadOf struct {
 // waitFirst counts, by network, the requests that go before a task: those of higher priority, and those of the same
 // priority with an earlier or equal deadline. The count may be too low, since a policy that serves in order of arrival
 // serves later deadlines first too. A task that is accepted by mistake is dropped from the queue later and costs no
-// device time. Requests for a network do not count if a working device of the task does not serve that network.
+// device time. Requests for another network do not count if a working device serves only the task's network.
 func (a *admission) waitFirst(in *sched.Task) (list []aheadOf, n int) {
 	q := &a.st.Queue
 	a.ahead = a.ahead[:0]

@@ -35,7 +35,7 @@ type request struct {
 	input func() ([]device.Tensor, error)
 }
 
-// family is a family that a request's task named instead of a network.
+// family is a family of networks, which a request's task has named.
 type family struct{ name string }
 
 type task struct {
@@ -452,7 +452,7 @@ func (c *core) idle() bool {
 	return true
 }
 
-// stopSource stops asking the source, and drops its items that are not due yet.
+// stopSource stops asking the source, and drops the source's items that are not due yet.
 func (c *core) stopSource() {
 	c.drained = true
 	c.heap = slices.DeleteFunc(c.heap, func(e event) bool { return e.fresh || e.task != nil })

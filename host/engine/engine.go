@@ -114,7 +114,7 @@ type Config struct {
 	Admission func(now Time, s *sched.State, t *sched.Task) bool
 
 	// ByTable enables admission by the latency tables. Tasks that cannot meet their deadline are rejected (ErrLate).
-	// Later, such requests are dropped from the queue or at their next exit.
+	// Requests that can no longer meet it are dropped from the queue or at their next exit.
 	ByTable bool
 
 	// Now, if set, is a Server's clock instead of this machine's clock. It returns a time in ns that never decreases,

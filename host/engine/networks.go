@@ -192,8 +192,8 @@ func (c *core) carry(h *change) {
 	}
 }
 
-// carryOn begins the loads and unloads that can begin now. The others wait for a reset, or for a load or unload of the
-// same network that the policy requested.
+// carryOn begins the loads and unloads that can begin now. All others wait for a reset, or for a load or unload of this
+// network for the policy.
 func (c *core) carryOn(h *change) {
 	kind := sched.Unload
 	if !h.leaves {
@@ -225,7 +225,7 @@ func (c *core) carryOn(h *change) {
 	})
 }
 
-// carried handles the end of a load or unload. If the device has failed meanwhile, it begins again after the reset.
+// carried handles the end of a load or unload. If the device has failed meanwhile, the job is repeated after the reset.
 func (c *core) carried(j *job, err error) {
 	h := j.of
 	h.left--
@@ -292,7 +292,7 @@ func (c *core) uses(h *change) bool {
 	return h.users > 0 || slices.ContainsFunc(slices.Concat(c.live, c.doom), func(l *launch) bool { return l.Network == h.name })
 }
 
-// dropRequest removes a request from the index. A removal of its network no longer waits for the request.
+// dropRequest removes a request from the index. If its network is being removed, the removal no longer waits for it.
 func (c *core) dropRequest(r *request) {
 	if !c.reqs.drop(uint64(r.ID)) {
 		return

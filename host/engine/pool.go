@@ -11,7 +11,7 @@ type index[T any] struct {
 }
 
 func (x *index[T]) slot(key uint64) int {
-	// Fibonacci hashing maps neighbouring keys to different places, for any distance between the keys.
+	// Fibonacci hashing maps keys to different places if they are spaced evenly, at any distance.
 	return int((key * 0x9e3779b97f4a7c15) >> 32 & uint64(len(x.keys)-1))
 }
 

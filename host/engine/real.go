@@ -52,8 +52,8 @@ type reply struct {
 	timer   *time.Timer
 }
 
-// States of a reply. The server and the client each try to change the state from waiting. The first of them to succeed
-// decides whether the task is served.
+// States of a reply. The server tries to change `waiting` to `looked`, the client to `withdrawn`. The first of them to
+// succeed decides whether the task is served.
 const (
 	waiting   int32 = iota
 	looked          // the server has read the request, and will answer
@@ -153,7 +153,7 @@ const maxAsked = 4096
 // stuck is the time after which a waiting call checks whether the server waits for the calling goroutine.
 const stuck = 10 * time.Millisecond
 
-// ask posts a client's request when room has a free place.
+// ask posts a client's request when `room` has a free place.
 func (s *Server) ask(ctx context.Context, q *asked, gone <-chan struct{}) error {
 	select {
 	case s.room <- struct{}{}:
@@ -205,7 +205,7 @@ func (s *Server) cancelTicket(t *Ticket) {
 	s.stir()
 }
 
-// leaveRoom frees the places of processed requests in room.
+// leaveRoom frees the places of requests in the channel `room`.
 func (s *Server) leaveRoom(asks []asked) {
 	for i := range asks {
 		if asks[i].room {
@@ -237,8 +237,8 @@ func (s *Server) Now() Time {
 	return time.Since(s.start).Nanoseconds()
 }
 
-// inside reports whether the server is waiting for the caller: the server has read no message since turn, and Run is on
-// the caller's stack. A callback of another server is rejected too if this server has read no message meanwhile.
+// inside reports whether the server is waiting for the caller: the server has read no message since `turn`, and Run is
+// on the caller's stack. A callback of another server is rejected too if this server has read no message meanwhile.
 func (s *Server) inside(turn uint64) bool {
 	if !s.busy.Load() || s.turns.Load() != turn {
 		return false
@@ -616,7 +616,7 @@ func (s *Server) watchdog() error {
 	return nil
 }
 
-// clients processes a number of clients' requests.
+// clients processes clients' requests, up to the limits of a turn.
 func (s *Server) clients() error {
 	if s.next == len(s.open) {
 		s.mu.Lock()

@@ -91,7 +91,7 @@ func DiffSteps(a, b []Step) int {
 	return max(1, lack(a, b), lack(b, a))
 }
 
-// Span is a time interval in which a device ran a segment; with Segment -1: a reset, or a copy, load or unload (What).
+// Span is a time interval in which a device ran a segment or, if Segment is -1, a copy, load, unload (What) or reset.
 type Span struct {
 	What     string             `json:"what,omitempty"` // copy, load, unload
 	Device   int                `json:"device"`
@@ -138,7 +138,7 @@ type Latencies struct {
 	P99 int64 `json:"p99_ns"`
 }
 
-// Summary has the numbers of a run. Scripts read its keys.
+// Summary has a run's statistics. Scripts read its keys.
 type Summary struct {
 	Policy      string    `json:"policy"`
 	Requests    int64     `json:"requests"`
@@ -167,7 +167,7 @@ type Summary struct {
 	MeanBatch   float64   `json:"mean_batch"` // average number of samples in a segment run
 }
 
-// Summary computes the numbers. If the result has no records, p50 and p99 come from Histogram and are exact to 0.1 %.
+// Summary computes the Summary. If the result has no records, p50 and p99 come from Histogram and are exact to 0.1 %.
 func (r *Result) Summary() Summary {
 	s := Summary{
 		Policy: r.Policy, Requests: int64(len(r.Records)), Calls: r.Calls, Launches: r.Launches,

@@ -360,7 +360,7 @@ func (c *core) taskEnded(t *sched.Task, how Ending) {
 	}
 }
 
-// landed removes a request that ended before its segment or copy, after the segment or copy has ended too.
+// landed removes a request that ended during its segment or copy. It is called when the segment or copy has ended too.
 func (c *core) landed(r *request) {
 	c.dropRequest(r)
 	r.task.flying--

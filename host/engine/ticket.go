@@ -14,7 +14,7 @@ import (
 // MaxOpen limits the samples of a Call, since memory for all their exits is allocated at once.
 const MaxOpen = 1 << 14
 
-// firstGiven is the smallest id that Open assigns. Ids from clients are smaller. JSON numbers represent both exactly.
+// firstGiven is less than all ids that Open assigns. Ids from clients are smaller. JSON numbers represent all exactly.
 const firstGiven = 1 << 52
 
 // Call is a task with its own inputs.

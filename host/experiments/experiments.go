@@ -64,8 +64,8 @@ func Taken(exits []device.ExitResult, theta Theta) int {
 	return len(exits) - 1
 }
 
-// Service returns the mean service time in ns of the policy serial for the images at theta, from the latency table. The
-// capacity of serial is one request per this time.
+// Service returns the images' mean service time in ns under the policy serial, from the latency table. The capacity of
+// serial is one request per this time.
 func (s *Setup) Service(theta Theta) float64 {
 	var sum float64
 	for _, e := range s.Exits {

@@ -1,4 +1,4 @@
-// Command hlscheck checks that an HLS tool can turn the HLS kernel of configurations into hardware.
+// Command hlscheck checks, for each given configuration, that an HLS tool can synthesise the kernel.
 //
 // Exit codes: 0 ok, 1 the kernel is rejected, 2 wrong usage, 3 bad input, 5 a tool is missing.
 package main

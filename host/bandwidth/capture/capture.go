@@ -46,14 +46,14 @@ const (
 type Config struct {
 	Port uint16        // TCP port of the server
 	Gap  time.Duration // pause that ends a request; 0: 200 ms
-	// Number of bytes at a request's start that the rate excludes; negative: none. 0: ten full packets, or two if
-	// fewer than Least bytes remain after ten.
+	// Skip is the number of bytes at a request's start that the rate excludes; negative: none. 0 excludes ten full
+	// packets, or two if fewer than Least bytes follow the ten.
 	Skip  int64
 	Least int64 // number of bytes that must remain after the skipped bytes; 0: four full packets
 }
 
-// largest is the size of a full packet on Ethernet, in bytes. An interface can merge packets. So a connection's full
-// packet is its largest packet, at most this size, and Config.Skip and Config.Least are bytes, not packets.
+// largest is the size of a full packet on Ethernet, in bytes. A full packet of a connection is its largest packet, but
+// at most this size. Config.Skip and Config.Least count bytes, not packets, because an interface can merge packets.
 const largest = 1514
 
 // Transfer is the transfer of one request.
@@ -158,7 +158,7 @@ type behind struct {
 	rest int64     // number of bytes after the skipped packets
 }
 
-// take adds a packet that arrived at the time `at`, with `after` bytes of the request before this packet. The first
+// take adds a packet that arrived at the time `at`. `after` is the number of the request's earlier bytes. The first
 // packet is always skipped, because its send time is unknown.
 func (b *behind) take(at time.Time, after, skip, bytes int64) {
 	if after == 0 || after < skip {

@@ -1,4 +1,4 @@
-// Archives of a command's output: one file to copy from another machine.
+// This file packs a command's output into one file, which is easy to copy.
 
 package main
 

@@ -1,4 +1,4 @@
-// sluice bench compares policies in many settings with published values.
+// sluice bench runs policies in many settings and compares the results with published values.
 
 package main
 
@@ -97,7 +97,7 @@ func (c *benchSuiteCmd) Run(e *cli.Env) error {
 	return e.Print(doc, c.Out, c.JSON, func(w io.Writer) error { return c.print(w, doc, benches) })
 }
 
-// run computes the selected settings and policies.
+// run simulates selected policies in selected settings.
 func (c *benchSuiteCmd) run(e *cli.Env, shards *shard.Run) (*fluid.Suite, []fluid.Bench, error) {
 	cfg, err := c.chosen()
 	if err != nil {
@@ -151,7 +151,7 @@ func (c *benchSuiteCmd) chosen() (cfg fluid.SuiteConfig, err error) {
 // runsFile is the file of the runs in the folder of --out.
 const runsFile = "runs.jsonl"
 
-// store opens the file with the runs of earlier calls. It removes old results; this call writes new results at its end.
+// store opens the file with the runs of earlier commands. It removes old results, which are written again at the end.
 func (c *benchSuiteCmd) store() (*fluid.Store, error) {
 	program, err := cli.ProgramHash()
 	if err != nil {

@@ -94,7 +94,7 @@ type cudaBenchDoc struct {
 	Rows     []bench.Row `json:"rows"`
 	// Differ lists the networks with results that differ from the golden executor's.
 	Differ []string `json:"differ,omitempty"`
-	// TookNs is the total time of all parts in ns, on the clock of the budget.
+	// TookNs is the total time of all parts in ns, by the clock of the budget.
 	TookNs int64 `json:"took_ns,omitempty"`
 	// Missing lists the parts that have no runs.
 	Missing []string `json:"parts_missing,omitempty"`
@@ -363,7 +363,7 @@ func revision(known string) string {
 	return fmt.Sprintf("%s, program sha256 %.32s", known, sum)
 }
 
-// ptx reads the user's kernels; nil without the flag.
+// ptx reads the file of --kernels; nil without this flag.
 func (c *benchCUDACmd) ptx() ([]byte, error) {
 	if c.Kernels == "" {
 		return nil, nil
@@ -375,7 +375,7 @@ func (c *benchCUDACmd) ptx() ([]byte, error) {
 	return text, nil
 }
 
-// cudaParts runs further parts within the budget. It saves each part's series during the run.
+// cudaParts runs the parts that bench.Run does not run, within the budget. It saves series while a part runs.
 type cudaParts struct {
 	c     *benchCUDACmd
 	ctx   context.Context
@@ -485,7 +485,7 @@ func (a *appender) Write(text []byte) (n int, err error) {
 }
 
 // kept reads the runs of a folder or an archive. The runs of a killed command are in its journal (JournalFile). RawFile
-// may exist too, if the command was killed near its end. kept returns the readable runs and an error for other files.
+// may exist too, if the command was killed near its end. kept returns the readable runs, and errors for other files.
 func kept(dir string) (all []*bench.Raw, err error) {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) { // the archive is written at the end; before that, the runs are in the folder
 		dir = strings.TrimSuffix(dir, archived)
@@ -593,7 +593,7 @@ func (c *benchCUDACmd) read(e *cli.Env) error {
 	return wrong
 }
 
-// gpu finds the GPU. It also returns the parameters that are used for values without a measurement.
+// gpu finds the GPU. It also returns the parameter file, whose values are used where no value is measured.
 func (c *benchCUDACmd) gpu(e *cli.Env) (*params.File, cuda.Config, error) {
 	var f *params.File
 	var err error

@@ -1,5 +1,5 @@
-// Latency tables of the published settings, from the compiler's descriptors and the law of cycles, for a board, its
-// DRAM bandwidth and a mapping of batches.
+// This file applies the law of cycles to the compiler's descriptors. The results are the published settings' latency
+// tables for a board, its DRAM bandwidth and a mapping.
 
 package main
 
@@ -153,7 +153,7 @@ func (s *modelStore) Model(ctx context.Context, k fluid.ModelKey) (*fluid.Model,
 	return m, nil
 }
 
-// shape compiles a network for a design, or reads the result of an earlier compilation of the same content.
+// shape compiles a network for a design, or reads the stored result if equal content was compiled earlier.
 func (s *modelStore) shape(network string, backbone bool, d configs.Design) (*netShape, error) {
 	name := network
 	if backbone {
@@ -220,7 +220,7 @@ func compileShape(g *graph.Graph, d configs.Design) (*bundle.Bundle, error) {
 	return compile.Compile(q, d, compile.Options{Mapping: strategies[fluid.MappingFluid]})
 }
 
-// strategies are the mappings of a batch (fluid.Mapping...), as options for the FBCB's entries.
+// strategies contains, for each mapping of a batch (fluid.Mapping...), the options to choose FBCB entries.
 var strategies = map[string]mapping.Options{
 	fluid.MappingFluid:   {Spill: true}, // the published hardware stores no tensor on chip
 	fluid.MappingR:       mapping.Basic(),

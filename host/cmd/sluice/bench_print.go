@@ -1,4 +1,4 @@
-// Output of a bench: tables, statements, pictures, one page.
+// This file writes a bench's tables, statements, pictures and page.
 
 package main
 
@@ -59,8 +59,8 @@ var columns = []column{
 	{"calls", "calls/request", showNumber},
 }
 
-// judged is an additional column if the table has space. It shows the share of seeds with a valid run by MLPerf's rules
-// for the server scenario. The SLO is the target.
+// judged is an additional column if the table has space. It shows the share of seeds whose run is valid under MLPerf's
+// rules for the server scenario, with the SLO as target.
 var judged = column{"loadgen_valid", "LoadGen valid", showShare}
 
 func cell(r *frame.Row, c *column) string {

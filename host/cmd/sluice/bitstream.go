@@ -73,7 +73,7 @@ func (*bitVerifyCmd) Help() string {
   sluice bitstream verify npu.bit --board zc706 --bundle fashion.sluice`
 }
 
-// verify returns the checks, the manifest if readable, and the file.
+// verify returns the checks, the manifest (nil: unreadable) and the .bit file.
 func (c *bitVerifyCmd) verify() ([]check, *bitstreams.Manifest, *bitstreams.Bit, error) {
 	board, err := boards.Load(c.Board)
 	if err != nil {

@@ -247,8 +247,8 @@ func measure(e *bundle.Exit) string {
 	return graph.Softmax
 }
 
-// top returns the n most probable classes. The probabilities are the softmax; the sigmoid for a single logit; or the
-// sigmoid of each logit if an image can have several labels. top returns nil if the exit is no classifier.
+// top returns the n most probable classes. The probabilities are the softmax, or the logits' sigmoids if there is only
+// one logit or an image can have several labels. top returns nil if the exit is no classifier.
 func top(e *bundle.Exit, raw []int16, n int) []classProb {
 	by := measure(e)
 	if by == graph.NoClass {

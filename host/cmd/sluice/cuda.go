@@ -16,7 +16,7 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda/kernels"
 )
 
-// cudaLibrary returns the path of the driver's library; "": driver.Library.
+// cudaLibrary returns the path of the driver's library; "" selects driver.Library.
 func cudaLibrary() string { return os.Getenv("SLUICE_CUDA") }
 
 // gpuConfig returns the configuration to open an NVIDIA GPU (cuda) or an AMD GPU (hip).

@@ -1,4 +1,4 @@
-// Preparation of the network, images, bundle and device for a command.
+// This file prepares the network, images, bundle and device for a command.
 
 package main
 
@@ -59,7 +59,7 @@ const (
 	imageBytes  = 1 << 30
 )
 
-// fromText returns the texts for usage errors, by value of the tag "from" (what the command serves).
+// fromText returns texts for usage errors, by value of the tag "from", which states what is served.
 func fromText() map[string]string {
 	return map[string]string{
 		"network": "compiling a network", "bundle": "a BUNDLE, which is compiled already (dse compile takes what says how)",
@@ -80,7 +80,7 @@ type prepared struct {
 func (p *prepared) exits() int { return len(p.bundle.Network.Exits) }
 
 // prepare reads the bundle on the command line. If no bundle is named, it imports, quantises and compiles a network, or
-// reads a saved bundle with the same content. It checks flags that depend on the number of exits before compilation.
+// reads a saved bundle with the same contentKey. Before compilation, `fits` check flags against the number of exits.
 func (w *what) prepare(e *cli.Env, fits ...func(exits int) error) (*prepared, error) {
 	p, err := w.open(e, fits)
 	if err != nil {
@@ -168,7 +168,7 @@ func (w *what) open(e *cli.Env, fits []func(int) error) (*prepared, error) {
 	return p, nil
 }
 
-// inputCode returns the exit code of an error: a data set is not installed, or the input is invalid.
+// inputCode returns the exit code of an error: Tool if a data set is not installed, otherwise Input.
 func inputCode(err error) int {
 	if errors.Is(err, zoo.ErrDataMissing) {
 		return cli.Tool
@@ -209,7 +209,7 @@ func (w *what) fashion() string {
 }
 
 // images returns up to n images from --data, or from Fashion-MNIST if the network was calibrated with Fashion-MNIST.
-// Otherwise it returns noise with labels of -1 if the user requested noise or if the argument anything is true.
+// It returns noise with labels of -1 for --noise, or, if `anything` is true, instead of the error that no images exist.
 func (w *what) images(e *cli.Env, p *prepared, n int, anything bool) (*zoo.Images, error) {
 	net := &p.bundle.Network
 	in := images.Shape{H: net.InH, W: net.InW, C: net.InC}

@@ -97,7 +97,7 @@ func (c *profileCmd) Run(e *cli.Env) error {
 	return e.Print(r.doc, c.Out, c.JSON, r.print)
 }
 
-// measurement is a latency table during its measurement.
+// measurement is the state while a latency table is measured.
 type measurement struct {
 	*profileCmd
 	e        *cli.Env

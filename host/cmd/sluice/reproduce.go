@@ -1,4 +1,4 @@
-// sluice reproduce prints the claims of a publication, each with this project's value, a verdict and its cause.
+// sluice reproduce prints a publication's claims, each with this project's value, a verdict and the verdict's cause.
 
 package main
 
@@ -213,7 +213,7 @@ func (c *reproduceCmd) one(e *cli.Env, p *paper) (*reproducedDoc, error) {
 	return doc, err
 }
 
-// page writes report.html with the claims and all numbers.
+// page writes report.html with the claims and all results.
 func (c *reproduceCmd) page(doc *reproducedDoc, folder string) error {
 	t := report.PageTable{Caption: frame.Count(doc.Rows), Strong: map[int]bool{}, Table: report.Table{
 		Head: []string{"claim", "source", "what is said", "published", "ours", "verdict", "", "cause", "evidence"},

@@ -73,7 +73,7 @@ func (c *runCmd) Run(e *cli.Env) error {
 	return c.serve(e)
 }
 
-// check returns the kind of the run, and rejects flags that would be ignored.
+// check returns what is served (bundle, gpu-sim or zoo), and rejects flags that would be ignored.
 func (c *runCmd) check(e *cli.Env) (serves string, err error) {
 	serves, device := "bundle", c.Device
 	if strings.HasPrefix(c.Device, gpuSim) {

@@ -1,4 +1,4 @@
-// sluice run with one bundle, on the NPU, on a software model of the NPU, or on a GPU.
+// sluice run serves one bundle on the NPU, on a software model of the NPU, or on a GPU.
 
 package main
 
@@ -30,7 +30,7 @@ type resultDoc struct {
 	Ending engine.Ending    `json:"ending"`
 }
 
-// referenceDoc compares a run with a run on the soft device, which uses the times in the table.
+// referenceDoc compares a run with its repetition on the soft device with the latency table's times.
 type referenceDoc struct {
 	Results int `json:"results_differ"` // number of requests with an exit, class or logits that differ from the golden executor's
 	Actions int `json:"actions_differ"` // number of actions that differ from the run on the soft device

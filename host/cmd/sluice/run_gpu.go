@@ -126,7 +126,7 @@ func (c *runCmd) kernelList() ([]*kernel.Program, error) {
 	return kernels, cli.Coded(cli.Input, err)
 }
 
-// cut ends the workload after the time of --time, and returns an error if too many requests remain.
+// cut shortens the workload to the duration --time, and returns an error if too many requests remain.
 func (c *runCmd) cut(trace *load.Trace) error {
 	if c.Time > 0 {
 		trace.Duration = min(trace.Duration, c.Time.Nanoseconds())

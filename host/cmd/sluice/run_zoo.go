@@ -199,7 +199,7 @@ func (c *runCmd) live(e *cli.Env, set *edge.Setting, s edge.System, a edge.Assum
 	return edge.Serve(e.Ctx, set, s, a, l, rates, func(err error) { e.Log.Warn("a connection was ended", "why", err) })
 }
 
-// capture measures the links of a listener's clients by their packets until end is called.
+// capture measures the links of a listener's clients from captured packets, until `end` is called.
 func (c *runCmd) capture(e *cli.Env, l net.Listener, rates *edge.Rates) (end func(), err error) {
 	at, ok := l.Addr().(*net.TCPAddr)
 	if !ok {

@@ -27,7 +27,7 @@ func (c *verifyCmd) large(post bool) (*graph.Graph, error) {
 	from := c.Import
 	from.InputSide = cmp.Or(onnx.Square(c.Input), from.InputSide)
 	if c.Segments > 0 && from.Exits == "" && !recipe.Own(c.Network) {
-		// select exits by name: later layers may not fit such a small input
+		// import only up to these exits: later layers may not fit such a small input
 		o := onnx.Options{WeightSeed: weightSeed, InputSide: from.InputSide, Post: post, Gates: from.Gates}
 		for i := range c.Segments {
 			o.Exits = append(o.Exits, fmt.Sprintf("exit%d", i+1))

@@ -1,4 +1,4 @@
-// Flags for the NPU of the board that runs this program.
+// This file has the flags for this board's NPU.
 
 package main
 
@@ -6,8 +6,8 @@ import (
 	"github.com/sluice-npu/sluice/host/engine"
 )
 
-// uioFlags describe the NPU of --device uio. Label and ClockMHz have no default values, because with a wrong default
-// the figures would be attributed to something else.
+// uioFlags describe the NPU of --device uio. Label and ClockMHz have no default values, because a wrong default would
+// present, for example, simulated figures as measured.
 type uioFlags struct {
 	UIO      string             `serves:"bundle" device:"uio" name:"uio" default:"sluice-npu" help:"On uio: name of the UIO device; its memory is NAME-memory."`
 	Label    string             `serves:"bundle" device:"uio" enum:",simulated,measured" default:"" help:"On uio, required: label of the figures, measured (a board) or simulated (QEMU)."`

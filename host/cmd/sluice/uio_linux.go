@@ -1,4 +1,4 @@
-// The NPU of the board that runs this program, through UIO. UIO exists only on Linux.
+// This file accesses this board's NPU through UIO. UIO exists only on Linux.
 
 package main
 

@@ -177,7 +177,7 @@ func (c checked) build(d configs.Design) string {
 	return d.Name
 }
 
-// served returns the name of the configuration for the checks that serve a network: the only one, or "run".
+// served returns the configuration for the checks that serve a network: the only configuration, or else "run".
 func served(designs []configs.Design) (string, bool) {
 	if len(designs) == 1 {
 		return designs[0].Name, true
@@ -471,8 +471,8 @@ func (c *verifyCmd) images(e *cli.Env, p *prepared, s *experiments.Setup, doc *v
 	return nil
 }
 
-// bench opens a configuration with memory for random networks. The function over closes the device, and adds the counts
-// that a build with assertions prints at its end.
+// bench opens a configuration's device, with enough memory for random networks. `over` closes the device, and adds the
+// counts that the simulator prints at its end if its build has assertions.
 func (c *verifyCmd) bench(e *cli.Env, d configs.Design, check checked) (b *verify.Bench, over func(*verify.Coverage) error, err error) {
 	b = &verify.Bench{Design: d, Dev: &verify.Shadow{Reference: soft.New(d, soft.Options{})}}
 	if c.Device == "soft" {
@@ -652,7 +652,8 @@ func (c *verifyCmd) missing(e *cli.Env, designs []configs.Design, check checked,
 	return end(doc.Coverage.Bins)
 }
 
-// orders serves the same arrivals on soft with the table, and on the device with the table and with measured times.
+// orders serves the same arrivals on soft and on the device, both with the table's times, and (except on hls) on the
+// device with measured times.
 func (c *verifyCmd) orders(e *cli.Env, p *prepared, s *experiments.Setup, memo *soft.Memo, theta experiments.Theta, doc *verifyDoc) error {
 	doc.Coverage.Orders = map[string]verify.Orders{}
 	dev, err := c.openDevice(e.Ctx, c.Device, p, memo)

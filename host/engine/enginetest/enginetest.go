@@ -126,8 +126,8 @@ func (*Fake) Close() error { return nil }
 // ErrInjected is the error of injected failures.
 var ErrInjected = errors.New("injected failure")
 
-// Faulty wraps a device and injects faults. The functions receive the index of the call of Run, from 0. A nil function
-// injects nothing.
+// Faulty wraps a device and injects faults. The functions receive the index, from 0, of the call of Run or Reset. A nil
+// function injects nothing.
 type Faulty struct {
 	device.Blocking
 	Fail, Hang func(run int) bool
@@ -159,7 +159,7 @@ func (f *Faulty) Run(ctx context.Context, l *device.Launch) (*device.Report, err
 	return f.Blocking.Run(ctx, l)
 }
 
-// Unload implements device.Unloader if the wrapped device does.
+// Unload does nothing if the wrapped device is no device.Unloader.
 func (f *Faulty) Unload(ctx context.Context, network string) error {
 	if u, ok := f.Blocking.(device.Unloader); ok {
 		return u.Unload(ctx, network)

@@ -1,13 +1,13 @@
-// Package disb runs REEF's benchmark on a GPU: DISB A to E and the drive of a car. It uses the unchanged workloads and
-// policies of package reef, in real time on package cuda.
+// Package disb runs REEF's benchmark on a GPU: DISB A to E and a car's workload (reef.Drive). It uses the unchanged
+// workloads and policies of package reef, in real time on package cuda.
 //
 // The networks have no bundles, because no NPU supports them. Stand-ins (StandIn) run instead. A stand-in imitates a
 // network of the catalogue kernel by kernel, with the same tensor sizes and windows. It consists of the device's own
 // kernels with random weights.
 //
 // The simulated GPU has run the same stand-ins under the same workloads. Its predictions (foretold.csv) are printed
-// beside the measurements. They use costs (launch, link, kill) that were measured on an H100. Some rows were predicted
-// again later: reef and reef-dkp for A to C after measurements on an H200, and D and E after measurements of D.
+// beside the measurements. The predictions use costs (launch, link, kill) that were measured on an H100. Some rows were
+// predicted again: reef and reef-dkp for A to C after H200 measurements, and D and E after D was measured.
 package disb
 
 import (
@@ -125,7 +125,7 @@ func (c *Config) networks() ([]*bundle.Bundle, error) {
 	return out, nil
 }
 
-// ppm is the factor of series in millionths. With this factor, their values are stored as whole numbers.
+// ppm is the factor by which ratios are multiplied, since series store only integers.
 const ppm = 1e6
 
 // away is the metric of preemption times on a real GPU. Such a time ends when the host observes the preemption. This is
@@ -236,7 +236,7 @@ func (c *Config) open(ctx context.Context, m gpu.Mode, names []string, drawn map
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	// Looks use the workload's first network, which every system loads, so that the measured speeds are comparable.
+	// looks.Look times the kernels of the workload's first network, because every system loads this network.
 	if err := looks.Look(d, names[0], false); err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-// Predictions of the simulated GPU. disb.go states when they were recorded.
+// This file reads the simulated GPU's predictions. disb.go explains them.
 
 package disb
 

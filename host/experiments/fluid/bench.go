@@ -1,5 +1,5 @@
-// The settings, policies and mappings of each bench. The numbers come from Kouris et al., "Fluid Batching", section IV.
-// If a bench has no figure in that paper, its title states its purpose.
+// This file defines each bench. Rates and SLOs come from Kouris et al., "Fluid Batching", section IV. If a bench has no
+// figure in that paper, its title states its purpose.
 
 package fluid
 
@@ -244,7 +244,7 @@ func Reproduced() []string {
 	return []string{"fig1", "fig7", "fig8", "fig9", "fig10", "table1", "table2", "own", "ablation"}
 }
 
-// Only returns the benches with only the given policies. It returns an error if a bench would have no policy.
+// Only restricts the benches to the given policies. It returns an error if a bench runs none of these policies.
 func Only(benches []Bench, policies []string) ([]Bench, error) {
 	for _, p := range policies {
 		if !known(p) {
@@ -291,7 +291,7 @@ const (
 )
 
 // realSettings returns settings of the trained network with loads of 0.7, 0.9 and 1.1 of serial's capacity. The SLO is
-// five times the time of a single image. These numbers were computed from the compiled bundle's table.
+// five times the time of a single image. Rates and SLO were computed from the compiled bundle's latency table.
 func realSettings() []Setting {
 	return along(Setting{Network: RealNetwork, Board: RealBoard, SLO: 3 * ms}, 3600, 4600, 5600)
 }

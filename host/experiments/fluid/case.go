@@ -1,4 +1,4 @@
-// One run of a bench: a setting, a policy and a seed, and the metrics of the run.
+// This file defines one run of a bench (a setting, a policy and a seed) and the run's metrics.
 
 package fluid
 
@@ -30,7 +30,7 @@ const (
 	maxClients  = 10_000
 )
 
-// Setting is a network on a board with a rate and an SLO. In a published setting, the other fields are zero.
+// Setting is a network on a board with a rate and an SLO. In a published setting, all fields after SLO are zero.
 type Setting struct {
 	Network string
 	Board   string
@@ -71,9 +71,8 @@ func Bandwidths() map[string]map[string]float64 {
 	}
 }
 
-// ServingBandwidth returns a fitted bandwidth, one number per board. It was fitted to fluid's two published averages
-// (table II), with an earlier version of the cycle formulas. So our values for these averages are a fit, and all other
-// values are predictions.
+// ServingBandwidth returns a board's fitted bandwidth. It was fitted to fluid's two published averages (table II), with
+// an earlier version of the cycle formulas. So our values for these averages are a fit, and all others are predictions.
 func ServingBandwidth(board string) float64 { return Bandwidths()["serving"][board] }
 
 // NominalBandwidth returns the bandwidth of the hardware configurations.

@@ -1,4 +1,4 @@
-// Measures of the publication's claims (claims.yaml).
+// This file measures the publication's claims (claims.yaml).
 
 package fluid
 
@@ -39,7 +39,7 @@ func (l *lab) model(board, mapping string, gbs float64, backbone bool) (*Model, 
 	return l.s.Models.Model(l.ctx, ModelKey{Network: "resnet50", Board: board, Mapping: mapping, Bandwidth: gbs, Backbone: backbone})
 }
 
-// boundaries returns how many layers requests run for each exit that they reach, for ResNet-50 on the ZC706.
+// boundaries returns the ratio of layers that requests run to exits that they reach, for ResNet-50 on the ZC706.
 func (l *lab) boundaries() (float64, error) {
 	m, err := l.model("zc706", MappingFluid, ServingBandwidth("zc706"), false)
 	if err != nil {
@@ -54,7 +54,7 @@ func (l *lab) boundaries() (float64, error) {
 	return layers / exits, nil
 }
 
-// ways returns the number of mappings that are the best for one or more of ResNet-50's four quarters, on the ZC706.
+// ways finds the best mapping of each of ResNet-50's four segments on the ZC706, and returns how many of them differ.
 func (l *lab) ways(gbs float64) (float64, error) {
 	best := map[string]bool{}
 	for s := range 4 {
@@ -83,7 +83,7 @@ func (l *lab) ofPeak(mapping string, batch int, gbs float64) (float64, error) {
 	return m.gops(batch) / (2 * m.PeakMACs / 1e9), nil
 }
 
-// double returns the time in ms of a batch of twice the hardware's maximum on the ZCU104; NaN: unknown.
+// double returns the time in ms of a batch on the ZCU104 that is twice as large as B_max; NaN: unknown.
 func (l *lab) double(gbs float64) (float64, error) {
 	m, err := l.model("zcu104", MappingFluid, gbs, false)
 	if err != nil {

@@ -1,4 +1,4 @@
-// The model of a setting's network on its board: a latency table, and the work of each segment.
+// This file models a setting's network on its board: a latency table, and the work of each segment.
 
 package fluid
 
@@ -17,7 +17,7 @@ import (
 )
 
 // Ways to map a batch onto the array (Kouris et al., section III-A and figure 1b). The published policies use the first
-// three mappings. The other mappings omit single mechanisms.
+// three mappings. Each later mapping omits one mechanism.
 const (
 	MappingFluid   = "fluid"    // all k and s of the hardware, chosen by layer and batch
 	MappingR       = "r"        // samples along the rows, k = 1, s = 1
@@ -25,7 +25,7 @@ const (
 	MappingP       = "p"        // two sample groups side by side if this is legal, k = 1
 	MappingNoStack = "no-stack" // sample groups by layer and batch, no Stackable PEs
 	MappingNoFluid = "no-fluid" // Stackable PEs by layer and batch, no sample groups
-	// The same mappings, on the array that is best for them at B = 8 (designs) in place of fluid's array.
+	// r and fc on the array that is best for them at B = 8 (designs). All other mappings use fluid's array.
 	MappingROwn  = MappingR + own
 	MappingFCOwn = MappingFC + own
 )
@@ -35,13 +35,13 @@ const own = "-own"
 // Array contains the parameters of a design that is not its board's reference design.
 type Array struct{ TR, TP, TC, ABufWords, Drain, CMax int }
 
-// designs contains the best arrays without Fluid Batching (k = 1, s = 1) at B = 8, by network and board, with the
-// board's serving bandwidth (14.667 and 26 bytes per cycle). The command for the first array is:
+// designs contains, by network and board, the best array without Fluid Batching (k = 1, s = 1) at B = 8. The search
+// used the board's serving bandwidth (14.667 and 26 bytes per cycle). The command for the first array is:
 //
 //	dse sweep --network resnet50 --board zc706 --mapping basic --weights 0,0,0,0,0,0,0,1 --bytes-per-cycle 14.667
 //
-// MappingFC uses the same arrays. Its convolutions run sample by sample, and the search for B = 1 (--weights
-// 1,0,0,0,0,0,0,0) finds the same four arrays.
+// MappingFC uses the same arrays, since its convolutions run sample by sample, and a search for B = 1 (--weights
+// 1,0,0,0,0,0,0,0) finds these four arrays too.
 var designs = map[string]*Array{
 	"resnet50/zc706":     {1024, 14, 64, 11264, 16, 2048},
 	"resnet50/zcu104":    {1024, 13, 128, 16384, 16, 2048},

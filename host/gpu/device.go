@@ -411,7 +411,7 @@ func (d *Device) launch(now sim.Time) {
 // end returns the index after the last kernel of the flow's segment.
 func (f *flow) end() int { return f.prog.Exits[f.seg] + 1 }
 
-// part takes the flow's next kernel and returns it as one part with all blocks.
+// part takes the flow's next kernel, and returns it as one part.
 func (f *flow) part() sim.Part {
 	k := f.next
 	f.next++

@@ -30,10 +30,10 @@ type Mode struct {
 	Pad      bool
 	Versions int // number of versions of a kernel from which padding chooses; 0: 1
 	// With Beside, a best-effort kernel runs concurrently with real-time kernels if it is short and small and if their
-	// profiles differ (the rule of Orion, EuroSys 2024). Only one best-effort kernel runs at a time, even when there are
-	// no real-time launches. If Queue is 1, real-time kernels also run one at a time, as described in REEF's section 6.6.
+	// profiles differ (the rule of Orion, EuroSys 2024). Only one best-effort kernel runs at a time, even without
+	// real-time launches. If Queue is 1, real-time kernels also run one at a time, as described in REEF's section 6.6.
 	Beside bool
-	// These options are deliberate faults. Tests use them to show why a mechanism is needed.
+	// Deliberate faults: tests use them to show why a mechanism is needed.
 	Boolean bool // a boolean instead of an epoch tells queued kernels to leave
 	Alone   bool // every kernel is repeated without its group, even if the result is wrong
 }

@@ -310,14 +310,14 @@ func (l *launcher) between(at [2]driver.Event, ln *lane, blocks, launches int) (
 	return l.lib.Elapsed(at[0], at[1])
 }
 
-// Copied contains the times of copies. Events before and after each copy measure its time.
+// Copied contains copy times, measured with events before and after each copy.
 type Copied struct {
 	Bytes    int
 	Up, Down []int64 // by run: ns
 }
 
-// Copies measures n copies to the GPU and n copies back. If beside is true, a kernel that runs on all SMs accesses the
-// GPU's memory during the copies.
+// Copies measures n copies to the GPU and n copies back. If beside is true, a kernel on all SMs accesses the GPU's
+// memory at the same time.
 func (d *Device) Copies(bytes, n int, beside bool) (c Copied, err error) {
 	err = d.ask(func(l *launcher) error {
 		c, err = l.timeCopies(bytes, n, beside)
@@ -404,8 +404,8 @@ func (l *launcher) freeTimers(at []driver.Event) (err error) {
 	return err
 }
 
-// eachStream is the number of copies that TwoCopies queues in each stream per direction. With two copies per stream,
-// both streams copy simultaneously most of the time.
+// eachStream is the number of copies that TwoCopies queues per stream and direction. With two, both streams are copying
+// most of the time.
 const eachStream = 2
 
 // TwoCopies is like Copies, but two streams copy at the same time, while a kernel runs. Both streams copy to the GPU

@@ -1,5 +1,5 @@
-// Detection of hangs. Consider a launch and all launches for which it waits. The launch hangs if none of them has made
-// progress within the longest of their time limits.
+// Detection of hangs. A launch hangs if neither it nor any launch for which it waits has made progress within the
+// longest of their time limits.
 
 package cuda
 
@@ -11,8 +11,8 @@ func (l *launcher) ticket() uint64 {
 	return l.tickets
 }
 
-// since returns the ticket of a flow's oldest kernel in flight, or else the flow's own ticket. waits is true if the
-// flow has no kernel in flight and waits for its turn.
+// since returns the ticket of a flow's oldest kernel in flight, or else the flow's own ticket. waits reports whether a
+// flow with no kernel in flight waits for its turn.
 func (f *flow) since() (ticket uint64, waits bool) {
 	if f.flying == 0 {
 		return f.ticket, f.state == running && !f.cleaning

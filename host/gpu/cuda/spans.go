@@ -19,8 +19,8 @@ type Preemption struct {
 	// host knows this after it has copied and read their Control. For awaited launches, it knows this from their
 	// events.
 	Away time.Duration
-	// First is the time from arrival until the priority launch's first block began. The GPU's clock gives this end. First
-	// is measured for killed and awaited launches, but only on Timed devices.
+	// First is the time from arrival until the priority launch's first block began, as read from the GPU's clock. It is
+	// measured for killed and awaited launches, but only on Timed devices.
 	First time.Duration
 	// Gone and Began start at the driver call that writes the flag. Gone ends when the last block of the other launches
 	// ends. Began ends when the first block of the priority launch begins. Both ends are times of the GPU's clock. Gone
@@ -175,7 +175,7 @@ func (l *launcher) timerStep() (least time.Duration, err error) {
 	return least, err
 }
 
-// clocks converts times of the GPU's clock that lie between two anchors to times of the host's clock.
+// clocks converts times of the GPU's clock, between two anchors, to host times.
 type clocks struct {
 	start         time.Time
 	before, after anchor

@@ -9,8 +9,8 @@ import (
 )
 
 // Sync is a GPU whose calls block, so that device.Adapt can use it in virtual time. Launches run one after another, as
-// on an NPU. A launch advances virtual time by its real duration. The type Device, however, can run launches
-// concurrently and stop them.
+// on an NPU. A launch advances virtual time by its real duration. Device, in contrast, can run launches concurrently
+// and stop them.
 type Sync struct {
 	d    *Device
 	end  context.CancelFunc

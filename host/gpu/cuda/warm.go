@@ -1,5 +1,5 @@
-// Warm-up runs each kernel once, and loads the multi-role kernel, which runs several kernels in one launch, once per
-// register limit.
+// Warm-up runs each kernel once, and loads the multi-role kernel (several kernels in one launch) once per register
+// limit.
 
 package cuda
 

@@ -176,7 +176,7 @@ func (f *File) Assumed() (out []string) {
 	return out
 }
 
-// programs is the prefix of the keys of the catalogue's numbers.
+// programs is the prefix of the catalogue's parameter keys.
 const programs = "programs/"
 
 // Uncertain lists the keys of assumed values of both the GPU and the catalogue.

@@ -1,4 +1,4 @@
-// The content of a picture. Other files draw it.
+// This file defines a picture's content. Other files draw it.
 
 package report
 

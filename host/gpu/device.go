@@ -30,8 +30,8 @@ type Config struct {
 	SyncNs   int64
 	// If Neighbours is set, a partition must consist of neighbouring units, as with real drivers.
 	Neighbours bool
-	// Slow returns the factor by which a launch's kernel times are multiplied. Its argument is the launch's first request.
-	// If Slow is nil, the factor is 1.
+	// Slow returns the factor by which a launch's kernel times are multiplied. Its argument is the launch's first request;
+	// nil: factor 1.
 	Slow func(first device.RequestID) float64
 }
 
@@ -116,8 +116,7 @@ type flow struct {
 	began    sim.Time // start of its segment
 }
 
-// partial contains how many blocks of a kernel are done, and in which version. The remaining blocks must use this
-// version.
+// partial contains how many blocks of a kernel are done, and in which version. The remaining blocks must use it too.
 type partial struct {
 	blocks  int
 	version int
@@ -411,7 +410,7 @@ func (d *Device) launch(now sim.Time) {
 // end returns the index after the last kernel of the flow's segment.
 func (f *flow) end() int { return f.prog.Exits[f.seg] + 1 }
 
-// part takes the flow's next kernel, and returns it as one part.
+// part returns the flow's next kernel as one part.
 func (f *flow) part() sim.Part {
 	k := f.next
 	f.next++

@@ -69,8 +69,7 @@ func (d *Device) advance(now sim.Time) {
 	}
 }
 
-// step advances to the time t, or to the GPU's next event if it is earlier, and processes the events at the reached
-// time.
+// step advances to the time t, or to the GPU's next event if that is earlier, and processes the events at that time.
 func (d *Device) step(t sim.Time) {
 	if d.Probe != nil {
 		d.Probe.Advancing(t)

@@ -29,9 +29,9 @@ type Mode struct {
 	// With Pad, best-effort kernels run inside a real-time kernel's launch, on SMs that this kernel does not use.
 	Pad      bool
 	Versions int // number of versions of a kernel from which padding chooses; 0: 1
-	// With Beside, a best-effort kernel runs concurrently with real-time kernels if it is short and small and if their
-	// profiles differ (the rule of Orion, EuroSys 2024). Only one best-effort kernel runs at a time, even without
-	// real-time launches. If Queue is 1, real-time kernels also run one at a time, as described in REEF's section 6.6.
+	// With Beside, a best-effort kernel runs at the same time as real-time kernels if it is short and small and if their
+	// profiles differ (Orion's rule, EuroSys 2024). Only one best-effort kernel runs at a time, even without real-time
+	// launches. If Queue is 1, real-time kernels also run one at a time, as described in REEF's section 6.6.
 	Beside bool
 	// Deliberate faults: tests use them to show why a mechanism is needed.
 	Boolean bool // a boolean instead of an epoch tells queued kernels to leave
@@ -56,8 +56,7 @@ const (
 	Besides      // launch one of its kernels, if the real-time kernels allow it
 )
 
-// Turn applies the mode's rule to the state of a launch and returns the decision. Real and simulated devices both use
-// this function.
+// Turn returns the decision that the mode's rule makes for a launch. Real and simulated devices both use this function.
 func (m *Mode) Turn(s Standing) Turn {
 	switch {
 	case s.RealTime && m.Hold && !m.Together && (s.Preempting && !m.Ahead || !s.First):

@@ -16,8 +16,7 @@ type Network struct {
 	Name string
 	// Program returns the program for a batch. The programs of all batches differ only in the grids of their kernels.
 	Program func(batch int) (*kernel.Program, error)
-	// Versions returns the versions of each kernel. Padding chooses among them. If Versions is nil, it uses the program's
-	// kernels.
+	// Versions returns each kernel's versions. Padding chooses among them. If nil, padding uses the program's kernels.
 	Versions func(batch int) ([][]kernel.Kernel, error)
 	// Exit returns the result of a request at the end of a segment.
 	Exit  func(id device.RequestID, segment int) device.ExitResult

@@ -24,8 +24,8 @@ type Camera struct {
 	Rate     int    // frames per second
 	Sizes    []Size // smallest first
 	Headroom float64
-	// Arrive simulates a link. It returns the time at which the first bytes of a transfer (argument `bytes`) have arrived.
-	// The transfer starts at `begins`. If Arrive is nil, only the real link limits the transfer.
+	// Arrive simulates a link. It returns the time at which the first `bytes` bytes of a transfer have arrived. The
+	// transfer starts at `begins`. If Arrive is nil, only the real link limits the transfer.
 	Arrive func(begins Time, bytes int64) Time
 }
 

@@ -46,8 +46,8 @@ const (
 )
 
 // The first bytes of a transfer are not timed, because a shaped link sends them in a burst (Jellyfish, section V). The
-// untimed part is ten packets of a large frame, or two packets of a small frame. At least four timed packets must
-// remain, as in package capture. Otherwise, or if they arrive all at once, the whole transfer is timed.
+// untimed part is ten packets of a large frame, or two packets of a small frame. Four timed packets must remain, as in
+// package capture. Otherwise, or if they arrive all at once, the whole transfer is timed.
 const (
 	packet    = 1448
 	skipLong  = 10 * packet
@@ -61,11 +61,10 @@ type Config struct {
 	Network string // name of the network in tasks
 	Bytes   int    // size of the largest frame in bytes
 	Now     func() Time
-	// Submit submits a task. Several goroutines call Submit concurrently. The gate chooses the task's id; Answer needs
-	// this id.
+	// Submit submits a task. Several goroutines call it at once. The gate chooses the task's id; Answer needs this id.
 	Submit func(ctx context.Context, t *sched.Task, side int) error
-	// Link returns a client's link rate, in bits per second, that another source measured, for example from captured
-	// packets. If Link is nil or returns 0, the gate uses the rate that it measured from the frame's transfer.
+	// Link returns the rate of a client's link, in bits per second, that another source measured, such as package capture.
+	// If Link is nil or returns 0, the gate uses the rate that it measured from the frame's transfer.
 	Link func(client net.Addr) float64
 }
 
@@ -109,8 +108,7 @@ func NewGate(cfg Config) *Gate {
 }
 
 // Serve accepts connections until ctx ends, and then closes the listener. It also returns if the listener was closed
-// and all clients have disconnected. If the server ends a connection, Serve calls `bad` with the reason, unless `bad`
-// is nil.
+// and all clients have disconnected. If the server ends a connection, Serve passes the reason to `bad` (may be nil).
 func (g *Gate) Serve(ctx context.Context, l net.Listener, bad func(error)) error {
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -309,9 +307,8 @@ func (m *meter) took(at Time, n int64) {
 	m.at = at
 }
 
-// rate returns the rate of the timed bytes, in bits per second. If fewer than leastRest bytes are timed, or they
-// arrived at once, it returns the rate of the whole frame (over at least 1 us). It returns 0 for transfers shorter than
-// leastRest.
+// rate returns the rate of the timed bytes, in bits per second. If fewer than leastRest bytes are timed, or all arrived
+// at once, it is the rate of the whole frame, over at least 1 us. If the transfer is shorter than leastRest, it is 0.
 func (m *meter) rate() float64 {
 	switch {
 	case m.total < leastRest:

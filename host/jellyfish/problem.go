@@ -138,8 +138,8 @@ func (p *Problem) Weight(client int) int { return p.weight[client] }
 // Most returns the largest batch of a network within a client's budget, or 0 if no batch is within the budget.
 func (p *Problem) Most(net, client int) int { return int(p.most[net][client]) }
 
-// Room returns the rate, in units, that a network can serve in batches of at most this size. It is limited to the sum
-// of all rates.
+// Room returns the rate, in units, that a network can serve in batches up to this size, limited to the sum of all
+// rates.
 func (p *Problem) Room(net, batch int) int { return p.room[net][batch-1] }
 
 func gcd(a, b int) int {
@@ -181,7 +181,7 @@ func Plain(nets []int) []Kind {
 	return kinds
 }
 
-// Tie decides which of the client sets with equal sums of rates is selected. The publication allows any of these sets.
+// Tie decides which client set is selected if the sums of rates are equal. The publication allows any of these sets.
 type Tie uint8
 
 const (
@@ -235,7 +235,7 @@ func (m *Mapper) Map(kinds []Kind, tie Tie, out *Mapping) {
 
 // take is FindOptimalClients of algorithm 1. Over all batch sizes, it finds the set of free clients with the largest
 // sum of rates that a network can serve in time. In this knapsack problem weights equal values, so a row of the matrix
-// only stores which sums are reachable: one bit each.
+// stores which sums are reachable, one bit each.
 func (m *Mapper) take(kind Kind, tie Tie, at int, out *Mapping) (load, batch int) {
 	p, w := m.p, m.words
 	most, room, least := p.most[kind.Net], p.room[kind.Net], uint8(max(1, kind.Least))

@@ -98,11 +98,10 @@ type Stats struct{ Least, Most, Mean float64 }
 // WiFi and LTE return the statistics of the publication's two measured traces.
 func WiFi() Stats { return Stats{12.9, 90.8, 51.9} }
 
-// LTE returns half the published rates of a downlink trace, because clients use the uplink.
+// LTE returns rates of a downlink trace that were halved to represent the uplink.
 func LTE() Stats { return Stats{2.9, 26.3, 15.2} }
 
-// Memory is the correlation of the values in consecutive seconds. This value is assumed. The correlation of values 7 s
-// apart is one half.
+// Memory is the correlation of the values in consecutive seconds (assumed). For values 7 s apart, it is one half.
 const Memory = 0.9
 
 // Draw returns a random trace with exactly these statistics. It draws a normal process with the given memory (0 to
@@ -120,7 +119,7 @@ func (s Stats) Draw(name string, seconds int, seed uint64, memory float64) *Trac
 		least, most = min(least, v[i]), max(most, v[i])
 		z = memory*z + math.Sqrt(1-memory*memory)*rng.NormFloat64()
 	}
-	// bent scales the values to 0..1, raises them to a power, and returns their mean. A bisection finds the power for
+	// bent scales the values to 0..1, raises them to a power, and returns their mean. The search finds the power for
 	// s.Mean.
 	bent := func(power float64) (mean float64) {
 		for _, x := range v {

@@ -20,7 +20,7 @@ const (
 	MaxRate     = 1e8                         // arrivals per second
 )
 
-// Errors about arrivals. An error that wraps ErrUnsorted, ErrNegative or ErrRate also wraps ErrLoad.
+// Errors about arrivals. All except ErrSLO are wrapped together with ErrLoad.
 var (
 	ErrLoad     = errors.New("arrivals")
 	ErrUnsorted = errors.New("not in order of time")
@@ -49,8 +49,7 @@ func CheckSLO(slo Time) error {
 	return nil
 }
 
-// stream separates the random sequences of one seed. Arrivals use this stream; other users of the seed use different
-// streams.
+// stream separates the random sequences of one seed. Arrivals use this stream; other purposes have other streams.
 const stream = 0x736c756963650001
 
 // Poisson returns n arrival times of a Poisson process; rate is in arrivals per second. Gaps are exponential with mean

@@ -235,7 +235,7 @@ func until(p Process, rate float64, end Time, seed uint64, most int) ([]Time, er
 	if n > float64(most) {
 		return nil, fmt.Errorf("%w: %w: about %.0f arrivals at %g per second, at most %d", ErrLoad, ErrRate, n, rate, most)
 	}
-	// Ten standard deviations more than the expected number are drawn. Arrivals at or after "end" are removed.
+	// Ten standard deviations above the mean number are drawn. Arrivals from "end" on are removed.
 	times, err := p.Times(rate, min(int(n+10*math.Sqrt(n))+10, MaxArrivals), seed)
 	if err != nil {
 		return nil, err

@@ -143,9 +143,9 @@ const (
 var ErrNoCosim = errors.New("there is no simulator")
 
 // FindCosim returns the path of the simulator of a build: a configuration's name, optionally followed by -stub, -trace,
-// -check or -hls. If SLUICE_COSIM is set, it is the path. Otherwise the path is in the repository's folder build/cosim
-// (output of sim/build.sh). The repository must contain the working directory or this program. If no simulator exists,
-// the error contains the command to build it. configs are the configurations on the command line: names and files.
+// -check or -hls. The path is SLUICE_COSIM, if set. Otherwise sim/build.sh has created it in the repository's folder
+// build/cosim. The repository must contain the working directory or this program. If no simulator exists, the error
+// contains the command to build it. configs are the configurations on the command line: names and files.
 func FindCosim(build string, configs ...string) (string, error) {
 	if path := os.Getenv("SLUICE_COSIM"); path != "" {
 		if _, err := os.Stat(path); err != nil {
@@ -344,8 +344,8 @@ func (c *Cosim) Info() CosimInfo { return c.info }
 // Cycles returns the number of cycles from the last hard reset to the last call.
 func (c *Cosim) Cycles() uint64 { return c.cycles.Load() }
 
-// Until sets the context of register accesses and other calls without a context, so that they end when ctx ends. A call
-// of done undoes this. Until must not run concurrently with such calls.
+// Until sets the context of register accesses and other calls without a context, so that they end with ctx. A call of
+// done undoes this. Until must not run concurrently with such calls.
 func (c *Cosim) Until(ctx context.Context) (done func()) {
 	before := c.until
 	c.until = ctx

@@ -1,6 +1,6 @@
 // This file models the link to the host (Strait, equations 2 and 3). Transfers are sequential, so a batch's input waits
 // for all earlier transfers. The actual time of a transfer corrects the estimates of the following transfers. It also
-// corrects the link's speed, which can differ from the profiled speed because of NUMA and root complexes.
+// corrects the link's speed, which NUMA and root complexes can change from the profiled speed.
 
 package predict
 

@@ -46,7 +46,7 @@ type Model struct {
 	steps int64
 }
 
-// NewModel returns an untrained model. Its first predictions are rather too large, because a needless rejection costs
+// NewModel returns an untrained model. Its first predictions tend to be too large, because a needless rejection costs
 // less than a batch that makes others miss their deadlines.
 func NewModel() *Model {
 	m := &Model{}

@@ -9,7 +9,7 @@
 //	Intf = 1 + I coeff(priority)            (equation 5)
 //	T = Intf T_isolated                     (equation 6, as a time and not as a delay)
 //
-// Linear is the linear regression of gpulets (USENIX ATC 2022), without training at run time. Nothing in this package
+// Linear is a linear regression as in gpulets (USENIX ATC 2022), without training at run time. Nothing in this package
 // reads a clock. Only fits and checkpoints allocate memory.
 package predict
 
@@ -65,7 +65,7 @@ func (u Use) Peak() float64 {
 }
 
 // self returns the compute and memory use of a batch, which determine its sensitivity to other batches. The publication
-// uses the values of tensor cores and the L2 cache. If a device lacks these, FMA pipes and DRAM replace them.
+// uses tensor cores and the L2 cache. If a device lacks these, FMA pipes and DRAM replace them.
 func (u *Use) self() (compute, memory float64) {
 	return max(u[Tensor], u[FMA]), max(u[L2], u[DRAM])
 }

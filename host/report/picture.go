@@ -1,4 +1,4 @@
-// This file defines a picture's content. Other files draw it.
+// This file defines pictures. Other files draw them.
 
 package report
 

@@ -2,7 +2,7 @@
 // section 4.3, in the form <B_max, T_timeout> of Kouris et al., "Fluid Batching", II-A. A full batch is dispatched at
 // once. An incomplete batch is dispatched when its oldest request has waited for T_timeout. A batch runs through the
 // whole network without preemption; places that become free at exits stay empty. The variants S, M and L wait for 5, 45
-// and 95 % of the SLO (section IV, "Baselines"). The variants FC and R differ only in their mapping and latency table.
+// and 95 % of the SLO (section IV, "Baselines"). Variants FC and R differ only in mapping and latency table.
 
 package sched
 

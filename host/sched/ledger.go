@@ -189,8 +189,7 @@ func (l *ledger) shrink(now Time, s *State) {
 }
 
 // named returns the batch with the segment that has ended. It finds the batch by launch id. If no batch has this id, it
-// returns the batch on the device that is not in the State. There is only one, since at most one launch ends between
-// two events.
+// returns the only batch on the device that is not in the State: at most one launch ends between two events.
 func (l *ledger) named(ev *Event) int {
 	for i := range l.all {
 		if l.all[i].id == ev.Launch {
@@ -233,8 +232,7 @@ func (l *ledger) leave(now Time, i int) {
 }
 
 // pressure returns the sum of the resource use of a device's batches. A batch counts even while its inputs are being
-// transferred. The batch with the index "but" does not count; -1: all count. If priority >= 0, only batches of this
-// priority count.
+// transferred. Batch number "but" does not count; -1: all count. If priority >= 0, only batches of this priority count.
 func (l *ledger) pressure(device, but, priority int) (u predict.Use) {
 	for i := range l.all {
 		if r := &l.all[i]; i != but && r.device == device && (priority < 0 || r.priority == priority) {

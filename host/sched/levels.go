@@ -2,11 +2,10 @@
 // policy has its own order. The queue is sorted by level, so policies that serve from its head respect the levels. A
 // batch that is not full also includes requests of lower levels, as in Triton.
 //
-// Policies that preempt (Interrupting) also preempt for a higher level. They halt a batch at its exit if the device has
-// a free slot and a request of a higher level waits. (The level of a batch is the highest level of its remaining
-// requests.) The halted batch continues when the requests of the higher level have ended. At an exit, a batch is never
-// filled up with requests of a lower level, since it would have to wait for them. Other policies do not halt their
-// launches.
+// Preempting policies (Interrupting) also preempt for a higher level. They halt a batch at its exit if the device has a
+// free slot and a request of a higher level waits. (The level of a batch is the highest level of its remaining
+// requests.) The halted batch continues when the requests of the higher level have ended. At exits, a batch is never
+// filled up from a lower level, since it would have to wait. Other policies do not halt their launches.
 //
 // There is no aging: if one level uses the whole device, lower levels starve. The engine's admission by table counts
 // requests of the same and of higher levels, so a starved request is given up when it can no longer meet its deadline.
@@ -58,8 +57,8 @@ func atLeast(q *Queue, network string, skip, limit, level int) int {
 }
 
 // interrupt halts a launch of the given level at its exit, and launches requests of a higher level through the whole
-// network. It uses requests of the queue from index `skip` on, and returns their number. It returns 0 if the request at
-// this index has no higher level, or if the device cannot accept any.
+// network. It uses requests of the queue from index `skip` on, and returns their number. It returns 0 if the request
+// there has no higher level, or the device cannot accept any.
 func interrupt(s *State, dev int, l *LaunchView, level, skip, param int, buf []Action) ([]Action, int) {
 	d := &s.Devices[dev]
 	if skip >= s.Queue.Len() || s.Queue.At(skip).Priority <= level {

@@ -71,8 +71,7 @@ func (v *Version) Reserve(n int) int {
 // If several versions of one kernel may be selected, Pad selects the version with the shortest kernel time. It selects
 // as many blocks as the free units can run, also one after another, within the real-time kernel's time. The other
 // blocks run later. Each kernel uses the smallest number of units for its blocks, so that units are left for the next
-// kernel. The units that are left at the end are assigned to the selected kernels in their order, up to one unit per
-// block.
+// kernel. The units left at the end are assigned to the selected kernels in order, up to one unit per block.
 //
 // The result is appended to buf. Pad allocates memory only if buf has no room.
 func Pad(rt *Version, n int, heads [][]Version, buf []Padding) []Padding {

@@ -46,7 +46,7 @@ type plan struct {
 	weight             float64 // W in ns
 	nextRates, restart int64   // numbers of arrivals at which the rates are next updated and V is restarted
 
-	// The following tables have the index cell(number of segments that have run, batch size).
+	// Tables, indexed by cell(number of segments that have run, batch size):
 	rest, held     []float64 // from this segment to the end: duration, and sum of the durations of all members
 	fill, fillHeld []float64 // the same values from the start to this segment
 	stay           []float64 // by number of segments run: share of requests that are left

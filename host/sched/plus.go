@@ -228,7 +228,7 @@ func (p *Plus) incr(now Time, s *State, q *plan, base, top *LaunchView, rem, roo
 }
 
 // late returns the expected number of requests in p.given[from:] that miss their deadline. The first c requests end
-// after the given time. The remaining requests follow at the rate at which one batch serves them.
+// after the given time. The remaining requests follow at the rate of one batch.
 func (p *Plus) late(now Time, q *plan, from, c int, time float64) float64 {
 	n := 0.0
 	others := p.due[from+c:]

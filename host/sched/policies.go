@@ -31,8 +31,7 @@ type Limited interface{ Largest() int }
 // Options are the parameters that policies share.
 type Options struct {
 	BMax int // largest batch; 0: the limit of the device and its table
-	// Adaptive batchers wait for a share of SLO. If SLO is 0, they wait for a share of each request's time from arrival to
-	// deadline.
+	// SLO is the time of which adaptive batchers wait for a share. 0: each request's time from arrival to deadline.
 	SLO Time
 	// Rates are the shares of requests that leave at each exit, if the shares are known in advance. Their sum must be
 	// one. nil means the rates that the engine has seen so far.

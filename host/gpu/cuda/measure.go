@@ -291,7 +291,7 @@ func (l *launcher) timed(network string, batch int, u device.Units, paced bool, 
 	return nil
 }
 
-// between launches a lane's layer several times and returns the total time in ms. It measures between two events.
+// between launches a lane's layer several times and returns the total time in ms. Two events measure it.
 func (l *launcher) between(at [2]driver.Event, ln *lane, blocks, launches int) (ms float32, err error) {
 	if err := l.lib.Record(at[0], ln.stream); err != nil {
 		return 0, err
@@ -316,8 +316,8 @@ type Copied struct {
 	Up, Down []int64 // by run: ns
 }
 
-// Copies measures n copies to the GPU and n copies back. If beside is true, a kernel on all SMs accesses the GPU's
-// memory at the same time.
+// Copies measures n copies to the GPU and n copies back. If beside is true, a kernel on all SMs uses the memory
+// meanwhile.
 func (d *Device) Copies(bytes, n int, beside bool) (c Copied, err error) {
 	err = d.ask(func(l *launcher) error {
 		c, err = l.timeCopies(bytes, n, beside)
@@ -404,12 +404,12 @@ func (l *launcher) freeTimers(at []driver.Event) (err error) {
 	return err
 }
 
-// eachStream is the number of copies that TwoCopies queues per stream and direction. With two, both streams are copying
-// most of the time.
+// eachStream is the number of copies that TwoCopies queues per stream and direction. With 2, both copy most of the
+// time.
 const eachStream = 2
 
 // TwoCopies is like Copies, but two streams copy at the same time, while a kernel runs. Both streams copy to the GPU
-// first, then back. The time of a run ends when both streams have finished, and is divided by the number of copies.
+// first, then back. A run's time lasts until both streams have finished, and is divided by the number of copies.
 func (d *Device) TwoCopies(bytes, n int) (c Copied, err error) {
 	err = d.ask(func(l *launcher) error {
 		c, err = l.timeTwo(bytes, n)

@@ -24,8 +24,8 @@ import (
 type network struct {
 	b      *bundle.Bundle
 	layers []kernels.Layer // one per kernel, without the fields that are set at each launch
-	// by layer: if a segment is stopped in this layer, it resumes at layer entries[layer]; idem.Never: it must not be
-	// stopped in this layer
+	// by layer: the layer at which a segment resumes if it was stopped in this layer; idem.Never: it must not be stopped
+	// in this layer
 	entries []int
 	blob    []byte // weights and biases, as on the GPU
 	at      []int  // offsets in blob, two per layer: weights, bias
@@ -140,7 +140,7 @@ func (n *network) profile(batch int, params *sim.Params) ([]sched.Version, error
 	return v, nil
 }
 
-// profiled is the key in the map of stored kernel profiles. They are stored because a bundle may be loaded again.
+// profiled is the key of stored kernel profiles. They are kept because a bundle may be loaded again.
 type profiled struct {
 	b      *bundle.Bundle
 	batch  int
@@ -194,8 +194,7 @@ const (
 	clockGHz  = 1.5
 )
 
-// Simulated converts a bundle to a network of the simulated GPU. Its kernels come from Program, and its results from
-// exit.
+// Simulated converts a bundle to a network of the simulated GPU. Its kernels come from Program, its results from exit.
 func Simulated(b *bundle.Bundle, p *sim.Params, exit func(id device.RequestID, segment int) device.ExitResult) *gpu.Network {
 	w := &b.Network
 	return &gpu.Network{

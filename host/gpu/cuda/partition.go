@@ -119,8 +119,8 @@ func (p *partitions) close() error {
 
 // greens divides the GPU with green contexts. The whole GPU is split once into disjoint sets, and each set is a unit.
 // On an H100 or H200 there are fifteen sets of eight SMs and one set of the remaining twelve SMs. If the driver can
-// merge these sets, several units can become one partition. If it cannot, a partition of neighbouring units is split
-// off the whole GPU separately and probed before its first use.
+// merge these sets, several units can become one partition. If not, a partition of neighbouring units is split off the
+// whole GPU separately, and probed before its first use.
 type greens struct {
 	*partitions
 	dev   driver.Device

@@ -11,8 +11,8 @@ func (l *launcher) ticket() uint64 {
 	return l.tickets
 }
 
-// since returns the ticket of a flow's oldest kernel in flight, or else the flow's own ticket. waits reports whether a
-// flow with no kernel in flight waits for its turn.
+// since returns the ticket of a flow's oldest kernel in flight, or else the flow's own. waits reports whether a flow
+// without such a kernel waits for its turn.
 func (f *flow) since() (ticket uint64, waits bool) {
 	if f.flying == 0 {
 		return f.ticket, f.state == running && !f.cleaning
@@ -28,7 +28,7 @@ func (f *flow) since() (ticket uint64, waits bool) {
 }
 
 // inTheWay reports whether f must wait for g. If f waits for its turn, it must wait for g if g is on the GPU or has
-// priority. If both are on the GPU and share units, f must wait for g if g was launched first or only g has priority.
+// priority. If both are on the GPU and share units, it must wait for g if g was launched first or only g has priority.
 func (l *launcher) inTheWay(g, f *flow) bool {
 	flies := g.flying > 0
 	mine, waits := f.since()
@@ -45,7 +45,7 @@ func (l *launcher) inTheWay(g, f *flow) bool {
 }
 
 // late reports whether a launch hangs. The longest limit of this launch and of all launches for which it waits applies.
-// The time starts at the last progress of any of these launches.
+// Time starts at the last progress of any of them.
 func (l *launcher) late(f *flow) bool {
 	limit, from := f.work.Limit, f.patience
 	if limit <= 0 || time.Since(from).Nanoseconds() <= limit {

@@ -20,7 +20,7 @@ type Where struct {
 }
 
 // Probe runs many more blocks on units than there are SMs, and returns the SMs on which the blocks ran. This measures a
-// partition's size without trusting the size that the driver reports.
+// partition's size without trusting the driver.
 func (d *Device) Probe(u device.Units) (w Where, err error) {
 	if !d.info.Legal(u) {
 		return w, refuse("units %v of %d", u, d.info.Units)

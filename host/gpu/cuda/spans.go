@@ -19,8 +19,8 @@ type Preemption struct {
 	// host knows this after it has copied and read their Control. For awaited launches, it knows this from their
 	// events.
 	Away time.Duration
-	// First is the time from arrival until the priority launch's first block began, as read from the GPU's clock. It is
-	// measured for killed and awaited launches, but only on Timed devices.
+	// First is the time from arrival until the priority launch's first block began, by the GPU's clock. It is measured for
+	// killed and awaited launches, only on Timed devices.
 	First time.Duration
 	// Gone and Began start at the driver call that writes the flag. Gone ends when the last block of the other launches
 	// ends. Began ends when the first block of the priority launch begins. Both ends are times of the GPU's clock. Gone
@@ -77,8 +77,7 @@ type sighting struct {
 }
 
 // anchorOf derives an anchor from the clock values of one run of the clock kernel. The GPU wrote each value after the
-// launch and before the host saw the value. If there are no values, or if the clock did not advance, anchorOf returns
-// anchor{}.
+// launch and before the host saw the value. If there is no value, or the clock did not advance, the result is anchor{}.
 func anchorOf(launched time.Duration, seen []sighting) (a anchor) {
 	for i, s := range seen {
 		if i > 0 && s.gpu <= seen[i-1].gpu {
@@ -175,7 +174,7 @@ func (l *launcher) timerStep() (least time.Duration, err error) {
 	return least, err
 }
 
-// clocks converts times of the GPU's clock, between two anchors, to host times.
+// clocks converts GPU times between two anchors to host times.
 type clocks struct {
 	start         time.Time
 	before, after anchor
@@ -207,8 +206,8 @@ func (c *clocks) moment(gpu uint64) time.Time {
 	return c.start.Add(c.before.host + time.Duration(rate*float64(int64(gpu-c.before.gpu))) + c.step)
 }
 
-// span returns the time from the host time `from` to the moment of a GPU clock value. The host saw its event at
-// `known`.
+// span returns the time from the host time `from` to a value of the GPU's clock. At `known` the host had seen its
+// event.
 func (c *clocks) span(from time.Time, gpu uint64, known time.Time) time.Duration {
 	if c.before.gpu == 0 || c.after.gpu == 0 || from.IsZero() {
 		return Unknown
@@ -255,7 +254,7 @@ func (l *launcher) spans() (err error) {
 	return nil
 }
 
-// reckon adds to Counts the spans of the preemptions that were observed between two anchors.
+// reckon adds to Counts the spans of preemptions between two anchors.
 func (n *Counts) reckon(c *clocks, met []*meeting) {
 	if len(met) > 0 && c.before.gpu != 0 && c.after.gpu != 0 {
 		n.Clock.Late = max(n.Clock.Late, c.late())

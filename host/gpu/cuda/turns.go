@@ -1,5 +1,4 @@
-// This file orders launches by the rules of gpu.Mode, which the simulated GPU also uses. sched.Pad selects padding
-// kernels.
+// This file orders launches by gpu.Mode's rules, as the simulated GPU does. sched.Pad selects padding kernels.
 
 package cuda
 
@@ -22,8 +21,7 @@ type Counts struct {
 	Parts  int // number of parts of kernels that ran as padding, but were not the last parts of their kernels
 	Roles  int // largest number of kernels in one launch
 	Learnt int // number of calls of Learn, if the mode pads
-	// Proxies counts the launches that contained several kernels. The key is the registers per thread of the kernel
-	// variant.
+	// Proxies counts the launches of several kernels. The key is the kernel variant's number of registers per thread.
 	Proxies map[int]int
 	Kills   int // number of launches that were stopped inside a kernel
 	Stopped int // index of the kernel in which the last of these launches was stopped
@@ -64,7 +62,7 @@ func (l *launcher) realTime() (n int) {
 	return n
 }
 
-// putAside puts all best-effort launches aside for a priority launch. In modes with Kill, it also stops them.
+// putAside puts best-effort launches aside for a priority launch. In modes with Kill, it also stops them.
 func (l *launcher) putAside(rt *flow) {
 	m := &l.cfg.Mode
 	if !m.Hold {
@@ -239,8 +237,7 @@ func (l *launcher) push(f *flow) error {
 	return nil
 }
 
-// args sets the arguments of a flow's next kernel. tiles limits the tiles (0: all remaining tiles), and blocks the
-// blocks.
+// args sets the arguments of a flow's next kernel. tiles (0: all remaining tiles) and blocks are upper limits.
 func (f *flow) args(k *kernels.Layer, tiles, blocks int) {
 	*k = f.net.layers[f.next]
 	k.Control, k.Epoch = uint64(f.lane.control), f.lane.epoch
@@ -324,8 +321,7 @@ func (l *launcher) launch(f *flow, beside []pad) error {
 	return l.lib.Record(one.event, n.stream)
 }
 
-// beside selects best-effort kernels to pad a flow's next kernel. It considers them in the order in which their
-// launches began.
+// beside selects best-effort kernels to pad a flow's next kernel. It tries them in the order of launching.
 func (l *launcher) beside(f *flow) ([]pad, error) {
 	rt, err := f.net.profile(len(f.reqs), l.cfg.Params)
 	if err != nil {

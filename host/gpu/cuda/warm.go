@@ -1,5 +1,4 @@
-// Warm-up runs each kernel once, and loads the multi-role kernel (several kernels in one launch) once per register
-// limit.
+// Warm-up runs each kernel once. It loads the multi-role kernel (several kernels in one launch) per register limit.
 
 package cuda
 

@@ -1,8 +1,8 @@
 // Package params contains the parameters of GPUs, one file per GPU. Every value has a source: a publication; "measured"
 // (on that GPU, in a stated way); "assumed"; or "fitted". Fitted values are derived from a published result, so a match
-// with this result proves nothing. A value published for one GPU counts as assumed for other GPUs. The assumed values
-// were chosen before any comparison with a publication, and not changed later. The comparisons report which results do
-// not change when an assumed value is halved or doubled.
+// with this result proves nothing. A value published for one GPU counts as assumed for other GPUs. Assumed values were
+// chosen before any comparison with a publication, and never changed. The comparisons report which results do not
+// change when an assumed value is halved or doubled.
 package params
 
 import (

@@ -24,8 +24,8 @@ type Part struct {
 	Memory  *Memory
 	As      *kernel.Kernel // another version or batch of the kernel; nil: the kernel of Program
 	On      Set            // SMs that the part's blocks may use, within the stream's mask; empty: all
-	// From is the index of the part's first block. Blocks is the number of blocks; 0: all blocks from From on. The parts
-	// of a kernel run one after another, in the order of their blocks.
+	// From is the index of the part's first block. Blocks is the number of blocks; 0: all from From on. The parts of a
+	// kernel run one after another, in the order of their blocks.
 	From, Blocks int
 	Slow         float64 // factor on the time of the part's blocks; 0: 1
 }
@@ -167,8 +167,7 @@ type class struct {
 	changed               bool // changed since the last merge
 }
 
-// resident is a group of blocks of a part that began together. Field `per` is the number of these blocks on each SM of
-// a class.
+// resident is a group of blocks of a part that began together. Each SM of a class has a number of them, field `per`.
 type resident struct {
 	p    *part
 	per  int
@@ -229,8 +228,7 @@ func (g *GPU) Stream(priority int) int {
 	return s
 }
 
-// CopyStream adds a stream for copies and returns its index. The stream shares its copy engine's queue with no other
-// stream.
+// CopyStream adds a stream for copies and returns its index. No other stream uses its copy engine's queue.
 func (g *GPU) CopyStream() int {
 	g.streams = append(g.streams, stream{mask: All(g.p.SMs), hardware: -1, moving: Never, killAt: Never})
 	return len(g.streams) - 1

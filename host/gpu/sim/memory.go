@@ -68,7 +68,7 @@ func Load(p *kernel.Program) (*Program, error) {
 	return &Program{p, newLayout(p)}, nil
 }
 
-// Memory returns the memory for one run. The argument `input` identifies the run's input.
+// Memory returns the memory for one run. `input` identifies the run's input.
 func (p *Program) Memory(input uint64) *Memory {
 	m := &Memory{layout: p.layout, cells: make([]uint64, p.layout.cells)}
 	m.Fill(input)

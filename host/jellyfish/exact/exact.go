@@ -177,8 +177,8 @@ func (s *solver) above(n, from int) float64 {
 }
 
 // assign finds the best mapping of all clients to the chosen kinds. Client by client, it computes which load vectors
-// (one load per kind) are reachable. The load of the kind with the most room is not stored, because it follows from the
-// other loads.
+// (one load per kind) are reachable. For the kind with the most room, the load is not stored: it follows from the
+// others.
 func (s *solver) assign() {
 	implied := 0
 	for i, k := range s.chosen {
@@ -337,8 +337,8 @@ func (s *solver) dearest(price []float64) (most float64, best set) {
 	return most, best
 }
 
-// partitions is the largest number of clients for which all partitions are tried. For 16 clients, there are 3^16/2
-// pairs of disjoint sets.
+// partitions is the largest number of clients for which all partitions are tried: 16 have 3^16/2 pairs of disjoint
+// sets.
 const partitions = 16
 
 // partition returns the best sum of accuracy times weight over all assignments of clients to four workers. First it

@@ -395,8 +395,7 @@ func (b *Bus) Sync(off, n int64, dir npu.Direction) error {
 // Interrupts returns how many interrupts the kernel counted, and how many of them had no raised cause.
 func (b *Bus) Interrupts() (all, stale uint64) { return b.events.Load(), b.stale.Load() }
 
-// Reserved reports whether the device tree reserves the memory at a fixed address. u-dma-buf's memory has no fixed
-// address.
+// Reserved reports whether the device tree reserves the memory at a fixed address. u-dma-buf chooses any address.
 func (b *Bus) Reserved() bool { return b.mem.reserved }
 
 // Abandoned reports whether Open found a running start of an earlier process.

@@ -30,8 +30,8 @@ type Config struct {
 	SyncNs   int64
 	// If Neighbours is set, a partition must consist of neighbouring units, as with real drivers.
 	Neighbours bool
-	// Slow returns a factor on the kernel times of a launch. Its argument is the first request of the launch. If Slow
-	// is nil, the factor is 1.
+	// Slow returns the factor by which a launch's kernel times are multiplied. Its argument is the launch's first request;
+	// nil: factor 1.
 	Slow func(first device.RequestID) float64
 }
 
@@ -116,13 +116,13 @@ type flow struct {
 	began    sim.Time // start of its segment
 }
 
-// partial is the number of blocks of a kernel that are done, and their version. The other blocks must use this version.
+// partial contains how many blocks of a kernel are done, and in which version. The remaining blocks must use it too.
 type partial struct {
 	blocks  int
 	version int
 }
 
-// partial returns the progress after a part of a kernel. upTo is the index after the part's last block.
+// partial returns how far a kernel is done after its part p. upTo is the index of the part's last block plus one.
 func (b *batched) partial(p *sim.Part, upTo int) partial {
 	v := 0
 	for p.As != &b.as[p.Kernel][v] {
@@ -410,7 +410,7 @@ func (d *Device) launch(now sim.Time) {
 // end returns the index after the last kernel of the flow's segment.
 func (f *flow) end() int { return f.prog.Exits[f.seg] + 1 }
 
-// part returns the flow's whole next kernel.
+// part returns the flow's next kernel as one part.
 func (f *flow) part() sim.Part {
 	k := f.next
 	f.next++
@@ -501,7 +501,7 @@ func (d *Device) pad(f *flow) {
 	d.gpu.Launch(f.stream, &j.Item)
 }
 
-// head returns the versions of a best-effort launch's next kernel that padding can use. If some blocks of this kernel
+// head returns the versions of a best-effort launch's next kernel. Padding can use them. If some blocks of this kernel
 // are done, head returns only the version of these blocks.
 func (d *Device) head(f *flow) []sched.Version {
 	all := f.prog.all[f.next]

@@ -69,7 +69,7 @@ func (d *Device) advance(now sim.Time) {
 	}
 }
 
-// step advances to the time t, or to an earlier event of the GPU, and processes the events of this time.
+// step advances to the time t, or to the GPU's next event if that is earlier, and processes the events at that time.
 func (d *Device) step(t sim.Time) {
 	if d.Probe != nil {
 		d.Probe.Advancing(t)
@@ -160,8 +160,8 @@ func (d *Device) ended(f *flow, part *sim.Part, item *sim.Item, at sim.Time) {
 // evicted is called when all kernels of a flow have been removed from its stream.
 func (d *Device) evicted(now sim.Time, f *flow) {
 	f.evicting = false
-	// If inGPU > 0, some of its kernels still pad other kernels. With a boolean mark, the host wrongly assumes that all
-	// have left.
+	// If inGPU > 0, some of its kernels still pad other kernels. In a mode with Boolean, the host wrongly assumes that all
+	// kernels have left.
 	if f.inGPU == 0 || d.cfg.Mode.Boolean {
 		f.lost = false
 		d.back(f)

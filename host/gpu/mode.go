@@ -7,8 +7,8 @@ import (
 	"github.com/sluice-npu/sluice/host/device"
 )
 
-// Mode describes how the launching thread treats priority (real-time) launches beside best-effort launches. Every
-// published scheme is a combination of these options, and no scheme has code of its own.
+// Mode describes how the launching thread shares the GPU between priority (real-time) and best-effort launches. Every
+// published scheme is a combination of these options, without code of its own.
 type Mode struct {
 	Name     string
 	Priority bool // real-time streams use the GPU's stream priority
@@ -29,11 +29,11 @@ type Mode struct {
 	// With Pad, best-effort kernels run inside a real-time kernel's launch, on SMs that this kernel does not use.
 	Pad      bool
 	Versions int // number of versions of a kernel from which padding chooses; 0: 1
-	// With Beside, a best-effort kernel is launched beside real-time kernels if it is short and small and if their
-	// profiles differ (after Orion, EuroSys 2024). Only one such kernel runs at a time, even without real-time
+	// With Beside, a best-effort kernel runs at the same time as real-time kernels if it is short and small and if their
+	// profiles differ (Orion's rule, EuroSys 2024). Only one best-effort kernel runs at a time, even without real-time
 	// launches. If Queue is 1, real-time kernels also run one at a time, as described in REEF's section 6.6.
 	Beside bool
-	// Deliberate faults, for tests that show why a mechanism is needed.
+	// Deliberate faults: tests use them to show why a mechanism is needed.
 	Boolean bool // a boolean instead of an epoch tells queued kernels to leave
 	Alone   bool // every kernel is repeated without its group, even if the result is wrong
 }
@@ -56,7 +56,7 @@ const (
 	Besides      // launch one of its kernels, if the real-time kernels allow it
 )
 
-// Turn returns the decision about a launch by the mode's rule. Real and simulated devices both use this function.
+// Turn returns the decision that the mode's rule makes for a launch. Real and simulated devices both use this function.
 func (m *Mode) Turn(s Standing) Turn {
 	switch {
 	case s.RealTime && m.Hold && !m.Together && (s.Preempting && !m.Ahead || !s.First):
@@ -97,7 +97,7 @@ const (
 	TakenUp // resumed after it was put aside; reported only if the launch has kernels left
 )
 
-// modes returns the modes of the publications.
+// modes returns one mode for each published scheme.
 func modes() []Mode {
 	return []Mode{
 		{Name: "streams"},

@@ -16,7 +16,7 @@ type Network struct {
 	Name string
 	// Program returns the program for a batch. The programs of all batches differ only in the grids of their kernels.
 	Program func(batch int) (*kernel.Program, error)
-	// Versions returns the versions of each kernel among which padding chooses; nil: only the program's own kernels.
+	// Versions returns each kernel's versions. Padding chooses among them. If nil, padding uses the program's kernels.
 	Versions func(batch int) ([][]kernel.Kernel, error)
 	// Exit returns the result of a request at the end of a segment.
 	Exit  func(id device.RequestID, segment int) device.ExitResult
@@ -111,7 +111,7 @@ func (l *loaded) batch(n int, p *sim.Params) (*batched, error) {
 // restorable reports whether the program can resume after a stop inside kernel k.
 func (l *loaded) restorable(k int) bool { return k >= len(l.entries) || l.entries[k] != idem.Never }
 
-// part returns the time of the first n kernels, as a share of the program's time, without other launches.
+// part returns which share of the program's time the first n kernels take if no other launch runs.
 func (b *batched) part(n int, p *sim.Params) float64 {
 	if b.until == nil {
 		sum := 0.0
@@ -126,7 +126,7 @@ func (b *batched) part(n int, p *sim.Params) float64 {
 	return b.until[n-1] / b.until[len(b.until)-1]
 }
 
-// took returns the ns of a kernel or copy that runs alone, from its fetch by the command processor to its end.
+// took returns how many ns a kernel or copy takes alone, from its fetch by the command processor to its end.
 func took(k *kernel.Kernel, p *sim.Params) float64 {
 	ns := float64(p.DispatchNs)
 	switch k.Kind {
@@ -170,7 +170,7 @@ func Heads(as []kernel.Kernel, p *sim.Params) (kernels []kernel.Kernel, profiles
 	return kernels, profiles
 }
 
-// Profile computes the values that a profiler would measure of a kernel that runs alone.
+// Profile computes the profile that a profiler would measure if the kernel ran alone.
 func Profile(k *kernel.Kernel, p *sim.Params) sched.Version {
 	v := sched.Version{Name: k.Name, Blocks: k.Blocks, Threads: k.Threads, Regs: k.Regs, Shared: k.Shared}
 	if k.Kind != kernel.Compute {

@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/sim"
 )
 
-// Probe observes a device, for figures that the device itself does not need. Its methods are called while the device
+// Probe observes a device, for statistics that the device itself does not need. Its methods are called while the device
 // works, and may call only Progress and Usage of the device.
 type Probe interface {
 	// Advancing is called before the time advances to the time `until`. Progress and Usage still return the old state.

@@ -17,15 +17,15 @@ import (
 // Size is a frame size that a camera offers.
 type Size struct{ Side, Bytes int }
 
-// Camera is a client that sends frames at a fixed rate. A frame is not larger than the advised size, and not larger
-// than the link can transfer before the next frame.
+// Camera is a client that sends frames at a fixed rate. A frame is not larger than the size that the server advises,
+// nor than the link can transfer before the next frame.
 type Camera struct {
 	Client   int
 	Rate     int    // frames per second
 	Sizes    []Size // smallest first
 	Headroom float64
-	// Arrive simulates a link. It returns the time at which a number of bytes of a transfer has arrived; begins is the
-	// start of the transfer. If Arrive is nil, only the real link limits the transfer.
+	// Arrive simulates a link. It returns the time at which the first `bytes` bytes of a transfer have arrived. The
+	// transfer starts at `begins`. If Arrive is nil, only the real link limits the transfer.
 	Arrive func(begins Time, bytes int64) Time
 }
 

@@ -2,8 +2,8 @@
 // the client's link to the scheduler (sched.Task.Link). An answer contains the result and the advised size of later
 // frames.
 //
-// A client sends frames one after another over a connection, without waiting for answers. All numbers are big-endian,
-// of 32 bits:
+// A client sends frames one after another over a connection, without waiting for answers. Numbers are 32-bit big-endian
+// integers:
 //
 //	frame   "SLFR", client, us from creation to the first sent byte, side in pixels, number of bytes, the bytes
 //	answer  "SLAN", frame's number on the connection (from 1), ending, class (2^32-1: none), next side (0: any)
@@ -46,8 +46,8 @@ const (
 )
 
 // The first bytes of a transfer are not timed, because a shaped link sends them in a burst (Jellyfish, section V). The
-// untimed part is ten packets of a large frame, or two packets of a small frame. Four packets must remain, as in
-// package capture. If a transfer is too fast for this rule, the whole transfer is timed.
+// untimed part is ten packets of a large frame, or two packets of a small frame. Four timed packets must remain, as in
+// package capture. Otherwise, or if they arrive all at once, the whole transfer is timed.
 const (
 	packet    = 1448
 	skipLong  = 10 * packet
@@ -61,10 +61,10 @@ type Config struct {
 	Network string // name of the network in tasks
 	Bytes   int    // size of the largest frame in bytes
 	Now     func() Time
-	// Submit submits a task. Several goroutines call Submit. The gate chooses the task's id; Answer needs this id.
+	// Submit submits a task. Several goroutines call it at once. The gate chooses the task's id; Answer needs this id.
 	Submit func(ctx context.Context, t *sched.Task, side int) error
-	// Link returns the rate of a client's link in bits per second from another source, such as captured packets. If
-	// Link is nil or returns 0, the gate uses the rate that it measured from the frame's transfer.
+	// Link returns the rate of a client's link, in bits per second, that another source measured, such as package capture.
+	// If Link is nil or returns 0, the gate uses the rate that it measured from the frame's transfer.
 	Link func(client net.Addr) float64
 }
 
@@ -108,7 +108,7 @@ func NewGate(cfg Config) *Gate {
 }
 
 // Serve accepts connections until ctx ends, and then closes the listener. It also returns if the listener was closed
-// and all clients have disconnected. If the server ends a connection, Serve calls bad with the reason; bad may be nil.
+// and all clients have disconnected. If the server ends a connection, Serve passes the reason to `bad` (may be nil).
 func (g *Gate) Serve(ctx context.Context, l net.Listener, bad func(error)) error {
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -307,8 +307,8 @@ func (m *meter) took(at Time, n int64) {
 	m.at = at
 }
 
-// rate returns the rate of the timed bytes, in bits per second. If these are too few or arrived at once, it returns the
-// rate of the whole frame, over at least a microsecond. It returns 0 if the frame is too short.
+// rate returns the rate of the timed bytes, in bits per second. If fewer than leastRest bytes are timed, or all arrived
+// at once, it is the rate of the whole frame, over at least 1 us. If the transfer is shorter than leastRest, it is 0.
 func (m *meter) rate() float64 {
 	switch {
 	case m.total < leastRest:

@@ -1,4 +1,4 @@
-// Selection of networks by simulated annealing (algorithm 2).
+// This file selects networks by simulated annealing (algorithm 2).
 
 package jellyfish
 
@@ -38,8 +38,8 @@ func descend(nets []int) {
 	slices.Reverse(nets)
 }
 
-// Annealing is algorithm 2, with two corrections. Lines 11 to 13 are moved out of the condition in line 9, because no
-// worse set could be accepted inside this condition. A worse set is accepted with probability exp(-|difference|/T).
+// Annealing is the publication's algorithm 2 with two corrections. Lines 11 to 13 are moved out of the condition in
+// line 9, inside which no worse set could be accepted. A worse set is accepted with probability exp(-|difference|/T).
 type Annealing struct {
 	T0, Least, Alpha float64 // first and last temperature, and cooling factor; T0 = 0: 0.0125, 0.0005, 0.99
 }

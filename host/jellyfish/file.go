@@ -1,4 +1,4 @@
-// A zoo from a file of measured profiles.
+// This file reads a zoo of measured profiles.
 
 package jellyfish
 

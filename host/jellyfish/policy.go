@@ -1,5 +1,5 @@
-// Jellyfish on the engine: an outer policy decides every half second which networks the workers run and which worker
-// serves which client. Each worker has an inner policy.
+// This file connects Jellyfish to the engine. An outer policy decides every half second which network each worker runs
+// and which clients it serves. Each worker has an inner policy.
 
 package jellyfish
 
@@ -25,8 +25,8 @@ type Options struct {
 	Clients []Registered // by sched.Task.Client
 	Select  Selector     // nil means Search
 	Budget  Budget       // nil means Aligned
-	// Advise: clients receive the size of their network. Otherwise clients choose the size, and Budget must include
-	// this choice.
+	// Advise: clients receive the size of their network. Otherwise clients choose the size, and Budget must be for the
+	// chosen size.
 	Advise   bool
 	Prefetch int  // number of networks that remain loaded on a worker, including the current network; 0: 5
 	Every    Time // interval between decisions; 0: 0.5 s
@@ -260,7 +260,7 @@ func (p *Policy) decided(s *sched.State, d *decision, buf []sched.Action) []sche
 	return buf
 }
 
-// lost is the time in ns after which an incomplete load is repeated. The load failed, or a reset removed it.
+// lost is the time in ns after which an incomplete load is repeated, because it failed or a reset removed it.
 const lost = 15_000_000_000
 
 // load switches a worker to its new network when this network is loaded. It also loads the networks of neighbouring

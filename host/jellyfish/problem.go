@@ -1,4 +1,4 @@
-// The input of one decision: clients, workers, and the largest fast-enough batch of each network for each client.
+// This file prepares a decision: for each network and client, it finds the largest batch that is fast enough.
 
 package jellyfish
 
@@ -29,7 +29,7 @@ func Planned(headroom float64) Budget {
 	}
 }
 
-// Fixed returns the budget if the client's frames always have the size of one network.
+// Fixed returns the budget for clients whose frames always have the size of the same network.
 func Fixed(size int) Budget {
 	return func(c *Client, zoo Zoo, _ int) Time { return c.SLO - c.carry(zoo[size].Bytes) }
 }
@@ -138,7 +138,8 @@ func (p *Problem) Weight(client int) int { return p.weight[client] }
 // Most returns the largest batch of a network within a client's budget, or 0 if no batch is within the budget.
 func (p *Problem) Most(net, client int) int { return int(p.most[net][client]) }
 
-// Room returns the rate, in units, that a network can serve in batches up to a size, at most the sum of all rates.
+// Room returns the rate, in units, that a network can serve in batches up to this size, limited to the sum of all
+// rates.
 func (p *Problem) Room(net, batch int) int { return p.room[net][batch-1] }
 
 func gcd(a, b int) int {
@@ -168,7 +169,7 @@ func (m *Mapping) copy(o *Mapping) {
 	m.Mapped, m.Accuracy = o.Mapped, o.Accuracy
 }
 
-// Kind is a worker's configuration. Net is its network. The budgets of its clients must allow a batch of Least.
+// Kind is a worker's configuration. Net is its network. It accepts only clients whose budgets allow a batch of Least.
 type Kind struct{ Net, Least int }
 
 // Plain returns kinds that accept every client.
@@ -180,7 +181,7 @@ func Plain(nets []int) []Kind {
 	return kinds
 }
 
-// Tie selects among client sets with equal sums of rates. The publication allows any of these sets.
+// Tie decides which client set is selected if the sums of rates are equal. The publication allows any of these sets.
 type Tie uint8
 
 const (
@@ -234,7 +235,7 @@ func (m *Mapper) Map(kinds []Kind, tie Tie, out *Mapping) {
 
 // take is FindOptimalClients of algorithm 1. Over all batch sizes, it finds the set of free clients with the largest
 // sum of rates that a network can serve in time. In this knapsack problem weights equal values, so a row of the matrix
-// is a set of sums: one bit per sum.
+// stores which sums are reachable, one bit each.
 func (m *Mapper) take(kind Kind, tie Tie, at int, out *Mapping) (load, batch int) {
 	p, w := m.p, m.words
 	most, room, least := p.most[kind.Net], p.room[kind.Net], uint8(max(1, kind.Least))

@@ -1,4 +1,4 @@
-// Selection of networks by a search that is not in the publication.
+// This file selects networks by a search that is not in the publication.
 
 package jellyfish
 
@@ -12,11 +12,11 @@ import (
 // Search is simulated annealing with more choices than in the publication. For each worker it also chooses a minimum
 // batch (Kind.Least): the worker accepts only clients with budgets that allow a batch of this size. Without a minimum,
 // one client with a tight budget can halve the rate that a network serves, and algorithm 1 selects such a client if the
-// sums of rates are equal. A step changes one or two workers, not all workers. Each step chooses at random between
-// equal client sets (Tie), and whether clients are selected for the largest network first or last. "Last" can be better
-// if the other networks need the clients that the largest network would receive first. The search starts at the
-// previous set or at the best set of equal networks. Its temperature falls over all annealing steps. At the end, the
-// search replaces each worker's kind in turn as long as the result improves.
+// sums of rates are equal. A step changes one or two workers, not all workers. Each step chooses at random a Tie, and
+// whether clients are selected for the largest network first or last. "Last" can be better if smaller networks need
+// clients that the largest network would otherwise take. The search starts at the previous set or at the best set of
+// equal networks. Its temperature falls over all annealing steps. At the end, the search tries to replace each worker's
+// kind, as long as the result improves.
 type Search struct {
 	Work int // limit for mappings * workers * clients; 0: 1,200,000, about 6 ms
 }
@@ -121,7 +121,7 @@ func (w *walk) worth(m *Mapping) float64 {
 	return 10*float64(m.Mapped)/float64(len(w.p.Clients)) + m.Accuracy
 }
 
-// cool anneals over a number of steps, from the publication's first temperature to its last.
+// cool anneals over the given number of steps, between the publication's first and last temperature.
 func (w *walk) cool(steps int) {
 	now, worth := slices.Clone(w.kinds), w.worth(&w.best.Mapping)
 	const first, last = 0.0125, 0.0005
@@ -141,7 +141,7 @@ func (w *walk) cool(steps int) {
 	}
 }
 
-// move replaces a worker's network with a network up to two sizes larger or smaller, or changes its least batch.
+// move replaces a worker's network with a network up to two sizes larger or smaller, or changes its minimum batch.
 func (w *walk) move(i, by int) {
 	k := &w.next[i]
 	if w.rng.IntN(3) == 0 {

@@ -1,4 +1,4 @@
-// Update of networks (section IV-D): it assigns a new set of networks to workers, and selects networks to load early.
+// This file assigns a new set of networks to workers, and selects networks to load early (section IV-D).
 
 package jellyfish
 

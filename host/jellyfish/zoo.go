@@ -35,8 +35,8 @@ type Net struct {
 type Zoo []Net
 
 // NewZoo sorts nets by size and drops dominated nets. A net is dominated if a smaller net is at least as accurate, or
-// if a larger net is more accurate and not slower at any batch. The smaller frames of a dropped net are still possible,
-// because a client can send frames smaller than its network if its link requires this. Then NewZoo raises latencies, so
+// if a larger net is more accurate and not slower at any batch. A client with a slow link can still send the small
+// frames of a dropped net, because frames may be smaller than the network's input. Then NewZoo raises latencies, so
 // that a larger net or batch is never faster. Measured p99 is not always monotone (section VI-A), but the algorithms
 // require this.
 func NewZoo(nets []Net) (Zoo, error) {
@@ -95,9 +95,9 @@ func quick(a, b []Time) bool {
 	return true
 }
 
-// Constants of Synthetic's latency in ms. They match the four values of p99 in the publication's text: network 0 has 23
-// ms at batch 1 and 32 ms at batch 4, network 3 has 33 ms at batch 3 (90 frames a second), network 9 has 31 ms at batch
-// 1 (32 frames a second).
+// These constants of Synthetic's latency, in ms, reproduce the four p99 values in the publication's text: network 0 has
+// 23 ms at batch 1 and 32 ms at batch 4, network 3 has 33 ms at batch 3 (90 frames a second), network 9 has 31 ms at
+// batch 1 (32 frames a second).
 const (
 	fixedMs   = 20.0
 	perFrame  = 2.572373503171968
@@ -108,8 +108,8 @@ const (
 // SyntheticBatch is B, the largest batch of Synthetic's networks.
 const SyntheticBatch = 12
 
-// Synthetic returns a zoo of 16 networks with inputs of 128 to 608 pixels, in steps of 32. Its profiles are formulas,
-// because the publication's profiles are curves that cannot be read exactly:
+// Synthetic returns a zoo of 16 networks with inputs of 128 to 608 pixels, in steps of 32. Formulas give the profiles,
+// because the publication only shows curves, which cannot be read exactly:
 //
 //	p99(s, b) = 20 ms + b (2.572 ms + 0.4276 ms (s/128)^2.529)     fits the four values in the text
 //	frame(s)  = 10 kB + 205.36 B (s-128) + 0.17438 B (s-128)(s-352)  10, 56, 130 kB at 128, 352, 608

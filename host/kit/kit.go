@@ -1,5 +1,5 @@
 // Package kit is a board's test data: a bundle, inputs, and the golden executor's result for each input at every exit.
-// The command sluice kit creates it on a workstation for a board's image.
+// The command `sluice kit` creates it on a workstation, for use in a board's image.
 package kit
 
 import (

@@ -1,5 +1,5 @@
-// Package links models the links of clients: a rate over time, from a formula or a file, and the end of a transfer.
-// Times in ns and rates in bits a second are integers, so a run is the same on every machine.
+// Package links models clients' links. A formula or a file gives the rate over time, from which the end of a transfer
+// follows. Times in ns and rates in bits a second are integers, so a run is the same on every machine.
 package links
 
 import (
@@ -98,10 +98,10 @@ type Stats struct{ Least, Most, Mean float64 }
 // WiFi and LTE return the statistics of the publication's two measured traces.
 func WiFi() Stats { return Stats{12.9, 90.8, 51.9} }
 
-// LTE returns the values of a downlink trace, halved for the uplink.
+// LTE returns rates of a downlink trace that were halved to represent the uplink.
 func LTE() Stats { return Stats{2.9, 26.3, 15.2} }
 
-// Memory is the correlation of the values in consecutive seconds. It is assumed: the correlation falls to half in 7 s.
+// Memory is the correlation of the values in consecutive seconds (assumed). For values 7 s apart, it is one half.
 const Memory = 0.9
 
 // Draw returns a random trace with exactly these statistics. It draws a normal process with the given memory (0 to
@@ -119,7 +119,8 @@ func (s Stats) Draw(name string, seconds int, seed uint64, memory float64) *Trac
 		least, most = min(least, v[i]), max(most, v[i])
 		z = memory*z + math.Sqrt(1-memory*memory)*rng.NormFloat64()
 	}
-	// bent returns the mean of the values, scaled to 0..1 and raised to a power. The search finds the power for s.Mean.
+	// bent scales the values to 0..1, raises them to a power, and returns their mean. The search finds the power for
+	// s.Mean.
 	bent := func(power float64) (mean float64) {
 		for _, x := range v {
 			mean += math.Pow((x-least)/(most-least), power) / float64(len(v))
@@ -161,7 +162,7 @@ func Named(name string, seed uint64, memory float64) (*Trace, error) {
 	return Read(name, f)
 }
 
-// Read reads a file that contains one rate in Mbit/s per line, for one second each. Empty lines and text after # are
+// Read reads a file in which each line contains the rate for one second, in Mbit/s. Empty lines and text after # are
 // ignored. A rate of 0 is an outage. At least one rate must be positive.
 func Read(name string, r io.Reader) (*Trace, error) {
 	t := &Trace{Name: name}

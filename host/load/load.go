@@ -20,7 +20,7 @@ const (
 	MaxRate     = 1e8                         // arrivals per second
 )
 
-// Errors about arrivals. They all wrap ErrLoad.
+// Errors about arrivals. All except ErrSLO are wrapped together with ErrLoad.
 var (
 	ErrLoad     = errors.New("arrivals")
 	ErrUnsorted = errors.New("not in order of time")
@@ -49,11 +49,11 @@ func CheckSLO(slo Time) error {
 	return nil
 }
 
-// stream separates the random sequences of one seed. Arrivals use this stream; other random numbers use others.
+// stream separates the random sequences of one seed. Arrivals use this stream; other purposes have other streams.
 const stream = 0x736c756963650001
 
 // Poisson returns n arrival times of a Poisson process; rate is in arrivals per second. Gaps are exponential with mean
-// 1/rate, from rand.New(rand.NewPCG(seed, 0x736c756963650001)). Models with another unit than ns may use rates above
+// 1/rate, from rand.New(rand.NewPCG(seed, 0x736c756963650001)). Models whose unit of time is not ns may use rates above
 // MaxRate. Rates from user input must be checked with CheckRate, as in Process.Times.
 func Poisson(rate float64, n int, seed uint64) ([]Time, error) {
 	if !(rate > 0) || math.IsInf(rate, 0) {

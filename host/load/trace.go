@@ -1,5 +1,5 @@
-// This file reads published traces and workload files in their own formats. A reader returns the arrival times and
-// streams of requests in a file. A replay may scale the times to another mean rate (Rescale).
+// This file reads published traces and workload files in their own formats. The reader of a format returns a file's
+// arrival times, by stream of requests. A replay may scale the times to another mean rate (Rescale).
 //
 //	disb             SJTU-IPADS/disb and reef: JSON, tasks with a load (periodic, poisson,
 //	                 continuous, trace in ms) and a client, which may have a deadline_ms (ours)
@@ -135,7 +135,7 @@ type disbTask struct {
 	} `json:"client"`
 }
 
-// DISB reads a workload file of DISB or REEF. Periodic and poisson loads have arrivals until the workload's duration.
+// DISB reads a workload file of DISB or REEF. Periodic and poisson loads have arrivals until the workload ends.
 // Continuous loads are closed loops.
 func DISB(name string, r io.Reader, seed uint64) (*Trace, error) {
 	text, err := readAll(name, r)
@@ -235,7 +235,7 @@ func until(p Process, rate float64, end Time, seed uint64, most int) ([]Time, er
 	if n > float64(most) {
 		return nil, fmt.Errorf("%w: %w: about %.0f arrivals at %g per second, at most %d", ErrLoad, ErrRate, n, rate, most)
 	}
-	// The number is ten standard deviations above the mean. Arrivals from "end" on are removed.
+	// Ten standard deviations above the mean number are drawn. Arrivals from "end" on are removed.
 	times, err := p.Times(rate, min(int(n+10*math.Sqrt(n))+10, MaxArrivals), seed)
 	if err != nil {
 		return nil, err
@@ -380,7 +380,7 @@ func Alibaba(name string, r io.Reader) (*Trace, error) {
 }
 
 // PAI reads PAI's task table, and selects the same tasks as section 4 of SEEB-GPU. These tasks have ended and not
-// failed, use a GPU, and took at most 20 s. Longer tasks are mostly training. The table does not have the GPU memory.
+// failed, use a GPU, and took at most 20 s. Longer tasks are mostly training. The table has no column for GPU memory.
 func PAI(name string, r io.Reader) (*Trace, error) {
 	return alibaba("pai", name, r, func(row []string) (bool, error) {
 		if len(row) != 10 {

@@ -1,5 +1,5 @@
-// Package names checks names from files before they are used in tables, errors and file names. Such text would be
-// misleading with a line break, an escape sequence or an incomplete character.
+// Package names checks names from files before they are used in tables, errors and file names. A name with a line
+// break, an escape sequence or an incomplete character would make such text misleading.
 package names
 
 import (

@@ -20,8 +20,8 @@ func (d *Driver) group(what string, pairs ...[2]uint32) error {
 	if marked, err := d.refused(); err != nil || !marked {
 		return err
 	}
-	// An earlier access may have set the bit. Therefore the registers are written again, one by one, to find the
-	// refused write. This changes no accepted value, and FBCB_DATA follows its FBCB_ADDR.
+	// An earlier access may have set the bit. Therefore the registers are written again, one by one, to find the refused
+	// write. This changes no accepted value: each FBCB_DATA follows its FBCB_ADDR again.
 	if err := d.bus.WriteReg(abi.RegAccess, abi.RegAccessRefusedMask); err != nil {
 		return err
 	}
@@ -89,8 +89,8 @@ func (d *Driver) wait(ctx context.Context, limit uint64) (cycles uint64, err err
 	return cycles + more, err
 }
 
-// taken returns nil if START was accepted: the hardware runs or has raised a cause. If START was not accepted, taken
-// reads the reason from ACCESS. ACCESS alone is not sufficient, because other accesses may set its bits during a start.
+// taken returns nil if START was accepted: the hardware is busy or has raised an interrupt cause. Otherwise taken reads
+// the reason from ACCESS. ACCESS alone is not sufficient, because other accesses may set its bits during a start.
 func (d *Driver) taken() error {
 	status, err := d.bus.ReadReg(abi.RegStatus)
 	if err != nil || status&abi.RegStatusBusyMask != 0 {

@@ -64,8 +64,8 @@ type Bus interface {
 
 // Waiter is a bus on which register accesses may block. Therefore the accesses need a context.
 type Waiter interface {
-	// Until sets the context of accesses: they end when ctx ends. A call of done cancels this. Until must not be called
-	// during an access.
+	// Until sets the context of register accesses, so that they end with ctx. A call of done undoes this. Until must not
+	// be called during an access.
 	Until(ctx context.Context) (done func())
 }
 

@@ -128,8 +128,8 @@ type Cosim struct {
 }
 
 const (
-	// answerTime is the maximum processor time until an answer, far above the time of any slice of a run. It is not
-	// real time, because the machine may be busy or the process may be stopped.
+	// answerTime is how much processor time the process may use until it answers. Any slice of a run needs far less. Real
+	// time is not limited: the machine may be busy or the process stopped.
 	answerTime  = 2 * time.Minute
 	pollTime    = time.Second // interval between checks of a process that does not answer
 	quitTimeout = 5 * time.Second
@@ -143,9 +143,9 @@ const (
 var ErrNoCosim = errors.New("there is no simulator")
 
 // FindCosim returns the path of the simulator of a build: a configuration's name, optionally followed by -stub, -trace,
-// -check or -hls. The path is SLUICE_COSIM, or the output of sim/build.sh in build/cosim of the repository. The
-// repository must contain the working directory or this program. If no simulator exists, the error contains the command
-// to build it. configs are the configurations on the command line: names and files.
+// -check or -hls. The path is SLUICE_COSIM, if set. Otherwise sim/build.sh has created it in the repository's folder
+// build/cosim. The repository must contain the working directory or this program. If no simulator exists, the error
+// contains the command to build it. configs are the configurations on the command line: names and files.
 func FindCosim(build string, configs ...string) (string, error) {
 	if path := os.Getenv("SLUICE_COSIM"); path != "" {
 		if _, err := os.Stat(path); err != nil {
@@ -192,9 +192,9 @@ func repository(dir string) (string, bool) {
 	}
 }
 
-// buildLine returns the command for a build, relative to the repository's root. A configuration outside hw/configs is
-// specified by its file, if the list "named" contains the file. For NAME-int8 of a user's file, the command first makes
-// a copy with that element type.
+// buildLine returns the command for a build, relative to the repository's root. If the list "named" contains a
+// configuration's file outside hw/configs, the command names this file. For a user's NAME-int8, it first copies the
+// file of NAME with the element type int8.
 func buildLine(build, root string, named []string) string {
 	tool, flags := "sim/build.sh ", ""
 	if config, ok := strings.CutSuffix(build, "-check"); ok {
@@ -228,7 +228,7 @@ func here() string {
 	return root
 }
 
-// userFile returns the path of a configuration's file from the list "named", as valid in "root", or "".
+// userFile returns the path, valid in the folder "root", of a configuration's file in the list "named", or "".
 func userFile(name, root string, named []string) string {
 	for _, c := range named {
 		if filepath.Base(c) != name+".yaml" {
@@ -344,8 +344,8 @@ func (c *Cosim) Info() CosimInfo { return c.info }
 // Cycles returns the number of cycles from the last hard reset to the last call.
 func (c *Cosim) Cycles() uint64 { return c.cycles.Load() }
 
-// Until sets the context of register accesses and other calls without a context: they end when ctx ends. A call of done
-// cancels this. Until must not run concurrently with such calls.
+// Until sets the context of register accesses and other calls without a context, so that they end with ctx. A call of
+// done undoes this. Until must not run concurrently with such calls.
 func (c *Cosim) Until(ctx context.Context) (done func()) {
 	before := c.until
 	c.until = ctx
@@ -459,7 +459,7 @@ func (w *waiting) on(err error) error {
 	return errors.Join(w.ctx.Err(), c.life.Err()) // the deadline may have been set earlier because a context has ended
 }
 
-// wait returns the process's error after its end. Then all output of the process is available.
+// wait waits for the process to end, and returns its error. After that, all its output is available.
 func (c *Cosim) wait() error {
 	c.waitOnce.Do(func() { c.ending = c.cmd.Wait() })
 	return c.ending
@@ -470,7 +470,7 @@ func (c *Cosim) gone(err error) error {
 	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) {
 		err = errors.New("it has ended")
 	}
-	// the socket of a process ends before its last output has been read
+	// the socket is closed before the process's last output has been read
 	ended := make(chan struct{})
 	go func() { c.wait(); close(ended) }()
 	select {
@@ -540,7 +540,7 @@ func (c *Cosim) Step(n uint64) error {
 	return nil
 }
 
-// run advances the clock by at most limit cycles, and by as many cycles as the process runs in about sliceTarget.
+// run advances the clock for about sliceTarget of real time, but by at most limit cycles.
 func (c *Cosim) run(ctx context.Context, limit uint64, ignoreIRQ bool) (done uint64, irq bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, false, err

@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// Opts of a driver. ClockHz is required; other zero fields select the default.
+// Opts configures a driver. ClockHz is required; other zero fields select the default.
 type Opts struct {
 	Name    string // default "npu"
 	Label   string // simulated | synthesised | measured; default "simulated"
@@ -173,7 +173,7 @@ func (d *Driver) regs(pairs ...[2]uint32) error {
 	return nil
 }
 
-// program writes the registers that are equal for all networks, and reads the counters. The hardware must be idle.
+// program writes the registers that do not depend on the network, and reads the counters. The hardware must be idle.
 func (d *Driver) program() error {
 	err := d.group("interrupts, watchdog and slots",
 		[2]uint32{abi.RegIRQEnable, abi.RegIRQEnableDoneMask | abi.RegIRQEnableErrorMask},

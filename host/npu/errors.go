@@ -9,7 +9,7 @@ import (
 )
 
 // Errors of the driver. Errors that an engine handles are in package device. An error from the hardware is an *HWError.
-// A refused register access is a *BusError. The error also matches ErrRefused if the hardware answered with OKAY.
+// A refused register access is a *BusError. A *BusError also matches ErrRefused if the hardware answered with OKAY.
 var (
 	ErrHardware = errors.New("not an NPU that this driver knows")
 	ErrMismatch = device.ErrMismatch

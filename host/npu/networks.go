@@ -1,4 +1,4 @@
-// Networks on the device: the locations of descriptors, weights and slots, and the hardware's active network.
+// This file places networks (descriptors, weights and slots) in memory, and sets the hardware's active network.
 
 package npu
 

@@ -8,8 +8,8 @@ import (
 	"gonum.org/v1/gonum/optimize"
 )
 
-// Sample describes a completed batch. Field "Others" is the resource use of the other batches, and "Own" the use of the
-// batch itself. "Actual" is the batch's time divided by its time alone.
+// Sample describes a completed batch. Field "Others" is the resource use of concurrent batches, and "Own" the use of
+// the batch itself. "Actual" is the batch's time divided by its time alone.
 type Sample struct {
 	Others, Own Use
 	Priority    int
@@ -65,10 +65,10 @@ func Fit(samples []Sample) (*Linear, error) {
 	return l, nil
 }
 
-// FitModel fits equations 4 and 5 to all samples at once, with the least Huber loss. So it is the best possible model
-// with these equations, without the noise of training batch by batch. FitModel sets a negative weight of other batches'
-// use to zero and fits the remaining parameters again. Otherwise two resources that are used together would have large
-// weights of opposite sign.
+// FitModel fits equations 4 and 5 to all samples at once, with the least Huber loss. So no other parameters fit the
+// samples better, and training batch by batch adds no noise. If a weight for other batches' use is negative, FitModel
+// sets it to zero and fits the remaining parameters again. Otherwise two resources that are used together would get
+// large weights of opposite sign.
 func FitModel(samples []Sample) (*Model, error) {
 	if len(samples) < nParams {
 		return nil, fmt.Errorf("%w: %d samples, %d at least are expected", ErrFit, len(samples), nParams)

@@ -1,6 +1,6 @@
-// The link to the host (Strait, equations 2 and 3). Transfers are sequential, so a batch's input waits for all earlier
-// transfers. The actual time of a transfer corrects the estimates of the following transfers. It also corrects the
-// link's speed, because NUMA and root complexes change the speed from the profiled value.
+// This file models the link to the host (Strait, equations 2 and 3). Transfers are sequential, so a batch's input waits
+// for all earlier transfers. The actual time of a transfer corrects the estimates of the following transfers. It also
+// corrects the link's speed, which NUMA and root complexes can change from the profiled speed.
 
 package predict
 

@@ -36,7 +36,7 @@ const (
 	tiny  = 1e-8
 )
 
-// maxExponent prevents an overflow of the slowdown while the parameters are still wrong. e^6 is about 400.
+// maxExponent prevents an overflow of the slowdown before the parameters are trained. e^6 is about 400.
 const maxExponent = 6
 
 // Model computes Strait's equations 4 and 5. It is trained with Adam. The same updates result in the same model.
@@ -46,8 +46,8 @@ type Model struct {
 	steps int64
 }
 
-// NewModel returns an untrained model. Its first predictions tend to be too large, because a wrong rejection costs less
-// than a batch that delays other batches beyond their deadlines.
+// NewModel returns an untrained model. Its first predictions tend to be too large, because a needless rejection costs
+// less than a batch that makes others miss their deadlines.
 func NewModel() *Model {
 	m := &Model{}
 	m.P[pK], m.P[pLogB], m.P[pC] = 1, 1, -1

@@ -9,7 +9,7 @@
 //	Intf = 1 + I coeff(priority)            (equation 5)
 //	T = Intf T_isolated                     (equation 6, as a time and not as a delay)
 //
-// Linear is a linear regression after gpulets (USENIX ATC 2022), without training at run time. Nothing in this package
+// Linear is a linear regression as in gpulets (USENIX ATC 2022), without training at run time. Nothing in this package
 // reads a clock. Only fits and checkpoints allocate memory.
 package predict
 
@@ -39,7 +39,7 @@ func (u Use) Plus(o Use) Use {
 	return u
 }
 
-// Minus returns u minus o. The shares are at least zero, because rounding errors could make them negative.
+// Minus returns u minus o. Shares that rounding errors make negative become zero.
 func (u Use) Minus(o Use) Use {
 	for i := range u {
 		u[i] = max(0, u[i]-o[i])
@@ -64,8 +64,8 @@ func (u Use) Peak() float64 {
 	return p
 }
 
-// self returns the compute and memory use of a batch, because they determine its sensitivity to other batches. The
-// publication uses tensor cores and the L2 cache. On a device without these, FMA pipes and DRAM are used.
+// self returns the compute and memory use of a batch, which determine its sensitivity to other batches. The publication
+// uses tensor cores and the L2 cache. If a device lacks these, FMA pipes and DRAM replace them.
 func (u *Use) self() (compute, memory float64) {
 	return max(u[Tensor], u[FMA]), max(u[L2], u[DRAM])
 }

@@ -1,6 +1,6 @@
 //go:build !static
 
-// Common parts of all pictures: colours, line styles, ticks, and names at the ends of curves.
+// This file has what all pictures share: colours, line styles, ticks, and names at the ends of curves.
 
 package report
 
@@ -135,7 +135,7 @@ func (c *canvas) write(w io.Writer) error {
 }
 
 // spread returns the heights of the names. The names must be sorted from the top. A name is at the height of its
-// curve's end. If names are too close, they are moved to a distance of one line of text.
+// curve's end. Names that are too close are moved apart, so that their distance is one line of text.
 func spread(names []name, end func(name) vg.Length, low, high vg.Length) []vg.Length {
 	at := make([]vg.Length, len(names))
 	roof := high

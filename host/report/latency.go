@@ -1,6 +1,6 @@
 //go:build !static
 
-// The picture of latency distributions.
+// This file draws latency distributions.
 
 package report
 
@@ -16,9 +16,9 @@ import (
 	"github.com/sluice-npu/sluice/host/engine"
 )
 
-// LatencySVG draws a curve for each run: the share of the run's requests with a result within a latency. Rejected,
-// dropped and failed requests have no result, so a curve may end below 1. A dashed line shows the SLO in ns, unless slo
-// is 0.
+// LatencySVG draws one curve per run: for each latency, the share of the run's requests with a result within this
+// latency. Rejected, dropped and failed requests have no result, so a curve may end below 1. A dashed line shows the
+// SLO in ns, unless slo is 0.
 func LatencySVG(w io.Writer, slo int64, runs ...*engine.Result) error {
 	most := float64(slo) / 1e6
 	var all []plotter.XYs

@@ -1,6 +1,6 @@
 //go:build !static
 
-// Pictures of a metric over a parameter, with one curve per policy.
+// This file draws a metric over a parameter, with one curve per policy.
 
 package report
 
@@ -86,7 +86,7 @@ func lines(p Picture) (*canvas, error) {
 	return c, nil
 }
 
-// points returns the points of a curve that can be drawn, with their intervals.
+// points returns the drawable points of a curve, and their confidence intervals.
 func (p *Picture) points(s Series) (pts plotter.XYs, bars plotter.YErrors) {
 	for j, y := range s.Y {
 		if math.IsNaN(y) || math.IsInf(y, 0) || p.Log && y <= 0 {

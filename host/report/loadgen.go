@@ -1,4 +1,4 @@
-// The verdict on a run by the rules of MLPerf LoadGen's server scenario.
+// This file judges a run by the rules of MLPerf LoadGen's server scenario.
 
 package report
 
@@ -31,9 +31,9 @@ type LoadGen struct {
 	Why          string `json:"why,omitempty"` // reason for a failure
 }
 
-// MinPassing returns the number of queries that early stopping needs if t queries miss the target. This is the smallest
-// n with the following property. If a system misses the target with probability 1-p, the probability that at most t of
-// n queries miss the target is at most 1-c. MLPerf's minima for t = 1 are 662 (p = 0.99) and 64 (p = 0.9).
+// MinPassing returns the number of queries that early stopping needs if t queries miss the target. Assume that each
+// query misses the target with probability 1-p. The result is the smallest n for which at most t of n queries miss the
+// target with probability 1-c or less. MLPerf's minima for t = 1 are 662 (p = 0.99) and 64 (p = 0.9).
 func MinPassing(t int, p, c float64) int {
 	ok := func(n int) bool {
 		// P(Binomial(n, 1-p) <= t) = I_p(n-t, t+1)

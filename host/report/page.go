@@ -1,4 +1,4 @@
-// A self-contained HTML page without scripts.
+// This file writes a self-contained HTML page without scripts.
 
 package report
 

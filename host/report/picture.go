@@ -1,4 +1,4 @@
-// The content of a picture. Other files draw it.
+// This file defines pictures. Other files draw them.
 
 package report
 

@@ -55,8 +55,8 @@ func Ns(ns int64) string {
 	return scaled(uint64(ns), "ns", "us", "ms", "s")
 }
 
-// scaled formats n in the first unit with a number below 10,000, or in the last unit. Units increase by factors of
-// 1000.
+// scaled formats n in the first unit that gives a number below 10,000, or else in the last unit. Units increase by
+// factors of 1000.
 func scaled(n uint64, units ...string) string {
 	if n < 10_000 {
 		return fmt.Sprintf("%d %s", n, units[0])

@@ -30,8 +30,8 @@ const (
 )
 
 // Trace writes one process for each run. Each process has one thread per device, which shows all segments. A segment's
-// name contains the segment and the batch; Perfetto chooses the colour by this name. Each preemption and each merge is
-// an instant. Each request is an async span from arrival to end that includes the wait.
+// name contains its index and the batch size. Perfetto chooses the colour by this name. Each preemption and each merge
+// is an instant. Each request is an async span from arrival to end that includes the wait.
 func Trace(w io.Writer, runs ...*engine.Result) error {
 	events := []traceEvent{}
 	us := func(t engine.Time) float64 { return float64(t) / 1e3 }

@@ -2,7 +2,7 @@
 // section 4.3, in the form <B_max, T_timeout> of Kouris et al., "Fluid Batching", II-A. A full batch is dispatched at
 // once. An incomplete batch is dispatched when its oldest request has waited for T_timeout. A batch runs through the
 // whole network without preemption; places that become free at exits stay empty. The variants S, M and L wait for 5, 45
-// and 95 % of the SLO (section IV, "Baselines"). FC and R differ only in mapping and table.
+// and 95 % of the SLO (section IV, "Baselines"). Variants FC and R differ only in mapping and latency table.
 
 package sched
 
@@ -45,14 +45,14 @@ func (a AdaptB) Decide(now Time, s *State, _ *Event, buf []Action) []Action {
 	return buf
 }
 
-// patientBatches limits the timeout if it follows from a request's own deadline. The timeout is at most this many times
-// the duration of a full batch. A device should not stay idle until a distant deadline: in that time it could serve a
-// hundred full batches, but waiting saves less than one full batch. The settings of the publication are far below this
-// limit (an SLO of about five times the latency of one request). A timeout from the field SLO is not limited.
+// patientBatches limits a timeout that is computed from a request's own deadline to this many durations of a full
+// batch. A device should not stay idle until a distant deadline: in that time it could serve a hundred full batches,
+// but waiting saves less than one full batch. The publication's timeouts are far below this limit (its SLO is about
+// five times the latency of one request). A timeout from the field SLO is not limited.
 const patientBatches = 100
 
-// due returns the time at which the first T_timeout ends. It considers n requests from the given place on, but of each
-// level only the oldest request.
+// due returns the time at which the first T_timeout ends. Of the n requests from index `from` on, it considers only the
+// oldest request of each level.
 func (a AdaptB) due(q *Queue, from, n int, full Time) Time {
 	due := Never
 	for i := from; i < from+n; i = q.Level(i) {

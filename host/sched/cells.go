@@ -81,8 +81,8 @@ func tableOn(network string, units int, cells []Cell) (*Table, error) {
 	return t, nil
 }
 
-// On returns the table for a launch on a number of units (0: the whole device). If there is no table for this number,
-// it returns the table for the next smaller number of units, or the first table if all are for more units.
+// On returns the table for a launch on a number of units (0: the whole device). If there is none, it returns the table
+// for the next smaller number of units. If there is no smaller number, it returns the table for the smallest number.
 func (t *Table) On(units int) *Table {
 	if units == 0 || len(t.parts) == 0 {
 		return t

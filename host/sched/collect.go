@@ -183,7 +183,7 @@ func (p *Collect) share(now, by Time, st *State) {
 	}
 }
 
-// resize assigns each application its share of n units, at least a tenth of them. The partitions follow one another.
+// resize assigns each application its share of n units, at least a tenth of them. Partitions are consecutive.
 func (p *Collect) resize(n int) {
 	sum := 0.0
 	for i := range p.slices {

@@ -12,9 +12,9 @@
 //	9      "look again" with the merged batch                              same call
 //	19     break                                                           Resume
 //
-// The listing leaves two points open. First, it does not define the case of an empty queue or batch: here the filling
-// stops in both cases. Second, equation 4 is only tested while segments remain, since after the last exit there is no
-// batch for a merge. The new requests may leave at exits before exit i. They are not preempted themselves (no nesting).
+// The listing leaves two points open. First, it does not say what happens if the queue or the batch is empty: here the
+// filling stops. Second, equation 4 is only tested while segments remain, since after the last exit there is no batch
+// for a merge. The new requests may leave at exits before exit i. They are not preempted themselves (no nesting).
 // T_slack is the earliest deadline in the batch minus the current time. If all requests have the same SLO, T_slack is
 // T_SLO - (T_wait + T_exec so far) of the oldest request.
 

@@ -23,9 +23,8 @@ func (l *lane) skip(n int) {
 	l.ids, l.came, l.deadline = l.ids[n:], l.came[n:], l.deadline[n:]
 }
 
-// full reports whether a lane must be served. This is so if the lane has a whole batch, or if its oldest request has
-// waited for the given share of the time from its arrival to its deadline. full also returns the time at which this
-// wait ends.
+// full reports whether a lane must be served: it has a whole batch, or its oldest request has waited for the given
+// share of the time from its arrival to its deadline. full also returns the time at which this wait ends.
 func (l *lane) full(now Time, most int, share float64) (bool, Time) {
 	if len(l.ids) == 0 {
 		return false, 0

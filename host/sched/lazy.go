@@ -7,17 +7,17 @@
 //   - The sub-batches form a stack. New requests preempt the top sub-batch at its boundary, run from the
 //     start, and merge with the sub-batch below when they have reached the same boundary. Before that, still
 //     newer requests can preempt them, unlike in Fluid Batching.
-//   - Preemption requires that every member, including the new members, has a slack >= 0. The slack is
-//     computed as if the members ran alone, one after the other. So the remaining time of a batch is its
-//     size times the single-sample time. The oldest requests that satisfy this condition preempt.
-//   - The publication does not define how many requests an idle device launches. There are two readings.
-//     lazy: as many as keep every slack >= 0, at least one. When requests are late, the device serves one
-//     request at a time, and the backlog grows. lazy-idle: the whole queue up to B_max, since no batch runs
-//     that could lose slack. The slack then limits only preemption. lazy-idle performs better than lazy, and
-//     is the baseline of the project's claims.
-//   - The policy ignores exits. A place is in use until its sub-batch ends, so a batch that was full once is
-//     never preempted again, and the places of requests that have left stay empty. The remaining time is the
-//     time to the end of the network for all requests that began.
+//   - Preemption requires that every member, including new ones, has a slack >= 0. The slack is computed as if the
+//     members ran one after the other, each as a batch of one. So the remaining time of a batch is its size times the
+//     single-sample time. The oldest requests that satisfy this condition preempt.
+//   - The publication does not define how many requests an idle device launches. The policy "lazy" launches as many as
+//     keep every slack >= 0, at least one. When requests are late, the device serves one request at a time, and the
+//     backlog grows. The policy "lazy-idle" launches the whole queue up to B_max, since no batch runs that could lose
+//     slack. The slack then limits only preemption. lazy-idle is better than lazy, and is the baseline of the project's
+//     claims.
+//   - The policy ignores exits. A place is in use until its sub-batch ends. So places of requests that have left stay
+//     empty, and a batch that was full once is never preempted again. The remaining time is the time to the end of the
+//     network for all requests that began.
 
 package sched
 

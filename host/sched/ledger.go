@@ -1,5 +1,5 @@
-// The ledger records the running batches for policies that check deadlines on shared devices. It combines a launch as
-// the engine shows it (LaunchView) with the expectations of the policy.
+// The ledger records the running batches for policies that check deadlines on shared devices. It combines the engine's
+// view of a launch (LaunchView) with the policy's predictions for it.
 
 package sched
 
@@ -45,7 +45,7 @@ type ledger struct {
 	there []bool
 }
 
-// transfer describes the transfer of a batch's inputs that ended since the last event.
+// transfer describes a transfer of a batch's inputs. The transfer ended since the last event.
 type transfer struct {
 	device                        int
 	asked, profiled, expected, at Time
@@ -189,7 +189,7 @@ func (l *ledger) shrink(now Time, s *State) {
 }
 
 // named returns the batch with the segment that has ended. It finds the batch by launch id. If no batch has this id, it
-// returns the only batch on the device that is not in the State, since at most one launch ends between two events.
+// returns the only batch on the device that is not in the State: at most one launch ends between two events.
 func (l *ledger) named(ev *Event) int {
 	for i := range l.all {
 		if l.all[i].id == ev.Launch {
@@ -232,7 +232,7 @@ func (l *ledger) leave(now Time, i int) {
 }
 
 // pressure returns the sum of the resource use of a device's batches. A batch counts even while its inputs are being
-// transferred. "but" is the index of a batch that does not count; -1: none. If priority >= 0, only its batches count.
+// transferred. Batch number "but" does not count; -1: all count. If priority >= 0, only batches of this priority count.
 func (l *ledger) pressure(device, but, priority int) (u predict.Use) {
 	for i := range l.all {
 		if r := &l.all[i]; i != but && r.device == device && (priority < 0 || r.priority == priority) {

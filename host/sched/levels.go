@@ -1,11 +1,11 @@
-// Levels: a request with a higher Priority goes before all requests with a lower Priority. Within a level each policy
-// has its own order. The queue is sorted by level, so policies that serve from its head respect the levels. A batch
-// that is not full also includes requests of lower levels, as in Triton.
+// A level contains all requests with the same Priority. Higher levels go before all lower levels. Within a level each
+// policy has its own order. The queue is sorted by level, so policies that serve from its head respect the levels. A
+// batch that is not full also includes requests of lower levels, as in Triton.
 //
-// Policies that preempt (Interrupting) also do so for levels. They halt a batch at its exit if the device has a free
-// slot and a request of a higher level waits. (The level of a batch is the highest level of its remaining requests.)
-// The halted batch continues when the requests of the higher level have ended. A batch is never filled up with requests
-// of a lower level, since the batch would have to wait for them. Other policies do not halt their launches.
+// Preempting policies (Interrupting) also preempt for a higher level. They halt a batch at its exit if the device has a
+// free slot and a request of a higher level waits. (The level of a batch is the highest level of its remaining
+// requests.) The halted batch continues when the requests of the higher level have ended. At exits, a batch is never
+// filled up from a lower level, since it would have to wait. Other policies do not halt their launches.
 //
 // There is no aging: if one level uses the whole device, lower levels starve. The engine's admission by table counts
 // requests of the same and of higher levels, so a starved request is given up when it can no longer meet its deadline.
@@ -47,7 +47,7 @@ func fills(top, below *LaunchView, most int) bool {
 // free returns the number of free slots of a device. A batch that was halted for a higher level keeps its slots.
 func (d *DeviceView) free() int { return d.Slots - d.Used }
 
-// atLeast returns the same number as Head, but without requests of lower levels.
+// atLeast is like Head, but excludes requests below the given level.
 func atLeast(q *Queue, network string, skip, limit, level int) int {
 	n := Head(q, network, skip, limit)
 	for n > 0 && q.At(skip+n-1).Priority < level {
@@ -57,8 +57,8 @@ func atLeast(q *Queue, network string, skip, limit, level int) int {
 }
 
 // interrupt halts a launch of the given level at its exit, and launches requests of a higher level through the whole
-// network. It uses requests of the queue from index skip on. It returns their number, or 0 if no request of a higher
-// level is at this index or the device cannot accept any.
+// network. It uses requests of the queue from index `skip` on, and returns their number. It returns 0 if the request
+// there has no higher level, or the device cannot accept any.
 func interrupt(s *State, dev int, l *LaunchView, level, skip, param int, buf []Action) ([]Action, int) {
 	d := &s.Devices[dev]
 	if skip >= s.Queue.Len() || s.Queue.At(skip).Priority <= level {

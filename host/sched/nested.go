@@ -23,7 +23,7 @@ func (n *Nested) Name() string {
 }
 
 // Decide asks the outer policy, and then the inner policies of the devices to which the event may apply. After an
-// Assign the engine calls Decide again (Fault or Copied), and the inner policy sees its new requests.
+// Assign, the engine calls Decide again with a Fault or Copied event, so the inner policy sees its new requests.
 func (n *Nested) Decide(now Time, s *State, ev *Event, buf []Action) []Action {
 	for len(n.views) < len(n.Inner) {
 		n.views = append(n.views, State{Devices: make([]DeviceView, 1)})

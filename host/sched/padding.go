@@ -17,10 +17,10 @@ type Version struct {
 	Done      int // number of blocks that earlier launches have computed; the next launch begins after these blocks
 }
 
-// Units returns the number of units that run all blocks of the kernel at once, with occupancy blocks on each unit.
+// Units returns how many units the kernel needs to run all its blocks at once, if each unit runs `occupancy` blocks.
 func (v *Version) Units(occupancy int) int { return (v.Blocks + occupancy - 1) / occupancy }
 
-// At returns the time of a block in ns. Its unit runs a number of blocks at once (per), which share the issue slots.
+// At returns the time of a block in ns if its unit runs `per` blocks at once. These blocks share the issue slots.
 func (v *Version) At(per int) int64 {
 	return max(v.BlockNs, v.FullNs*int64(per)/int64(max(1, v.Occupancy)))
 }
@@ -65,13 +65,13 @@ func (v *Version) Reserve(n int) int {
 //  1. Time: the blocks of the version that run at the same time on a unit take less time than the real-time kernel. The
 //     padded kernel takes as long as its slowest block.
 //  2. Occupancy: the occupancy of the version is not less than the number of blocks per unit of the real-time kernel
-//     and of each version selected before. Pad assigns at most as many blocks of a version to a unit as the smallest
-//     occupancy of these. The occupancy of the padded kernel is the minimum over its parts.
+//     and of each version selected before. The smallest of these kernels' occupancies also limits the blocks of the
+//     version per unit. The occupancy of the padded kernel is the minimum over its parts.
 //
 // If several versions of one kernel may be selected, Pad selects the version with the shortest kernel time. It selects
-// as many blocks as can run within the time and the units, some one after the other on a unit. The other blocks run
-// later. Each kernel uses the smallest number of units for its blocks, so that units are left for the next kernel. The
-// units that are left at the end are assigned to the selected kernels in their order, up to one unit per block.
+// as many blocks as the free units can run, also one after another, within the real-time kernel's time. The other
+// blocks run later. Each kernel uses the smallest number of units for its blocks, so that units are left for the next
+// kernel. The units left at the end are assigned to the selected kernels in order, up to one unit per block.
 //
 // The result is appended to buf. Pad allocates memory only if buf has no room.
 func Pad(rt *Version, n int, heads [][]Version, buf []Padding) []Padding {
@@ -113,8 +113,8 @@ func Pad(rt *Version, n int, heads [][]Version, buf []Padding) []Padding {
 	return buf
 }
 
-// Prune removes every dominated version. A version is dominated if another version is better in at least one property
-// that padding or a unit depends on, and not worse in any (section 5.3).
+// Prune removes every dominated version. A version is dominated if another version needs less of at least one time or
+// resource, and not more of any (section 5.3).
 func Prune(all []Version) []Version {
 	var out []Version
 	for i := range all {

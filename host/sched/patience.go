@@ -10,9 +10,9 @@
 //     Traffic.Tail. After that they go first again. So in a jam that does not end, requests are served in
 //     the order of arrival.
 //
-// Too many of the requests that stand back can become due at the same time. So two numbers are compared: how many
-// requests begin beyond the tail, and how many would do so in the order of arrival. (The times at which requests begin
-// are assumed to be the same for both, since they hardly depend on the order.) The more the first number exceeds the
+// Many requests that stand back can reach Traffic.Tail at the same time. So the policy counts the requests that begin
+// after a longer wait than Traffic.Tail, and the requests that would do so in the order of arrival. (The begin times
+// are assumed to be equal in both orders, since they hardly depend on the order.) The more the first count exceeds the
 // second, the shorter is the time for which requests stand back.
 
 package sched
@@ -103,8 +103,8 @@ func (p *Plus) next(now Time, s *State) *Request {
 	return first
 }
 
-// skip returns the last place, from i on, up to which all deadlines are before the given time. "end" is the end of i's
-// level. Near the head, and in a queue that is not ordered, requests are examined one by one, so skip returns i.
+// skip returns the last place of a run from i on in which all deadlines are before the given time. "end" is the end of
+// i's level. Near the head, and in a queue that is not ordered, requests are examined one by one, so skip returns i.
 func (q *Queue) skip(i, end int, before Time) int {
 	if i+1 < nearHead || !q.Ordered() {
 		return i

@@ -16,8 +16,8 @@ type place struct {
 	taken    bool // this answer has used the request
 }
 
-// picks sorts the queue's requests in this order, as far as an answer needs them. It marks the requests that the answer
-// uses. The buffers are reused in later answers.
+// picks sorts the queue's requests in this order, but only as many as an answer needs. It marks the requests that the
+// answer uses. The buffers are reused in later answers.
 type picks struct {
 	q      *Queue
 	sorted []place

@@ -3,14 +3,14 @@
 //
 // The queue is modelled as a semi-Markov decision process. In state j (j requests wait, the device is free) a batch of
 // size k <= min(j, B_max) runs for the time rest(k) without being filled up. The cost is the time that all requests
-// spend in the system. Meanwhile a Poisson number of requests arrives. V is the relative value function of the process,
-// and g is its average cost:
+// spend in the system. During a batch, a Poisson number A of requests arrives. V is the relative value function of the
+// process, and g is its average cost:
 //
 //	V(j) = min over k of  held(k) + (j - k) rest(k) + lambda rest(k)^2 / 2 - g rest(k) + E V(j - k + A)
 //	V(0) = 0 = V(1) - g / lambda
 //
-// (Puterman, "Markov Decision Processes", chapter 11). V starts with the values of the birth-death chain that serves
-// the best batch in every state. Every decision improves V for two states. So V follows slow changes of the rates, and
+// (Puterman, "Markov Decision Processes", chapter 11). V starts with the values of a birth-death chain that serves the
+// best batch size in every state. Every decision improves V for two states. So V follows slow changes of the rates, and
 // decisions need not wait for its computation. Results must be equal on every machine. Therefore products are rounded
 // before they are added (no fused operations), and the exponential function is implemented here.
 
@@ -46,7 +46,7 @@ type plan struct {
 	weight             float64 // W in ns
 	nextRates, restart int64   // numbers of arrivals at which the rates are next updated and V is restarted
 
-	// Tables with the index cell(number of segments that have run, batch size):
+	// Tables, indexed by cell(number of segments that have run, batch size):
 	rest, held     []float64 // from this segment to the end: duration, and sum of the durations of all members
 	fill, fillHeld []float64 // the same values from the start to this segment
 	stay           []float64 // by number of segments run: share of requests that are left
@@ -173,7 +173,7 @@ func (q *plan) between(s int, b float64) (rest, held float64) {
 	return q.rest[c] + mul(f, q.rest[c+1]-q.rest[c]), q.held[c] + mul(f, q.held[c+1]-q.held[c])
 }
 
-// begin sets V and g to the values of the birth-death chain, and improves them by rounds of value iteration.
+// begin initialises V and g from the birth-death chain, and improves them by rounds of value iteration.
 func (q *plan) begin() {
 	var rate [states + 1]float64
 	for j := 1; j <= states; j++ {

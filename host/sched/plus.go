@@ -9,15 +9,15 @@
 // (plan.go). Value iteration solves the model step by step while requests are served. The engine measures the exit
 // rates, the arrival rate and the waiting times (Traffic). In addition:
 //
-//   - Guard: if more than 2 B_max requests wait, the process is not used, since it is unstable under
-//     overload. c is then the number that serves most requests per time.
+//   - Guard: if more than 2 B_max requests wait, the decision process is not used, since it is unstable under overload.
+//     c is then the number that serves most requests per time.
 //   - Patience (patience.go): a request that can no longer meet its deadline stands back, or is let go and
 //     served when no other request waits. This is limited, so that the 99th percentile is the same as in the
 //     order of arrival. Under fluid+last all late requests stand back. Then fewer requests are late, but
 //     these requests are later.
 //
 // A decision compares at most B_max + 1 numbers. At every 64th arrival (more often at first) the plan updates the rates
-// in O(segments^2 B_max). A few times in a run the plan restarts V. Neither of the two allocates memory.
+// in O(segments^2 B_max). A few times in a run the plan restarts V. Neither updates nor restarts allocate memory.
 //
 // The constants below are the same for all networks, boards and SLOs.
 
@@ -63,7 +63,7 @@ type Plus struct {
 	wait  patience
 	given []device.RequestID // requests that this answer has used, on all devices
 	due   []Time             // deadline of each given or considered request; never if missed in any case
-	// soonest is the earliest deadline of the requests that were considered last.
+	// soonest is the earliest deadline of the requests that the last call of pick considered.
 	soonest Time
 }
 
@@ -227,8 +227,8 @@ func (p *Plus) incr(now Time, s *State, q *plan, base, top *LaunchView, rem, roo
 	return n
 }
 
-// late returns the expected number of requests in p.given[from:] that miss their deadline. The first c requests take
-// the given time. The others follow at the pace of one batch.
+// late returns the expected number of requests in p.given[from:] that miss their deadline. The first c requests end
+// after the given time. The remaining requests follow at the rate of one batch.
 func (p *Plus) late(now Time, q *plan, from, c int, time float64) float64 {
 	n := 0.0
 	others := p.due[from+c:]

@@ -31,14 +31,13 @@ type Limited interface{ Largest() int }
 // Options are the parameters that policies share.
 type Options struct {
 	BMax int // largest batch; 0: the limit of the device and its table
-	// SLO is the time of which the timeout of adaptive batchers is a share. 0 means the time of each request from
-	// arrival to deadline.
+	// SLO is the time of which adaptive batchers wait for a share. 0: each request's time from arrival to deadline.
 	SLO Time
 	// Rates are the shares of requests that leave at each exit, if the shares are known in advance. Their sum must be
 	// one. nil means the rates that the engine has seen so far.
 	Rates []float64
-	// Levels are exit thresholds, in descending order, that fluid+theta may use. Loss is the accuracy that they may
-	// cost on average. Without levels fluid+theta is the same as fluid+.
+	// Levels are exit thresholds, in descending order, that fluid+theta may use. Loss is the average loss of accuracy that
+	// they may cause. Without levels fluid+theta is the same as fluid+.
 	Levels []Level
 	Loss   float64
 }

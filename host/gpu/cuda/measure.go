@@ -225,7 +225,7 @@ const (
 type timer func(i int, name string, k *kernels.Layer, run func() (ns int64, err error)) error
 
 // timed calls a timer for each kernel of a network. The timer may reduce the kernel to some of its tiles. If paced is
-// set, timed measures as Pace does.
+// set, timed uses the method of Pace.
 func (l *launcher) timed(network string, batch int, u device.Units, paced bool, do timer) (err error) {
 	net := l.nets[network]
 	switch {
@@ -291,7 +291,7 @@ func (l *launcher) timed(network string, batch int, u device.Units, paced bool, 
 	return nil
 }
 
-// between returns the time in ms of several launches of a lane's layer, measured between two events.
+// between launches a lane's layer several times and returns the total time in ms. Two events measure it.
 func (l *launcher) between(at [2]driver.Event, ln *lane, blocks, launches int) (ms float32, err error) {
 	if err := l.lib.Record(at[0], ln.stream); err != nil {
 		return 0, err
@@ -310,13 +310,14 @@ func (l *launcher) between(at [2]driver.Event, ln *lane, blocks, launches int) (
 	return l.lib.Elapsed(at[0], at[1])
 }
 
-// Copied contains the times of copies, each between two events.
+// Copied contains copy times, measured with events before and after each copy.
 type Copied struct {
 	Bytes    int
 	Up, Down []int64 // by run: ns
 }
 
-// Copies measures n copies to the GPU and n copies back. If beside is true, a kernel on all SMs also uses the memory.
+// Copies measures n copies to the GPU and n copies back. If beside is true, a kernel on all SMs uses the memory
+// meanwhile.
 func (d *Device) Copies(bytes, n int, beside bool) (c Copied, err error) {
 	err = d.ask(func(l *launcher) error {
 		c, err = l.timeCopies(bytes, n, beside)
@@ -403,12 +404,12 @@ func (l *launcher) freeTimers(at []driver.Event) (err error) {
 	return err
 }
 
-// eachStream is the number of successive copies in each stream of TwoCopies. With 2, both streams copy most of the
+// eachStream is the number of copies that TwoCopies queues per stream and direction. With 2, both copy most of the
 // time.
 const eachStream = 2
 
-// TwoCopies is like Copies, but beside a kernel and with two streams that copy at the same time. Both streams copy to
-// the GPU first, then back. A run is the time until both have finished, divided by the number of copies.
+// TwoCopies is like Copies, but two streams copy at the same time, while a kernel runs. Both streams copy to the GPU
+// first, then back. A run's time lasts until both streams have finished, and is divided by the number of copies.
 func (d *Device) TwoCopies(bytes, n int) (c Copied, err error) {
 	err = d.ask(func(l *launcher) error {
 		c, err = l.timeTwo(bytes, n)
@@ -497,7 +498,7 @@ const (
 	streamSlots = 16        // blocks per SM: each thread has one load in flight, and an SM with 2048 threads runs 16 blocks
 )
 
-// contend runs a kernel on all SMs that uses the GPU's memory, until the returned function is called.
+// contend runs a kernel on all SMs until the returned function is called. The kernel uses the GPU's memory.
 func (l *launcher) contend() (quiet func() error, err error) {
 	f, err := l.lib.Function(l.module, kernels.EntryStream)
 	if err != nil {

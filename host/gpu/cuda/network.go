@@ -24,8 +24,8 @@ import (
 type network struct {
 	b      *bundle.Bundle
 	layers []kernels.Layer // one per kernel, without the fields that are set at each launch
-	// by layer: the layer at which a segment resumes after a stop in this layer; idem.Never: it must not be stopped
-	// there
+	// by layer: the layer at which a segment resumes if it was stopped in this layer; idem.Never: it must not be stopped
+	// in this layer
 	entries []int
 	blob    []byte // weights and biases, as on the GPU
 	at      []int  // offsets in blob, two per layer: weights, bias
@@ -114,7 +114,7 @@ func (n *network) place(weights, slots driver.Ptr) {
 	}
 }
 
-// profile returns the profiles of a network's kernels at a batch, for padding.
+// profile returns the profiles of a network's kernels for a batch size. Padding uses them.
 func (n *network) profile(batch int, params *sim.Params) ([]sched.Version, error) {
 	if v := n.profiles[batch]; v != nil {
 		return v, nil
@@ -140,7 +140,7 @@ func (n *network) profile(batch int, params *sim.Params) ([]sched.Version, error
 	return v, nil
 }
 
-// profiled is the key of kernel profiles. The profiles are stored, because a bundle may be loaded again.
+// profiled is the key of stored kernel profiles. They are kept because a bundle may be loaded again.
 type profiled struct {
 	b      *bundle.Bundle
 	batch  int
@@ -188,13 +188,13 @@ func kernelOf(l *kernels.Layer, name string, batch int) kernel.Kernel {
 	return k
 }
 
-// Assumed values, for use without a GPU. The number of registers is that reported by ptxas for sm_90.
+// These assumed values are used without a GPU. ptxas reported the number of registers for sm_90.
 const (
 	registers = 80
 	clockGHz  = 1.5
 )
 
-// Simulated returns a bundle as a network of the simulated GPU, with Program's kernels. exit returns requests' results.
+// Simulated converts a bundle to a network of the simulated GPU. Its kernels come from Program, its results from exit.
 func Simulated(b *bundle.Bundle, p *sim.Params, exit func(id device.RequestID, segment int) device.ExitResult) *gpu.Network {
 	w := &b.Network
 	return &gpu.Network{

@@ -89,9 +89,9 @@ func (p *partitions) stream(u device.Units, priority int) (driver.Stream, error)
 	return s, err
 }
 
-// within calls f while the context of units is current. An event must be created in the context of the stream on which
-// it is recorded (otherwise cuEventRecord returns CUDA_ERROR_INVALID_HANDLE). Then the thread's own context is current
-// again.
+// within makes the context of units current, calls f, and makes the thread's own context current again. An event must
+// be created in the context of the stream on which it is recorded (otherwise cuEventRecord returns
+// CUDA_ERROR_INVALID_HANDLE).
 func (p *partitions) within(u device.Units, f func() error) error {
 	if p.way == nil || u.Empty() {
 		return f()
@@ -119,8 +119,8 @@ func (p *partitions) close() error {
 
 // greens divides the GPU with green contexts. The whole GPU is split once into disjoint sets, and each set is a unit.
 // On an H100 or H200 there are fifteen sets of eight SMs and one set of the remaining twelve SMs. If the driver can
-// merge sets of a split, several units can become one partition. If it cannot, neighbouring units are split off the
-// whole GPU again, and this partition is probed before its first use.
+// merge these sets, several units can become one partition. If not, a partition of neighbouring units is split off the
+// whole GPU separately, and probed before its first use.
 type greens struct {
 	*partitions
 	dev   driver.Device
@@ -245,8 +245,8 @@ func (p *greens) cut(first, want int) (driver.Resource, error) {
 	return of, err
 }
 
-// proven probes on which SMs a separately split partition runs. These must be exactly the SMs of its units, because
-// other partitions may use all other SMs.
+// proven probes on which SMs a separately split partition runs. It must run on exactly its units' SMs, because other
+// partitions may use all remaining SMs.
 func (p *greens) proven(g driver.Green, u device.Units) error {
 	var want []int
 	for i := range p.units {

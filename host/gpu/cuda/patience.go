@@ -1,5 +1,5 @@
-// Detection of hangs. A launch hangs if neither this launch nor any launch for which it waits has made progress within
-// its time limit.
+// Detection of hangs. A launch hangs if neither it nor any launch for which it waits has made progress within the
+// longest of their time limits.
 
 package cuda
 
@@ -11,8 +11,8 @@ func (l *launcher) ticket() uint64 {
 	return l.tickets
 }
 
-// since returns the ticket of a flow's oldest kernel in flight. waits is true if the flow has no kernel in flight and
-// waits for its turn.
+// since returns the ticket of a flow's oldest kernel in flight, or else the flow's own. waits reports whether a flow
+// without such a kernel waits for its turn.
 func (f *flow) since() (ticket uint64, waits bool) {
 	if f.flying == 0 {
 		return f.ticket, f.state == running && !f.cleaning
@@ -27,8 +27,8 @@ func (f *flow) since() (ticket uint64, waits bool) {
 	return f.ticket, false
 }
 
-// inTheWay reports whether f must wait for g. There are two cases. First: f waits for its turn, and g is on the GPU or
-// has priority. Second: both are on the GPU and have common units, and g was launched first or only g has priority.
+// inTheWay reports whether f must wait for g. If f waits for its turn, it must wait for g if g is on the GPU or has
+// priority. If both are on the GPU and share units, it must wait for g if g was launched first or only g has priority.
 func (l *launcher) inTheWay(g, f *flow) bool {
 	flies := g.flying > 0
 	mine, waits := f.since()
@@ -44,8 +44,8 @@ func (l *launcher) inTheWay(g, f *flow) bool {
 	return its < mine || g.rt && !f.rt
 }
 
-// late reports whether a launch hangs. Its limit is the longest limit of this launch and of all launches for which it
-// waits. The time starts at the last progress of any of these launches.
+// late reports whether a launch hangs. The longest limit of this launch and of all launches for which it waits applies.
+// Time starts at the last progress of any of them.
 func (l *launcher) late(f *flow) bool {
 	limit, from := f.work.Limit, f.patience
 	if limit <= 0 || time.Since(from).Nanoseconds() <= limit {

@@ -3,7 +3,7 @@ package cuda
 import "time"
 
 // Pauses counts times during which the launcher's thread did not poll although launches were running. Either another
-// thread used the processor, or a driver call did not return. The GPU does not cause such delays.
+// thread used the processor, or a driver call did not return. The GPU does not cause pauses.
 type Pauses struct {
 	N       int // number of rounds that took longer than the constant pause
 	Longest time.Duration

@@ -19,8 +19,8 @@ type Where struct {
 	SMs   []int // sorted list of the SMs on which the partition's blocks ran
 }
 
-// Probe runs many more blocks on units than there are SMs, and returns the SMs on which they ran. So the size of a
-// partition is measured and does not depend on the driver's statements.
+// Probe runs many more blocks on units than there are SMs, and returns the SMs on which the blocks ran. This measures a
+// partition's size without trusting the driver.
 func (d *Device) Probe(u device.Units) (w Where, err error) {
 	if !d.info.Legal(u) {
 		return w, refuse("units %v of %d", u, d.info.Units)
@@ -32,7 +32,7 @@ func (d *Device) Probe(u device.Units) (w Where, err error) {
 	return w, err
 }
 
-// Costs contains the host's costs: times of the launcher's thread per call.
+// Costs contains how long each operation takes on the launcher's thread, per call.
 type Costs struct {
 	N         int
 	Launch    time.Duration // launch of a kernel with its event
@@ -197,8 +197,8 @@ func (l *launcher) where(s driver.Stream, blocks, spin int) (all []ran, err erro
 	return all, nil
 }
 
-// costs measures with layers that compute nothing. A launch needs at least one block. This block leaves at once because
-// its epoch differs from that in Control.
+// costs launches layers that compute nothing. A launch needs at least one block. This block ends at once because its
+// epoch differs from the epoch in Control.
 func (l *launcher) costs(n int) (c Costs, err error) {
 	c.N = n
 	whole, err := l.lane(laneKey{})

@@ -1,5 +1,5 @@
-// Streams and hardware queues. There are never more streams than queues. If two streams shared a queue, an order to
-// leave could wait behind the kernels that must leave.
+// This file limits the number of streams to the number of hardware queues. If two streams shared a queue, a signal that
+// stops kernels could wait behind these kernels.
 
 package cuda
 
@@ -26,9 +26,9 @@ func enoughQueues(lib *driver.Lib, places int) error {
 	return nil
 }
 
-// room ensures that one more stream can be created. It returns nil if a queue is free. Otherwise the least recently
-// used free lane loses its stream, and room returns this lane. The lane reserved for priority launches is the last
-// choice. The returned lane still has its memory, because allocating or freeing memory blocks all streams.
+// room ensures that one more stream can be created. It returns nil if a queue is free. Otherwise it takes the stream
+// from the least recently used free lane, and returns this lane. The lane reserved for priority launches is the last
+// choice. The returned lane keeps its memory for reuse, because allocating or freeing memory blocks all streams.
 func (l *launcher) room() (*lane, error) {
 	queues, _, err := l.lib.Queues()
 	if err != nil || queues == 0 {

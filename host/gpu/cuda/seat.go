@@ -37,7 +37,7 @@ func (s *Seat) to(post func(device.Event)) {
 	s.mu.Unlock()
 }
 
-// Do executes one piece of work before serving begins. It returns the time of the work on the launcher's thread, in ns.
+// Do executes one piece of work before serving begins. It returns how long the launcher's thread took, in ns.
 func (s *Seat) Do(ctx context.Context, w *device.Work) (ns int64, err error) {
 	s.last++
 	w.ID = s.last

@@ -1,4 +1,4 @@
-// How kernels receive the order to leave: a new epoch is written to the GPU's memory while they run.
+// The host stops running kernels by writing a new epoch to the GPU's memory.
 
 package cuda
 
@@ -69,7 +69,7 @@ func (l *launcher) write(to driver.Ptr, v uint32, from []byte) error {
 	if l.copied == nil {
 		return l.lib.WriteWord(to, v, l.signals)
 	}
-	// If the copy of an earlier write has not read this memory yet, it writes the new word too. This does no harm.
+	// If an earlier write's copy has not read this memory yet, that copy also transfers the new word. This does no harm.
 	atomic.StoreUint32((*uint32)(unsafe.Pointer(unsafe.SliceData(from))), v)
 	return l.lib.CopyIn(to, from[:4], l.signals)
 }

@@ -1,4 +1,4 @@
-// Time spans of a preemption by the host's clock. If Config.Timed is set, some spans are by the GPU's clock.
+// This file measures a preemption's time spans with the host's clock and, if Config.Timed is set, also the GPU's clock.
 
 package cuda
 
@@ -19,13 +19,13 @@ type Preemption struct {
 	// host knows this after it has copied and read their Control. For awaited launches, it knows this from their
 	// events.
 	Away time.Duration
-	// First is the time from arrival to the first block of the priority launch by the GPU's clock. It is measured for
-	// killed and awaited launches, but only on Timed devices.
+	// First is the time from arrival until the priority launch's first block began, by the GPU's clock. It is measured for
+	// killed and awaited launches, only on Timed devices.
 	First time.Duration
 	// Gone and Began start at the driver call that writes the flag. Gone ends when the last block of the other launches
-	// ends. Began ends when the first block of the priority launch begins. Both ends are times of the GPU's clock. They
-	// are measured only on Timed devices that kill launches. The spans are never too short, and Clock bounds by how
-	// much they are too long. Began is 0 if the first priority block began before the flag was written.
+	// ends. Began ends when the first block of the priority launch begins. Both ends are times of the GPU's clock. Gone
+	// and Began are measured only on Timed devices that kill launches. They are never too short, and too long by at most
+	// Clock.Late. Began is 0 if the first priority block began before the flag was written.
 	Gone, Began time.Duration
 	// Whole is the time from arrival to completion.
 	Whole time.Duration
@@ -40,11 +40,11 @@ const (
 // Clock is the accuracy of spans that are measured with the GPU's clock.
 type Clock struct {
 	Step time.Duration // smallest observed step of the GPU's timer
-	// Late is the largest error of a span: the width of the widest anchor plus two steps. Spans can only be too long.
-	// There are two steps because the timer rounds down both in the anchor and in the block.
+	// Late is the largest error of a span: the width of the widest anchor plus two steps. Spans can only be too long. The
+	// timer rounds down twice, in the anchor and in the block, so two steps are added.
 	Late time.Duration
-	// Impossible counts impossible spans: a block began or left before the flag or the launch, or only after the host
-	// had seen this event, or the clocks drifted too far apart.
+	// Impossible counts impossible spans: the block began or left before the flag or the launch, or after the host had
+	// seen this event, or the clocks drifted too far apart.
 	Impossible int
 }
 
@@ -64,7 +64,7 @@ func (f *flow) timed() bool {
 
 // anchor relates the two clocks. The GPU's clock showed the value in field `gpu` shortly before the host's clock showed
 // the value in field `host`. The time between these moments is at most width plus one step of the timer. width is
-// negative if the timer stepped during the run. If gpu is 0, there is no anchor.
+// negative if the timer stepped while the clock kernel ran. If gpu is 0, there is no anchor.
 type anchor struct {
 	host, width time.Duration // host: time since launcher.start
 	gpu         uint64
@@ -77,7 +77,7 @@ type sighting struct {
 }
 
 // anchorOf derives an anchor from the clock values of one run of the clock kernel. The GPU wrote each value after the
-// launch and before the host saw the value. Without values, or if the clock did not advance, it returns no anchor.
+// launch and before the host saw the value. If there is no value, or the clock did not advance, the result is anchor{}.
 func anchorOf(launched time.Duration, seen []sighting) (a anchor) {
 	for i, s := range seen {
 		if i > 0 && s.gpu <= seen[i-1].gpu {
@@ -163,7 +163,7 @@ func (l *launcher) sightings(word *uint64) (all []sighting) {
 	return all
 }
 
-// timerStep measures the smallest step of the GPU's timer: each thread block waits until the timer changes.
+// timerStep measures the smallest step of the GPU's timer. Each thread block waits until the timer changes.
 func (l *launcher) timerStep() (least time.Duration, err error) {
 	all, err := l.where(l.copies, stepBlocks, 1)
 	for i, b := range all {
@@ -174,15 +174,15 @@ func (l *launcher) timerStep() (least time.Duration, err error) {
 	return least, err
 }
 
-// clocks relates both clocks between two anchors.
+// clocks converts GPU times between two anchors to host times.
 type clocks struct {
 	start         time.Time
 	before, after anchor
 	step          time.Duration
 }
 
-// late returns the largest error of a converted time, which can only be too late. The timer's value in the anchor was
-// rounded down by less than a step. A block's value was rounded down too, so the function moment adds a step.
+// late returns by how much the result of moment can be too late; it is never too early. One step is the rounding of the
+// anchor's value. The second is added by moment, because a block's value is rounded down too.
 func (c *clocks) late() time.Duration { return max(c.before.width, c.after.width) + 2*c.step }
 
 // apart returns the largest plausible drift of the clocks within d: a thousandth of d.
@@ -197,7 +197,7 @@ func (c *clocks) steady() bool {
 	return (host - time.Duration(c.after.gpu-c.before.gpu)).Abs() <= c.before.width+c.after.width+2*c.step+apart(host)
 }
 
-// moment returns the latest time at which the GPU's clock can have shown a value. The drift is assumed to be even.
+// moment returns the latest host time at which the GPU's clock can have shown a value. It assumes a constant drift.
 func (c *clocks) moment(gpu uint64) time.Time {
 	rate := 1.0 // host ns per GPU ns
 	if d := c.after.gpu - c.before.gpu; d > 0 {
@@ -206,7 +206,8 @@ func (c *clocks) moment(gpu uint64) time.Time {
 	return c.start.Add(c.before.host + time.Duration(rate*float64(int64(gpu-c.before.gpu))) + c.step)
 }
 
-// span returns the time from a host time to a value of the GPU's clock, which the host had seen at the time `known`.
+// span returns the time from the host time `from` to a value of the GPU's clock. At `known` the host had seen its
+// event.
 func (c *clocks) span(from time.Time, gpu uint64, known time.Time) time.Duration {
 	if c.before.gpu == 0 || c.after.gpu == 0 || from.IsZero() {
 		return Unknown
@@ -239,7 +240,7 @@ func (c *clocks) of(m *meeting) Preemption {
 	return p
 }
 
-// spans computes the spans of all preemptions since the last call. It uses the previous anchor and a new anchor.
+// spans computes the spans of all preemptions since its last call, with the anchor of that call and a new anchor.
 func (l *launcher) spans() (err error) {
 	c := clocks{start: l.start, before: l.anchor, step: l.counts.Clock.Step}
 	if l.cfg.Timed {
@@ -253,7 +254,7 @@ func (l *launcher) spans() (err error) {
 	return nil
 }
 
-// reckon adds the spans of preemptions that were observed between two anchors.
+// reckon adds to Counts the spans of preemptions between two anchors.
 func (n *Counts) reckon(c *clocks, met []*meeting) {
 	if len(met) > 0 && c.before.gpu != 0 && c.after.gpu != 0 {
 		n.Clock.Late = max(n.Clock.Late, c.late())

@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-npu/sluice/host/device"
 )
 
-// Sync is a GPU with blocking calls, for device.Adapt in virtual time. Launches run one after another, as on an NPU. A
-// launch advances virtual time by the real time of its run. Device can run launches concurrently and stop them.
+// Sync is a GPU whose calls block, so device.Adapt can use it in virtual time. Launches run one after another, as on an
+// NPU. A launch advances virtual time by its real duration. Only Device can run them concurrently and stop them.
 type Sync struct {
 	d    *Device
 	end  context.CancelFunc

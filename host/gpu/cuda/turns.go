@@ -1,4 +1,4 @@
-// The order of launches, by the rules of gpu.Mode, as on the simulated GPU. sched.Pad selects the kernels that pad.
+// This file orders launches by gpu.Mode's rules, as the simulated GPU does. sched.Pad selects padding kernels.
 
 package cuda
 
@@ -21,7 +21,7 @@ type Counts struct {
 	Parts  int // number of parts of kernels that ran as padding, but were not the last parts of their kernels
 	Roles  int // largest number of kernels in one launch
 	Learnt int // number of calls of Learn, if the mode pads
-	// Proxies is the number of launches of several kernels, by registers per thread of the kernel variant.
+	// Proxies counts the launches of several kernels. The key is the kernel variant's number of registers per thread.
 	Proxies map[int]int
 	Kills   int // number of launches that were stopped inside a kernel
 	Stopped int // index of the kernel in which the last of these launches was stopped
@@ -62,7 +62,7 @@ func (l *launcher) realTime() (n int) {
 	return n
 }
 
-// putAside puts other launches aside for a priority launch, and stops them if the mode kills.
+// putAside puts best-effort launches aside for a priority launch. In modes with Kill, it also stops them.
 func (l *launcher) putAside(rt *flow) {
 	m := &l.cfg.Mode
 	if !m.Hold {
@@ -98,8 +98,8 @@ func (l *launcher) putAside(rt *flow) {
 	}
 }
 
-// dispel orders launches to leave for a priority launch with Mode.Ahead. If possible, the first kernel of the priority
-// launch is queued before this order, because the other launches leave in less time than queueing takes.
+// dispel orders best-effort launches to leave in modes with Ahead. If possible, the priority launch's first kernel is
+// queued before this order, because leaving takes less time than queueing.
 func (l *launcher) dispel() {
 	all := l.inWay
 	l.inWay = l.inWay[:0]
@@ -237,8 +237,7 @@ func (l *launcher) push(f *flow) error {
 	return nil
 }
 
-// args sets the arguments of a flow's next kernel. tiles is the maximum number of tiles (0: all remaining tiles), and
-// blocks is the maximum number of blocks.
+// args sets the arguments of a flow's next kernel. tiles (0: all remaining tiles) and blocks are upper limits.
 func (f *flow) args(k *kernels.Layer, tiles, blocks int) {
 	*k = f.net.layers[f.next]
 	k.Control, k.Epoch = uint64(f.lane.control), f.lane.epoch
@@ -268,7 +267,7 @@ func (one *fly) add(role int, f *flow, k *kernels.Layer) {
 	}
 }
 
-// launch queues a flow's next kernel, in one launch with the kernels of other flows that pad it.
+// launch queues a flow's next kernel and the kernels of `beside`, which pad it, as one launch.
 func (l *launcher) launch(f *flow, beside []pad) error {
 	n := f.lane
 	one := fly{event: n.ring[n.given%len(n.ring)], ticket: l.ticket()}
@@ -322,7 +321,7 @@ func (l *launcher) launch(f *flow, beside []pad) error {
 	return l.lib.Record(one.event, n.stream)
 }
 
-// beside selects best-effort kernels to pad a flow's next kernel. It tries them in the order of their launches.
+// beside selects best-effort kernels to pad a flow's next kernel. It tries them in the order of launching.
 func (l *launcher) beside(f *flow) ([]pad, error) {
 	rt, err := f.net.profile(len(f.reqs), l.cfg.Params)
 	if err != nil {

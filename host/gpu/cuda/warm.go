@@ -1,4 +1,4 @@
-// Warm-up: each kernel runs once, and the kernel of several roles is loaded once per register limit.
+// Warm-up runs each kernel once. It loads the multi-role kernel (several kernels in one launch) per register limit.
 
 package cuda
 
@@ -11,19 +11,19 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/kernel"
 )
 
-// proxy is a variant of the kernel of several roles. It is compiled with a limit on its registers.
+// proxy is a variant of the multi-role kernel, compiled with a limit on its registers.
 type proxy struct {
 	function  driver.Function
 	registers int // per thread
 	resident  int // number of blocks that fit on an SM
 }
 
-// limits lists the limits on registers per thread for the kernel of several roles. 0: no limit. Without a limit, ptxas
-// uses 84 to 96 registers. The single-layer kernel uses 80 registers.
+// limits lists the limits on registers per thread for variants of the multi-role kernel. 0: no limit. Without a limit,
+// ptxas uses 84 to 96 registers. The single-layer kernel uses 80 registers.
 var limits = []int{0, 80, 64}
 
-// proxy returns the kernel variant with the most registers per thread of which enough blocks fit on the SMs. Enough is
-// the launch's number of blocks, but at most the number of blocks of the single-layer kernel that fit.
+// proxy returns, among the variants of which enough blocks fit on the SMs, the variant with the most registers per
+// thread. `enough` is the launch's number of blocks or, if fewer, the number of single-layer blocks that fit.
 func (l *launcher) proxy(blocks, sms int) *proxy {
 	want := min(l.resident, (blocks+sms-1)/max(1, sms))
 	for i := range l.proxies { // most registers first
@@ -34,14 +34,14 @@ func (l *launcher) proxy(blocks, sms int) *proxy {
 	return &l.proxies[len(l.proxies)-1]
 }
 
-// held returns how many blocks of a kernel fit on an SM, by the kernel's number of registers per thread.
+// held returns how many blocks fit on an SM, for a kernel with this number of registers per thread.
 func (l *launcher) held(registers int) int {
 	return l.cfg.Params.SM.Of(&kernel.Kernel{Threads: kernels.Threads, Regs: registers, Shared: kernels.SharedBytes})
 }
 
 // full returns how many blocks of the single-layer kernel fit on a number of SMs. Each block computes one tile after
-// another, so more blocks would not make the kernel faster. Additional blocks would only need time to start, and to
-// leave when the launch is stopped.
+// another, so more blocks would not make the kernel faster. They would only take time to start, and to leave when the
+// launch is stopped.
 func (l *launcher) full(sms int) int {
 	if l.resident == 0 {
 		return math.MaxInt32
@@ -49,7 +49,7 @@ func (l *launcher) full(sms int) int {
 	return l.resident * max(1, sms)
 }
 
-// warm runs every kernel once without work. Otherwise, the driver may load a kernel only at its first launch.
+// warm runs every kernel once without work, because the driver may delay loading a kernel until its first launch.
 func (l *launcher) warm() (err error) {
 	if l.cfg.Params != nil {
 		own, err := l.lib.Registers(l.layer, l.dev)
@@ -110,8 +110,8 @@ func (l *launcher) once(name string, run func(driver.Function) error) error {
 	return run(f)
 }
 
-// loadProxies loads the kernel of several roles once per register limit. It omits a limit with which no more blocks fit
-// on an SM than with the previous limit.
+// loadProxies loads the multi-role kernel once per register limit. It omits a limit if no more blocks fit on an SM than
+// with the previous one.
 func (l *launcher) loadProxies(run func(driver.Function) error) error {
 	l.proxies = nil
 	if l.counts.Proxies == nil {

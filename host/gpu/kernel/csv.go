@@ -1,4 +1,4 @@
-// Kernel lists as CSV, with one operation per line:
+// A kernel list is a CSV file with one operation per line:
 //
 //	network,name,kind,blocks,threads,registers,shared,issue,block_ns,bytes,reads,writes,exit
 //
@@ -40,7 +40,7 @@ func columns() []string {
 
 func kinds() []string { return []string{"kernel", "memcpy_up", "memcpy_down", "memset"} }
 
-// ReadCSV reads networks in the order of the list. In errors, name is the file's name.
+// ReadCSV returns the networks of a list in their order. In errors, name is the file's name.
 func ReadCSV(name string, r io.Reader) ([]*Program, error) {
 	limited := &io.LimitedReader{R: r, N: maxFile + 1}
 	c := csv.NewReader(plaintext.NewReader(limited))

@@ -1,6 +1,6 @@
-// Package kernel describes the work of a GPU. A kernel is a grid of blocks. Its description contains the resources of a
-// streaming multiprocessor (SM; AMD: compute unit) that a block requires, the kernel's DRAM traffic, and the bytes that
-// it reads and writes. A program is a network's kernels in stream order.
+// Package kernel describes the work of a GPU. A kernel is a grid of blocks. Its description contains what a block
+// requires of a streaming multiprocessor (SM; AMD: compute unit), the kernel's DRAM traffic, and the spans of memory
+// that it reads and writes. A program is a network's kernels in stream order.
 package kernel
 
 import (

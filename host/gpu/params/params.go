@@ -1,8 +1,8 @@
 // Package params contains the parameters of GPUs, one file per GPU. Every value has a source: a publication; "measured"
 // (on that GPU, in a stated way); "assumed"; or "fitted". Fitted values are derived from a published result, so a match
-// with this result proves nothing. A value published for one GPU is only assumed for other GPUs. Values were assumed
-// once, in these files, before any comparison with a publication. The comparisons report which results do not change
-// when an assumed value is halved or doubled.
+// with this result proves nothing. A value published for one GPU counts as assumed for other GPUs. Assumed values were
+// chosen before any comparison with a publication, and never changed. The comparisons report which results do not
+// change when an assumed value is halved or doubled.
 package params
 
 import (
@@ -94,12 +94,12 @@ func Of(name string) (*File, error) {
 	return Read(name+".yaml", raw)
 }
 
-// Is reports whether the driver's name of a GPU refers to this GPU: whether it contains the words of the file's name.
+// Is reports whether gpu, a GPU's name from the driver, refers to this GPU: whether it contains the words of f.Name.
 func (f *File) Is(gpu string) bool {
 	return strings.Contains(" "+strings.Join(strings.Fields(strings.ToUpper(gpu)), " ")+" ", " "+strings.ToUpper(f.Name)+" ")
 }
 
-// Find returns the file for a GPU, by the driver's name of the GPU. It returns nil if there is no such file.
+// Find returns the file of the GPU with this name from the driver, or nil if there is no such file.
 func Find(gpu string) (*File, error) {
 	for _, name := range Names() {
 		if f, err := Of(name); err != nil || f.Is(gpu) {
@@ -176,7 +176,7 @@ func (f *File) Assumed() (out []string) {
 	return out
 }
 
-// programs is the prefix of the keys of the catalogue's numbers.
+// programs is the prefix of the catalogue's parameter keys.
 const programs = "programs/"
 
 // Uncertain lists the keys of assumed values of both the GPU and the catalogue.

@@ -3,10 +3,10 @@
 // share the DRAM bandwidth, and copies use a link to the host. Streams can be evicted, and kernels can be killed.
 //
 // There is no formula for contention. Blocks on one SM share its issue slots, kernels share the DRAM by max-min
-// fairness, and a block that does not fit waits. All numbers come from Params or from the kernel.
+// fairness, and a block that does not fit waits. All costs come from Params or from the kernel.
 //
-// SMs with equal content are stored as one class, so the computing time of an event depends on the number of different
-// SMs. The same calls give the same results on every machine.
+// SMs with the same resident blocks are stored as one class, so the time to compute an event depends on the number of
+// classes. The same calls give the same results on every machine.
 package sim
 
 import (
@@ -24,13 +24,13 @@ type Part struct {
 	Memory  *Memory
 	As      *kernel.Kernel // another version or batch of the kernel; nil: the kernel of Program
 	On      Set            // SMs that the part's blocks may use, within the stream's mask; empty: all
-	// From is the index of the part's first block, and Blocks the number of blocks; 0: all remaining blocks. The parts
-	// of a kernel run one after another, in the order of their blocks.
+	// From is the index of the part's first block. Blocks is the number of blocks; 0: all from From on. The parts of a
+	// kernel run one after another, in the order of their blocks.
 	From, Blocks int
 	Slow         float64 // factor on the time of the part's blocks; 0: 1
 }
 
-// UpTo returns the index after the part's last block, and whether this block is the kernel's last block.
+// UpTo returns the index of the part's last block plus one, and whether this block is the kernel's last block.
 func (p *Part) UpTo() (block int, last bool) {
 	all := p.kernel().Blocks
 	if p.Blocks == 0 || p.From+p.Blocks >= all {
@@ -167,7 +167,7 @@ type class struct {
 	changed               bool // changed since the last merge
 }
 
-// resident is a group of blocks of a part that began together. Field `per` is their number on each SM of a class.
+// resident is a group of blocks of a part that began together. Each SM of a class has a number of them, field `per`.
 type resident struct {
 	p    *part
 	per  int
@@ -212,11 +212,11 @@ func New(p Params) (*GPU, error) {
 // Params returns the parameters.
 func (g *GPU) Params() Params { return g.p }
 
-// Now returns the current time, as reached by Advance.
+// Now returns the current time.
 func (g *GPU) Now() Time { return g.now }
 
-// Stream adds a stream and returns its index. New streams use the hardware queues in turn. Blocks of streams with
-// higher priority are placed first.
+// Stream adds a stream and returns its index. Streams are assigned to the hardware queues round-robin. Blocks of
+// streams with higher priority are placed first.
 func (g *GPU) Stream(priority int) int {
 	s := g.CopyStream()
 	g.streams[s].priority = priority
@@ -228,7 +228,7 @@ func (g *GPU) Stream(priority int) int {
 	return s
 }
 
-// CopyStream adds a stream for copies and returns its index. The stream is the only user of a copy engine's queue.
+// CopyStream adds a stream for copies and returns its index. No other stream uses its copy engine's queue.
 func (g *GPU) CopyStream() int {
 	g.streams = append(g.streams, stream{mask: All(g.p.SMs), hardware: -1, moving: Never, killAt: Never})
 	return len(g.streams) - 1
@@ -565,7 +565,7 @@ func (g *GPU) begin(s int, buf []Event) (_ []Event, began bool) {
 	return buf, true
 }
 
-// copy starts a copy on the link of its direction.
+// copy starts a copy on the upload or the download link.
 func (g *GPU) copy(s int, it *Item, k *kernel.Kernel) {
 	way, speed := 0, g.p.Up
 	if k.Kind == kernel.Fetch {
@@ -655,9 +655,9 @@ func (g *GPU) endBlocks(buf []Event) ([]Event, bool) {
 	return buf, true
 }
 
-// place places blocks on SMs. Kernels with higher priority have precedence, then kernels that began earlier. A kernel
-// places one block per SM at a time, on the emptiest SMs first. If a kernel still has blocks to place, later kernels
-// get no room on any SM that this kernel may use.
+// place places blocks on SMs, by descending priority and then in the order in which the kernels began. A kernel places
+// one block per SM at a time, on the emptiest SMs first. If not all blocks of a kernel fit, later kernels cannot use
+// any SM that this kernel may use.
 func (g *GPU) place() {
 	var held Set
 	for _, r := range g.active {

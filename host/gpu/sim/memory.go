@@ -8,7 +8,7 @@ import (
 
 // Memory is the DRAM of one run. It stores only checksums, not bytes. The ends of the program's spans divide the memory
 // into ranges, and each range has one checksum. So a kernel always reads or writes a whole range. When a kernel ends,
-// it writes a checksum of itself and of its input. A killed kernel writes a value that occurs only once. So if the
+// it writes a checksum of its index and its input. A killed kernel writes a value that occurs only once. So if the
 // checksums are equal to those of an undisturbed run, every byte was computed in the same way.
 type Memory struct {
 	layout *layout
@@ -68,7 +68,7 @@ func Load(p *kernel.Program) (*Program, error) {
 	return &Program{p, newLayout(p)}, nil
 }
 
-// Memory returns the memory for one run. The number input identifies the run's input.
+// Memory returns the memory for one run. `input` identifies the run's input.
 func (p *Program) Memory(input uint64) *Memory {
 	m := &Memory{layout: p.layout, cells: make([]uint64, p.layout.cells)}
 	m.Fill(input)

@@ -1,6 +1,6 @@
-// Package exact solves problem P1 of Jellyfish (section IV-A) exactly, by branch and bound. If too many nodes are
-// necessary, the result is a proven upper bound by Lagrangian relaxation. The package is the reference for selections.
-// It is too slow for scheduling.
+// Package exact solves problem P1 of Jellyfish (section IV-A) exactly, by branch and bound. If this needs too many
+// nodes, Lagrangian relaxation gives a proven upper bound. The schedulers' selections are compared with these results.
+// The package is too slow for scheduling.
 package exact
 
 import (
@@ -102,8 +102,7 @@ func newSolver(p *jellyfish.Problem) *solver {
 				}
 			}
 			k.room = min(k.room, k.load)
-			// A batch is unnecessary if a larger batch serves the same clients, or if a smaller batch has at least the
-			// same room.
+			// A batch size is unnecessary if a larger size serves the same clients, or if a smaller size has at least its room.
 			if len(k.who) == 0 || len(s.kinds) > from && len(s.kinds[len(s.kinds)-1].who) == len(k.who) {
 				continue
 			}
@@ -144,8 +143,8 @@ func (s *solver) branch(at, from int) {
 }
 
 // above returns an upper bound if the first n workers have the chosen kinds and the other workers have kinds with
-// indices >= `from`. In descending order of accuracy, the load of the first workers is at most their total room, and at
-// most the weight of the clients that they can serve. The result is negative if some clients cannot be mapped.
+// indices >= `from`. It loads workers in descending order of accuracy. Their load so far is at most their total room,
+// and at most the weight of the clients that they can serve. The result is negative if some clients cannot be mapped.
 func (s *solver) above(n, from int) float64 {
 	value, load, room := 0.0, 0, 0
 	var fits uint64
@@ -177,8 +176,9 @@ func (s *solver) above(n, from int) float64 {
 	return value
 }
 
-// assign maps all clients to the chosen kinds in the best way. Client by client, it computes the set of reachable
-// vectors of loads. The load of the kind with the most room is not stored, because it follows from the other loads.
+// assign finds the best mapping of all clients to the chosen kinds. Client by client, it computes which load vectors
+// (one load per kind) are reachable. For the kind with the most room, the load is not stored: it follows from the
+// others.
 func (s *solver) assign() {
 	implied := 0
 	for i, k := range s.chosen {
@@ -186,8 +186,8 @@ func (s *solver) assign() {
 			implied = i
 		}
 	}
-	// Each dimension is larger than its room by the largest weight, so that one client's step beyond the room
-	// does not reach a valid vector. s.inside is the mask of the valid vectors.
+	// Each dimension exceeds its kind's room by the largest weight. So if a client exceeds the room, no valid vector
+	// results. s.inside is the mask of the valid vectors.
 	var stride [4]int
 	size := 1
 	for i, k := range s.chosen {
@@ -261,8 +261,8 @@ func zeroed(v []uint64, n int) []uint64 {
 }
 
 // bound returns an upper bound of the sum of accuracy times weight (Lagrangian relaxation). Each client has a price.
-// The bound is the sum of all prices and, for every worker, of the largest value of a kind minus the prices of its
-// clients. It is valid for any prices. Subgradient steps change the prices to reduce the bound.
+// The bound is the sum of all prices plus, for every worker, the result of dearest. It is valid for any prices.
+// Subgradient steps change the prices to reduce the bound.
 func (s *solver) bound(target float64, steps int) float64 {
 	n := len(s.p.Clients)
 	price, slope := make([]float64, n), make([]float64, n)
@@ -298,7 +298,7 @@ func (s *solver) bound(target float64, steps int) float64 {
 		if flat || sum-target < eps {
 			break
 		}
-		// The limit 1 prevents extreme prices, because sums with extreme prices consist of rounding errors.
+		// The minimum 1 prevents extreme prices, whose sums would be dominated by rounding errors.
 		step := scale * (sum - target) / max(norm, 1)
 		for i := range price {
 			price[i] -= step * slope[i]
@@ -307,8 +307,8 @@ func (s *solver) bound(target float64, steps int) float64 {
 	return least
 }
 
-// dearest finds the kind and the clients with the largest value minus prices. It returns this difference and the
-// clients. The difference is 0 if it is positive for no kind.
+// dearest finds the kind and the set of clients for which the value minus the clients' prices is largest. It returns
+// this difference and the set, or 0 if no difference is positive.
 func (s *solver) dearest(price []float64) (most float64, best set) {
 	var v []float64
 	var with []set
@@ -337,11 +337,12 @@ func (s *solver) dearest(price []float64) (most float64, best set) {
 	return most, best
 }
 
-// partitions is the largest number of clients for which all partitions are tried: 3^16/2 pairs of sets for 16 clients.
+// partitions is the largest number of clients for which all partitions are tried: 16 have 3^16/2 pairs of disjoint
+// sets.
 const partitions = 16
 
 // partition returns the best sum of accuracy times weight over all assignments of clients to four workers. First it
-// computes the best sum of two workers for every set of clients. Then it combines two pairs of workers.
+// computes the best sum of two workers for every set of clients. Then it combines the sums of two pairs of workers.
 func (s *solver) partition() float64 {
 	full := 1<<len(s.p.Clients) - 1
 	alone, pair := make([]float64, full+1), make([]float64, full+1)

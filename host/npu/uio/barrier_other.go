@@ -2,7 +2,7 @@
 
 package uio
 
-// No board has the processor of this build. The build exists for the package's tests, in which memory is coherent.
+// Boards do not have this processor. Only the package's tests run on it, and their memory is coherent.
 func storeBarrier() {}
 
 func loadBarrier() {}

@@ -33,8 +33,8 @@ type memory struct {
 // in the PL310's store buffer. A DSB of this process does not drain this buffer, but the kernel's barrier does.
 var outer = runtime.GOARCH == "arm"
 
-// openMemory maps the memory with the name o.Memory. First it searches this project's kernel module
-// (boards/kernel/sluice_dma.c). Then, without an outer cache, it searches u-dma-buf.
+// openMemory maps the memory with the name o.Memory. It first looks for memory of this project's kernel module
+// (boards/kernel/sluice_dma.c) and then, if there is no outer cache, of u-dma-buf.
 func openMemory(o Opts) (*memory, error) {
 	ours := filepath.Join(o.Sys, "class", "misc", o.Memory)
 	if _, err := os.Stat(ours); err == nil {

@@ -15,7 +15,7 @@
 //     from overtaking the register read that showed the end of the start (DMB, full system).
 //   - If the module maps the memory cached, Sync requests the kernel to clean (ToDevice) or invalidate (FromDevice) the
 //     range by address, to the point of coherency, with the same barriers. Open cleans the whole memory, because a
-//     dirty line of an earlier process could be evicted over the NPU's data.
+//     dirty cache line of an earlier process could later overwrite the NPU's data.
 //
 // # Interrupts
 //
@@ -392,10 +392,10 @@ func (b *Bus) Sync(off, n int64, dir npu.Direction) error {
 	return nil
 }
 
-// Interrupts returns the kernel's number of interrupts, and the number of interrupts without a raised cause.
+// Interrupts returns how many interrupts the kernel counted, and how many of them had no raised cause.
 func (b *Bus) Interrupts() (all, stale uint64) { return b.events.Load(), b.stale.Load() }
 
-// Reserved reports whether the device tree reserves the memory. The address of u-dma-buf's memory is arbitrary.
+// Reserved reports whether the device tree reserves the memory at a fixed address. u-dma-buf chooses any address.
 func (b *Bus) Reserved() bool { return b.mem.reserved }
 
 // Abandoned reports whether Open found a running start of an earlier process.

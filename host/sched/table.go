@@ -96,8 +96,8 @@ func (t *Table) MaxBatch() int { return t.maxBatch }
 // At is T[first][last][batch] in ns. The arguments must be in range: 0 <= first <= last < Segments, 1 <= batch <= MaxBatch.
 func (t *Table) At(first, last, batch int) Time { return t.ns[t.index(first, last, batch)] }
 
-// Alone returns the time of one request alone through the whole network, in ns. This is the service time under serial
-// if the request does not leave early.
+// Alone returns the time of one request alone through the whole network, in ns. Under the policy "serial" this is the
+// service time of a request that does not leave early.
 func (t *Table) Alone() Time { return t.At(0, t.segments-1, 1) }
 
 // Uniform returns a table in which every segment takes the time "ns" for any batch size. A span takes the sum of its

@@ -135,8 +135,8 @@ func httpCode(c codes.Code) int {
 	return http.StatusInternalServerError
 }
 
-// again returns metadata for clients with the time of a retry. Envoy reads Retry-After, as on REST. gRPC clients read
-// another header, in which a negative number means that a retry does not help.
+// again returns metadata that tells clients when to retry. Envoy reads Retry-After, as on REST. gRPC clients read
+// grpc-retry-pushback-ms, in which a negative number means that a retry does not help.
 func (e *Error) again() metadata.MD {
 	if e.Retry > 0 {
 		return metadata.Pairs("retry-after", e.retryHeader())

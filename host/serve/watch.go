@@ -144,7 +144,7 @@ type watch struct {
 	}
 }
 
-// lastLaunches is the number of launches with a stored initial size. A device runs fewer at a time.
+// lastLaunches is the number of launches with a stored initial size. A device runs fewer launches at a time.
 const lastLaunches = 64
 
 func newWatch(m *Model) *watch {
@@ -321,7 +321,7 @@ func (b *book) request(m *Model, r *Request, took time.Duration, err error) {
 }
 
 // brief shortens a client's text to a number of bytes, at a character boundary. The result is always valid UTF-8,
-// because protobuf rejects a whole message with one invalid text.
+// because one invalid text makes protobuf reject the whole message.
 func brief(text string, most int) string {
 	if len(text) > most {
 		for most > 0 && !utf8.RuneStart(text[most]) {

@@ -386,7 +386,7 @@ func (d Design) Validate() error {
 	least, most := d.Chains()
 	want(d.TP >= least && d.TP <= 64, "TP", d.TP, fmt.Sprintf("%d..%d", least, most))
 	want(d.TC >= 2 && d.TC <= 512, "TC", d.TC, "a multiple of 4 in 4..512")
-	// A row of a layer has at most one word per sum, and the counter of these words has 24 bits.
+	// A row of a layer has at most TR * TC words, one per sum, and the counter of these words has 24 bits.
 	want(d.TC < 1 || d.TR <= 1<<23/d.TC, "TR", d.TR, fmt.Sprintf("with TC = %d no more than 2^23 sums", d.TC))
 	in("n_axi", d.NAXI, 1, 4)
 	want(d.AXIBytes == 8 || d.AXIBytes == 16, "axi_bytes", d.AXIBytes, "8 or 16")
@@ -529,8 +529,8 @@ func (d Design) VerilatorParams() []string {
 	return append(out, fmt.Sprintf("-GDESIGN_HASH=64'h%016x", d.Hash()))
 }
 
-// LUTRAMBanks reports whether the HLS kernel stores its accumulators in LUTs. In block RAM, each half of a PE's
-// accumulators would fill at most a quarter of 18 Kibit.
+// LUTRAMBanks reports whether the HLS kernel stores its accumulators in LUTs. If so, each half of a PE's accumulators
+// would fill at most a quarter of a block RAM of 18 Kibit.
 func (d Design) LUTRAMBanks() bool { return d.TR/2 <= 128 }
 
 // CPPHeader returns a C++14 header for the HLS kernel with this design's parameters as constants in namespace

@@ -100,8 +100,8 @@ func (c *packCell) outputs() []output {
 	return []output{a, b}
 }
 
-// PackOutputs moves registers that are the only readers of a block RAM or URAM into its output register, like Vivado
-// and unlike yosys 0.23. It rewrites module top of yosys' JSON and returns the number of new output registers.
+// PackOutputs moves registers into the output register of a block RAM or URAM if nothing else reads the output, like
+// Vivado and unlike yosys 0.23. It rewrites module top of yosys' JSON and returns the number of new output registers.
 func PackOutputs(doc []byte, top string) (out []byte, packed int, err error) {
 	var all struct {
 		Creator string                                `json:"creator"`

@@ -26,7 +26,7 @@ var tiles = map[string][2]float64{"k7-2": {0.039, 0.018}, "usp-2": {0.022, 0.010
 // clbLUTs is the number of LUTs per CLB in both families.
 const clbLUTs = 8
 
-// DistanceOn returns the distances of a board's part, with their delays at the table's grade.
+// DistanceOn returns the Distance for a board's part and a table's grade.
 func DistanceOn(b boards.Board, t *Table) (*Distance, error) {
 	ns, ok := tiles[t.Name]
 	if !ok || t.Family != b.Family {
@@ -211,8 +211,8 @@ func (s *spread) way(at int32) (ns float64) {
 }
 
 // AnalyseOn is Analyse with distances. MaxLevels is the depth of the slowest path, and Deep and Deepest are not set.
-// The delay of a net with more than 64 loads is the maximum of the table's delay for all loads, and the table's delay
-// for 64 loads plus the distance's delay.
+// The delay of a net with more than 64 loads is the larger of two delays: the table's delay for all loads, or the
+// table's delay for 64 loads plus the distance's delay.
 func (n *Netlist) AnalyseOn(t *Table, d *Distance, keep int, ports bool) (*Analysis, error) {
 	n, err := n.fitFor(t)
 	if err != nil {

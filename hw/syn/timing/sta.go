@@ -261,7 +261,8 @@ func (n *Netlist) target(at int32) string {
 	return fmt.Sprintf("%s(%s).%s", c.kind, name, p.port)
 }
 
-// path follows the longest path to an end by one measure, such as levels. times supplies the stages' times.
+// path returns the longest path to an end. The argument by has the measure of length, such as levels, and times has the
+// stages' times.
 func (n *Netlist) path(by, times *arrival, e end) Path {
 	p := Path{NS: e.ns, To: n.target(e.pin), ToRTL: n.rtlOf(e.pin)}
 	var nets []int32

@@ -76,7 +76,7 @@ func inverted(a, b *Request) bool { return a.Deadline > b.Deadline && a.Priority
 // Level returns the index after the last request that has the same level as the i-th request.
 func (q *Queue) Level(i int) int { return q.below(q.At(i).Priority) }
 
-// below returns the index of the first request whose priority is below the argument; Len if there is none.
+// below returns the index of the first request whose priority is below the argument.
 func (q *Queue) below(priority int) int {
 	last := len(q.rings) - 1
 	if q.n == 0 || q.rings[last].at(q.rings[last].n-1).Priority >= priority { // usually there is only one level
@@ -103,7 +103,7 @@ func (q *Queue) Push(r *Request) {
 	q.turn += q.turns(q.n - 2)
 }
 
-// add inserts an empty ring at place k of the list.
+// add inserts an empty ring at index k of the list.
 func (q *Queue) add(k, first int) {
 	r := (*[ringSize]Request)(nil)
 	if last := len(q.spare) - 1; last >= 0 {
@@ -165,8 +165,8 @@ func (q *Queue) Pop() (Request, bool) {
 	return r, true
 }
 
-// Skip removes the oldest request of a queue that is not empty. It does not return the request, since copying a request
-// takes as long as the rest of this function.
+// Skip removes the oldest request of a queue that is not empty. It does not return the request: a copy would double the
+// time of Skip.
 func (q *Queue) Skip() {
 	q.turn -= q.turns(0)
 	g := &q.rings[0]
@@ -220,7 +220,7 @@ func (q *Queue) Remove(id device.RequestID) (Request, bool) {
 }
 
 // place returns the index of the request with this id; -1 if the request is not in the queue. Within a level, ids
-// ascend in the order of arrival. Requests that were put back into the queue may differ from this order.
+// ascend, except that requests that were put back into the queue can be out of order.
 func (q *Queue) place(id device.RequestID) int {
 	for from := 0; from < q.n; from = q.Level(from) {
 		level := q.At(from).Priority

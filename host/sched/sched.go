@@ -1,6 +1,6 @@
 // Package sched has the policies. A policy is a deterministic state machine. It receives events with the time and
-// returns actions. It never reads a clock, blocks, logs or allocates in steady state. The engine carries out the
-// actions, in virtual or in real time.
+// returns actions. It never reads a clock, blocks or logs, and allocates no memory in steady state. The engine carries
+// out the actions, in virtual or in real time.
 //
 // The engine reports every event to a policy once, after it has updated State. Most policies store nothing and decide
 // from State alone. A policy learns only from events: equal State and equal learned values give equal answers.
@@ -33,7 +33,7 @@ type Task struct {
 	Theta    float32   // exit threshold, the same at every exit; 0: all requests leave at the first exit
 	Thetas   []float32 // thresholds by exit; used instead of Theta unless nil
 	Samples  int
-	// Link is the bandwidth of the client's link while this task arrived, in bits per second; 0: unknown.
+	// Link is the bandwidth, in bits per second, that the client's link had when this task arrived; 0: unknown.
 	Link float64
 }
 

@@ -1,7 +1,7 @@
 // SEEB-GPU: Subramaniyan, Joshi, Wang, Brocanelli, "SEEB-GPU: Early-Exit Aware Scheduling and Batching for Edge GPU
 // Inference", SEC 2025. Every 100 ms the waiting requests are grouped by application. Each group is assigned units in
-// proportion to its images (algorithm 1). Algorithm 2 selects the batch size and threshold with the least cost among
-// those that meet the group's earliest deadline.
+// proportion to its number of images (algorithm 1). Algorithm 2 selects the batch size and threshold with the least
+// cost among those that meet the group's earliest deadline.
 //
 // The listings do not define all details. The policy seeb-literal follows them literally: the cost does not depend on
 // the number of batches in a group, so batches of one image have the least cost. The assigned units are one range,
@@ -108,7 +108,7 @@ func (s *SEEB) period() Time {
 }
 
 // Choose is algorithm 2 for one group. It returns the batch size and threshold with the least cost among those that
-// meet the deadline. ok reports whether any meet it; if not, soonest chooses.
+// meet the deadline. ok reports whether any meet it.
 func (s *SEEB) Choose(network string, images, units int, left Time) (batch int, theta float32, ok bool) {
 	m := s.Models[network]
 	l1, l2 := s.Lambda1, s.Lambda2
@@ -286,7 +286,7 @@ func (s *SEEB) collect(st *State, d *DeviceView) (n int) {
 	return n
 }
 
-// free returns the units of a device that no group uses.
+// free returns the units of a device that no group uses; for seeb-literal, only the first run of these units.
 func (s *SEEB) free(dev int, d *DeviceView) device.Units {
 	free := device.UnitRange(0, d.Units)
 	for i := range s.groups {
@@ -352,7 +352,7 @@ func (s *SEEB) advance(st *State, g *group, buf []Action) ([]Action, bool) {
 		}), true
 }
 
-// constant returns an array with one threshold for the maximum number of exits.
+// constant returns an array that has the threshold theta at every exit.
 func constant(all map[float32][]float32, theta float32) []float32 {
 	t := all[theta]
 	if t == nil {

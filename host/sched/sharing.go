@@ -6,7 +6,7 @@ package sched
 
 // Constants of reactive sharing.
 const (
-	reactiveHigh   = 3 // initial value of Sharing.allowed
+	reactiveHigh   = 3 // number of batches of high priority on a device, and initial value of Sharing.allowed
 	reactiveLow    = 1 // minimum of Sharing.allowed
 	reactivePeriod = Time(200_000_000)
 )

@@ -25,8 +25,8 @@ const (
 	CapPeriod = Time(100_000_000)
 )
 
-// Cap returns C_low, which rises from low with the time since a request of high priority was last late. If low is above
-// CapHigh, C_low is low, so there is no cap.
+// Cap returns C_low, which rises from low with the time since a request of high priority was last late. A value of low
+// above CapHigh means no cap.
 func Cap(since Time, low float64) float64 {
 	return min(max(CapHigh, low), low+CapStep*float64(since/CapPeriod))
 }
@@ -59,8 +59,8 @@ type Strait struct {
 	// Model predicts the slowdown of batches; nil: a new model. If Frozen is true, the model does not learn.
 	Model  *predict.Model
 	Frozen bool
-	// Exits selects how Strait predicts the size of a batch. If true, the shares of requests that left at each exit so
-	// far are expected again, and the batch ends with its last request. If false, a batch does not shrink.
+	// Exits selects how Strait predicts the size of a batch. If true, it expects the shares of requests that left at
+	// each exit so far, and the batch ends with its last request. If false, a batch does not shrink.
 	Exits bool
 
 	// The fields below switch off parts of the policy for the ablation (appendix A.3).
@@ -330,7 +330,7 @@ func (p *Strait) cap(now Time) float64 {
 }
 
 // ends returns the expected end of a running batch. The argument others is the resource use of the other batches from
-// now on. The progress of the batch follows from the elapsed time and from the past resource use of other batches.
+// now on. The progress of the batch follows from the elapsed time and from their past resource use.
 func (p *Strait) ends(now Time, s *State, r *underway, others predict.Use) Time {
 	t := s.Devices[r.device].Table(r.network)
 	if t == nil {

@@ -14,8 +14,8 @@ type Traffic struct {
 	Left    []int64 // by exit: number of requests that left there
 	Ended   int64   // number of results
 	// Tail is the recent 99th percentile, in ns, of the times that requests would wait if each start took the oldest
-	// request. InOrder counts the requests that would then have waited longer than Tail. Beyond counts the requests that
-	// actually waited longer than Tail.
+	// request. InOrder counts the requests that would then have waited longer than Tail. Beyond counts the requests
+	// that actually waited longer than Tail.
 	Tail            float64
 	InOrder, Beyond int64
 	// Thetas are upper limits, by exit, for the thresholds of segments that begin now (SetTheta). If nil, the requests'
@@ -29,7 +29,7 @@ type Traffic struct {
 
 // A waiting time above Tail raises Tail by about tailStep, and to at least an eighth of this time. Other waiting times
 // lower Tail by a 99th of that step. So on average 1 % of the waiting times are above Tail. When waiting times become
-// much longer than before, Tail follows within some dozen requests. Later it halves within 7,000 requests.
+// much longer, Tail follows within some dozen requests. After this, it falls by half in 7,000 requests.
 const (
 	tailStep  = 0.01
 	tailShare = 0.01

@@ -78,7 +78,7 @@ func exhausted(retry time.Duration, format string, a ...any) *Error {
 	return &Error{Code: Exhausted, Text: fmt.Sprintf(format, a...), Retry: retry}
 }
 
-// coded converts an error of the engine or of a context.
+// coded converts an error of the engine or of a context to an Error.
 func coded(err error) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e

@@ -312,9 +312,9 @@ type stream struct {
 	leave func()        // ends the stream
 }
 
-// ModelStreamInfer answers each request with one message per exit, and a last message with the whole answer, marked as
-// final. Requests of one stream run concurrently. A client that does not read its answers blocks only its own stream,
-// and the server ends this stream after Limits.Transfer.
+// ModelStreamInfer answers each request with one message per exit. Then the whole answer follows, marked as final.
+// Requests of one stream run concurrently. A client that does not read its answers blocks only its own stream, and the
+// server ends this stream after Limits.Transfer.
 func (f *grpcFace) ModelStreamInfer(ss grpc.BidiStreamingServer[oip.ModelInferRequest, oip.ModelStreamInferResponse]) error {
 	stuck, leave := context.WithCancel(ss.Context())
 	defer leave()

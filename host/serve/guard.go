@@ -249,10 +249,9 @@ func ClientTLS(ca, cert, key string) (*tls.Config, error) {
 }
 
 // Limit limits the connections of a listener to most in total, and to perClient per client address (0: no limit). It
-// closes further connections, because a wait for a free place could last forever. If the function full is not nil, it
-// should close idle connections, and the listener calls it before it closes a new one. The calls repeat for some
-// milliseconds, because net/http marks a connection as idle only shortly after the client has received its answer.
-// Meanwhile no connection is accepted.
+// closes further connections, because a wait for a free place could last forever. Before that, it calls the function
+// full (unless nil), which should close idle connections. It repeats the call for some milliseconds and accepts no
+// connection meanwhile, because net/http marks a connection as idle only shortly after the client has the answer.
 func Limit(l net.Listener, most, perClient int, full func()) net.Listener {
 	return &limitListener{Listener: l, most: most, perClient: perClient, full: full, open: map[string]int{}}
 }

@@ -211,7 +211,7 @@ func renamed(b *bundle.Bundle, network string) *bundle.Bundle {
 	return &c
 }
 
-// warmUps is the maximum number of attempts to warm up a model. Only a failure of the device leads to a new attempt.
+// warmUps is the maximum number of attempts to warm up a model. Only a device failure leads to a new attempt.
 const warmUps = 3
 
 // warm runs an input of zeros through every segment of the model.

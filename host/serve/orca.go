@@ -18,7 +18,7 @@ import (
 	"github.com/sluice-npu/sluice/host/serve/oip"
 )
 
-// loadMetrics is the name of the HTTP header that contains a report. The name of the gRPC trailer also ends in -bin.
+// loadMetrics is the name of the HTTP header with a report. The gRPC trailer has this name followed by -bin.
 const loadMetrics = "endpoint-load-metrics"
 
 const (

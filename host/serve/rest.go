@@ -200,7 +200,7 @@ func (w deadlineWriter) Write(b []byte) (int, error) {
 	return w.ResponseWriter.Write(b)
 }
 
-// WriteHeader implements http.ResponseWriter. It restarts the limit too, because an answer may have only a header.
+// WriteHeader implements http.ResponseWriter. An answer may have only a header, so the time limit restarts here too.
 func (w deadlineWriter) WriteHeader(code int) {
 	w.extend()
 	w.ResponseWriter.WriteHeader(code)
@@ -446,8 +446,7 @@ func longID(id string) error {
 	return refuse(Invalid, "the request's id has %d bytes: expected at most %d", len(id), maxID)
 }
 
-// flag reads a boolean parameter. If it is missing, flag returns the argument without. The argument of is the name of
-// the output, for errors.
+// flag reads a boolean parameter, or returns the argument without. The argument of names the output in error texts.
 func flag(p map[string]any, of, name string, without bool) (bool, error) {
 	v, there := p[name]
 	if !there {

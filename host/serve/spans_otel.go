@@ -1,7 +1,7 @@
 //go:build otel
 
-// OpenTelemetry spans of requests. Each request has a span, whose parent is the client's span. The request's span has
-// one child per sample and exit. A child begins at the sample's previous exit.
+// OpenTelemetry spans of requests. The parent of a request's span is the client's span. The request's span has one
+// child per sample and exit, which begins at the previous exit.
 
 package serve
 
@@ -31,8 +31,8 @@ type Tracer struct {
 	close  func(context.Context) error
 }
 
-// NewTracer returns a Tracer that sends spans to OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_EXPORTER_OTLP_TRACES_ENDPOINT (OTLP
-// over HTTP) and applies the exporter's other environment variables. If neither is set, NewTracer returns nil.
+// NewTracer returns a Tracer that sends spans to OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_EXPORTER_OTLP_TRACES_ENDPOINT
+// (OTLP over HTTP) and applies the exporter's other environment variables. If neither is set, NewTracer returns nil.
 func NewTracer(ctx context.Context, log *slog.Logger) (*Tracer, error) {
 	if os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") == "" && os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") == "" {
 		if set := otelVariables(); set != nil {

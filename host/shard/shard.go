@@ -311,9 +311,8 @@ func (r *Run) Finish() (over bool, err error) {
 	return true, nil
 }
 
-// Units yields the results of a stage's n units in order. Without shards and in a merge, these are all results.
-// Otherwise they are the results of this process's shards. Each result is computed on demand, and is encoded and decoded
-// as JSON.
+// Units yields the results of a stage's n units in order: all results in a merge or without shards, otherwise those of
+// this process's shards. Each result is computed on demand, and is encoded and decoded as JSON.
 func Units[T any](r *Run, stage string, n int, one func(unit int) (T, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		base := 0
@@ -364,7 +363,7 @@ func NewQuestion(program, version string) Question {
 	return Question{Schema: questionSchema, Program: program, Version: version}
 }
 
-// Lacks returns a question's shards that have no valid result in a folder, and the errors of the folder's other files.
+// Lacks returns a question's shards that have no valid result in a folder, and the reasons why it rejects files there.
 func Lacks(dir string, q *Question) (out map[int]bool, refused []error, err error) {
 	names, err := list(dir)
 	if err != nil {

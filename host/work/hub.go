@@ -242,9 +242,8 @@ func (h *Hub) inputs(ctx context.Context) error {
 	return nil
 }
 
-// again publishes the missing shards when no worker has a shard. At first all shards are missing, and later the shards
-// whose message or result was lost. If a shard's message is still in the stream, the shard was sent too often and has
-// failed.
+// again publishes the missing shards when no worker has a shard: at first all, later those whose message or result was
+// lost. If a shard's message is still in the stream, the shard was sent too often and has failed.
 func (h *Hub) again(ctx context.Context) error {
 	for _, i := range slices.Sorted(maps.Keys(h.missing)) {
 		text := strconv.Itoa(i)

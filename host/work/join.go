@@ -169,8 +169,7 @@ func (w *Worker) turn(ctx context.Context, question string, k *known) (err error
 
 func (w *Worker) dir(q *shard.Question) string { return filepath.Join(w.Dir, short(q)) }
 
-// able prepares the folder of a question. Each process does this even if the folder exists, because an earlier process
-// may have been of another version.
+// able prepares the folder of a question, once per process: another version may have prepared an existing folder.
 func (w *Worker) able(ctx context.Context, c *campaign) error {
 	if !w.Has.Meets(c.Needs) {
 		return fmt.Errorf("%w: it needs %s; this worker has %s (join --has, --cores, --memory)", ErrUnable, c.Needs, w.Has)

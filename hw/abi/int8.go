@@ -2,7 +2,7 @@ package abi
 
 import "fmt"
 
-// Layout of the words after the biases of an int8 layer (IN_8, OUT_8), which hw/INT8.md describes.
+// Layout of the bias memory of an int8 layer (IN_8, OUT_8). hw/INT8.md describes it.
 const (
 	ResWords    = 4  // words of the residual: two factors, shift, addend
 	FactorBits  = 17 // width of a factor, in the low bits of its word

@@ -32,9 +32,9 @@ const ListHead = "// The NPU's sources with the prefix "
 // top is the only module that the user's files instantiate.
 const top = "npu_top"
 
-// Files returns the copies by name: the files of hw/rtl/files.f and hw/xilinx, which are renamed like their modules, the
-// List of these files, and the user's files. In the user's files, npu_top, the packages, and targets of bind that no user
-// file defines receive the prefix. Other modules belong to the project.
+// Files returns the copies by name: the files of hw/rtl/files.f and hw/xilinx, which are renamed like their modules,
+// the List of these files, and the user's files. In the user's files, npu_top, the packages, and targets of bind that
+// no user file defines receive the prefix. Other modules belong to the project.
 func Files(prefix string, more map[string][]byte) (map[string][]byte, error) {
 	if !legal.MatchString(prefix) {
 		return nil, fmt.Errorf("%w: %q: expected a letter, then letters, digits and _", ErrPrefix, prefix)
@@ -90,9 +90,9 @@ func module(file string) string { return strings.TrimSuffix(path.Base(file), pat
 var token = regexp.MustCompile(`(?s)//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\])*"|[.$` + "`" + `]\s*[A-Za-z_]\w*|[A-Za-z_]\w*|\d[\w']*|::|\S`)
 
 // Rename adds the prefix to the names in the map ours where they are defined, instantiated or referenced: after the
-// words module, package and import; after "endmodule :" and "endpackage :"; before #( or the name of an instance; before
-// ::. After the word bind, it adds the prefix to the names in the map bound. It does not rename signals, ports and
-// instances with the name of a module, and does not change comments, strings and macros.
+// words module, package and import; after "endmodule :" and "endpackage :"; before #( or the name of an instance;
+// before ::. After the word bind, it adds the prefix to the names in the map bound. It does not rename signals, ports
+// and instances with the name of a module, and does not change comments, strings and macros.
 func Rename(text []byte, prefix string, ours, bound map[string]bool) []byte {
 	words := words(text)
 	near := func(i int) string {

@@ -36,8 +36,8 @@ func LevelBits(d configs.Design, family, top string) int {
 	return n + drainLevels(d, words) + poolLevels(d) + 2*d.WLoad + bits.Len(uint(d.NB()-1)) + 1
 }
 
-// poolLevels returns the number of flip-flops in the pool's levels. Each block of lanes has a bit for average or maximum.
-// In int16, each block of lanes at the output has a copy of the shift, and the bounds have one more copy.
+// poolLevels returns the number of flip-flops in the pool's levels. Each block of lanes has a bit for average or
+// maximum. In int16, each block of lanes at the output has a copy of the shift, and the bounds have one more copy.
 func poolLevels(d configs.Design) int {
 	blocks := func(lanes int) int { return (lanes + DrainBlock - 1) / DrainBlock }
 	if d.Int8() {
@@ -74,8 +74,8 @@ func PoolEnd() int { return skidWords(requantStages) }
 // skidWords returns the depth of a skid buffer after a pipeline. It stores at least one word more than the stages.
 func skidWords(stages int) int { return 1 << bits.Len(uint(stages)) }
 
-// drainLevels returns the number of flip-flops in the drain's levels. The control has a token and a count. Each block of
-// lanes has a token, the choice of PEs, the pointers of its queues, and the layer's parameters in post or requant.
+// drainLevels returns the number of flip-flops in the drain's levels. The control has a token and a count. Each block
+// of lanes has a token, the choice of PEs, the pointers of its queues, and the layer's parameters in post or requant.
 func drainLevels(d configs.Design, words int) int {
 	queue := func(words int) int { return 2 * (bits.Len(uint(words-1)) + 1) }
 	count, word := bits.Len(uint(d.Drain)), bits.Len(uint(2*words-1))
@@ -99,8 +99,8 @@ func drainLevels(d configs.Design, words int) int {
 	return n + 2 + count + end + blocks*(d.TC/d.Drain+word+6+layers+1+queue(8)+1+end+layer)
 }
 
-// CheckLevels compares the number of flip-flops of level.sv in yosys' JSON netlist with LevelBits. They differ, for
-// example, if equal copies were merged.
+// CheckLevels returns an error if the number of level.sv's flip-flops in yosys' JSON netlist is not LevelBits, for
+// example because equal copies were merged.
 func CheckLevels(d configs.Design, family, top string, netlist []byte) error {
 	if !ExpectFor(d, top).Known {
 		return nil

@@ -13,7 +13,7 @@ import (
 // ErrPack is wrapped by errors about the netlist of PackOutputs.
 var ErrPack = errors.New("netlist")
 
-// wires is a list of nets. A negative number is a constant: an index from the end of constants.
+// wires is a list of nets. A negative number is a constant: an index from the end of the string constants.
 type wires []int32
 
 const constants = `zx10`
@@ -64,7 +64,7 @@ type packCell struct {
 	Connections map[string]wires           `json:"connections"`
 }
 
-// output is a part of a memory's outputs that shares one optional output register.
+// output contains those output ports of a memory that share one optional output register.
 type output struct {
 	data          []string // data ports
 	set           []string // parameters that enable the register

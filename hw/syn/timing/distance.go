@@ -8,10 +8,10 @@ import (
 	"github.com/sluice-npu/sluice/boards"
 )
 
-// Distance adds to a net the delay of its length on a die. Nothing is placed: the estimate assumes the best placement.
-// In this placement, the net stays in the smallest area with all DSPs, block RAMs and URAMs that must be close to its
-// loads, and the driver is in the middle. Real placements are worse, so the estimate is a lower bound for a full part.
-// This file is not in Model, since no stored figure depends on it.
+// Distance estimates the delay that a net's length on the die adds. Nothing is placed: the estimate assumes the best
+// placement, in which the net's driver is in the middle of the smallest area with all DSPs, block RAMs and URAMs that
+// must be close to the net's loads. Real placements are worse, so the estimate is a lower bound for a full part. This
+// file is not in Model, since no stored figure depends on it.
 type Distance struct {
 	DSP, BRAM36, URAM float64 // number of each in the part
 	CLBs              float64 // number of CLBs in the part: its area
@@ -211,8 +211,8 @@ func (s *spread) way(at int32) (ns float64) {
 }
 
 // AnalyseOn is Analyse with distances. MaxLevels is the depth of the slowest path, and Deep and Deepest are not set.
-// The delay of a net with more than 64 loads is the larger of two delays: the table's delay for all loads, or the
-// table's delay for 64 loads plus the distance's delay.
+// The delay of a net with more than 64 loads is the larger of two delays: the table's delay for all loads, or for 64
+// loads plus the distance's delay.
 func (n *Netlist) AnalyseOn(t *Table, d *Distance, keep int, ports bool) (*Analysis, error) {
 	n, err := n.fitFor(t)
 	if err != nil {

@@ -71,7 +71,7 @@ func (t *Traffic) Gone(arrived Time) {
 	}
 }
 
-// pop removes the first element of t.came. It moves the others to the front when at least half of t.came is unused.
+// pop removes the first element of t.came. If at least half of t.came is then unused, the remaining elements move up.
 func (t *Traffic) pop() {
 	if t.head++; 2*t.head >= len(t.came) {
 		n := copy(t.came, t.came[t.head:])

@@ -448,7 +448,7 @@ func (m *Model) logits(e *device.ExitResult) []float32 {
 	return m.net.Exits[e.Exit].Logits(e.Raw)
 }
 
-// show returns an answer with the results of the samples. For a single sample, the parameters also contain them.
+// show returns an answer with the samples' results. The result of a single sample is also in the parameters.
 func (m *Model) show(r *Request, results []*device.ExitResult) *Answer {
 	a := &Answer{Model: m.name, Version: m.version, ID: r.ID, Params: map[string]any{}}
 	n := int64(len(results))

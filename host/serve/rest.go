@@ -249,7 +249,7 @@ func (s *Server) readJSON(r *http.Request, v any) error {
 	return blamed(err, "the request is no JSON as expected")
 }
 
-// blamed returns the error of reading a request. If the error has no known cause, blamed reports an invalid request.
+// blamed converts an error of reading a request. An error without a known cause becomes an invalid request.
 func blamed(err error, what string) error {
 	if err == nil || coded(err).Code != Internal {
 		return err

@@ -49,7 +49,7 @@ type known struct {
 // mostPause is the maximum pause of a worker after failed shards.
 const mostPause = time.Minute
 
-// errOver ends the work on a shard because the hub has its result from another worker.
+// errOver ends the work on a shard because the hub has the shard's result from another worker.
 var errOver = errors.New("another worker was first")
 
 // ErrUnable is wrapped by the error of a worker that cannot compute any shard of a question.

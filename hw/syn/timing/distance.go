@@ -120,7 +120,7 @@ func (s *spread) new() set { return make(set, (len(s.blocks)+63)/64) }
 
 // add adds the blocks that must be close to a pin's cell. If the cell is in a block, add adds this block. Otherwise, it
 // adds the blocks that the outputs reach if out is set, or else the blocks that reach the inputs. The search ends at
-// registers. If first is set, it can start at a register.
+// registers. If first is set, the search can start at a register.
 func (s *spread) add(to set, at int32, out, first bool) {
 	p := &s.n.pins[at]
 	if p.cell == portCell {

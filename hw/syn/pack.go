@@ -158,7 +158,7 @@ func (c *packCell) stays() bool {
 	return strings.Contains(string(c.Attributes), `"keep"`) || strings.Contains(strings.ToLower(string(c.Attributes)), `"dont_touch"`)
 }
 
-// pack moves the registers that read an output into the memory, if they share clock and enable and nothing else reads.
+// pack moves the registers that read an output into the memory, if nothing else does and they share clock and enable.
 func (c *packCell) pack(o output, cells map[string]*packCell, uses map[int32]int, registers map[int32]string) bool {
 	if bytes.Equal(c.Parameters[o.set[0]], o.on) { // the output already has a register
 		return false

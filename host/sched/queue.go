@@ -1,6 +1,6 @@
 // The queue has the waiting requests. Requests of a higher level (Priority) come first, and within a level the oldest
-// request comes first. The queue is a list of small rings. Removal from the head or the end costs the same for any
-// length. Removal at another place moves only the rest of one ring.
+// request comes first. The queue is a list of small ring buffers. Removal from the head or the end costs the same for
+// any length. Removal in the middle moves only requests of one ring.
 
 package sched
 
@@ -15,7 +15,7 @@ import (
 // ringSize is the capacity of a ring; a power of two.
 const ringSize = 32
 
-// ring is a part of the queue. Place p of the queue is element p - first of the ring.
+// ring holds consecutive requests of the queue, from place first on: the request at place p is at(p - first).
 type ring struct {
 	r     *[ringSize]Request
 	head  int
@@ -29,7 +29,7 @@ func (g *ring) at(i int) *Request { return &g.r[(g.head+i)&(ringSize-1)] }
 type Queue struct {
 	rings []ring // no ring is empty, unless the queue is empty
 	spare []*[ringSize]Request
-	base  int // place of the first request; the value may be any number
+	base  int // place of the first request; grows with removals
 	n     int
 	hint  int // index of the last used ring, which the next access often uses too
 	turn  int // number of pairs of neighbours in one level of which the older request has the later deadline
@@ -53,14 +53,14 @@ func (q *Queue) At(i int) *Request {
 	return q.rings[k].at(i)
 }
 
-// find returns the ring of the i-th request, and its index there.
+// find returns the index k of the ring that has the i-th request, and the request's index in this ring.
 func (q *Queue) find(i int) (k, at int) {
 	i += q.base
 	k = sort.Search(len(q.rings)-1, func(k int) bool { return q.rings[k+1].first > i })
 	return k, i - q.rings[k].first
 }
 
-// Ordered reports whether the order of arrival is the order of deadlines within every level.
+// Ordered reports whether, within every level, no request has an earlier deadline than the request before it.
 func (q *Queue) Ordered() bool { return q.turn == 0 }
 
 // turns returns 1 if requests i and i+1 have the same level and request i has the later deadline, otherwise 0.
@@ -73,10 +73,10 @@ func (q *Queue) turns(i int) int {
 
 func inverted(a, b *Request) bool { return a.Deadline > b.Deadline && a.Priority == b.Priority }
 
-// Level returns the end of the level that contains index i, which is the index after the last request of this level.
+// Level returns the index after the last request that has the same level as the i-th request.
 func (q *Queue) Level(i int) int { return q.below(q.At(i).Priority) }
 
-// below returns the index of the first request with a lower priority.
+// below returns the index of the first request whose priority is below the argument.
 func (q *Queue) below(priority int) int {
 	last := len(q.rings) - 1
 	if q.n == 0 || q.rings[last].at(q.rings[last].n-1).Priority >= priority { // usually there is only one level
@@ -103,7 +103,7 @@ func (q *Queue) Push(r *Request) {
 	q.turn += q.turns(q.n - 2)
 }
 
-// add inserts an empty ring at place k of the list.
+// add inserts an empty ring at index k of the list.
 func (q *Queue) add(k, first int) {
 	r := (*[ringSize]Request)(nil)
 	if last := len(q.spare) - 1; last >= 0 {
@@ -165,8 +165,8 @@ func (q *Queue) Pop() (Request, bool) {
 	return r, true
 }
 
-// Skip removes the oldest request of a queue that is not empty. It does not return the request, since copying a request
-// takes as long as the rest of this function.
+// Skip removes the oldest request of a queue that is not empty. It does not return the request: a copy would double the
+// time of Skip.
 func (q *Queue) Skip() {
 	q.turn -= q.turns(0)
 	g := &q.rings[0]
@@ -220,7 +220,7 @@ func (q *Queue) Remove(id device.RequestID) (Request, bool) {
 }
 
 // place returns the index of the request with this id; -1 if the request is not in the queue. Within a level, ids
-// ascend in the order of arrival. Requests that were put back into the queue may differ from this order.
+// ascend, except that requests that were put back into the queue can be out of order.
 func (q *Queue) place(id device.RequestID) int {
 	for from := 0; from < q.n; from = q.Level(from) {
 		level := q.At(from).Priority

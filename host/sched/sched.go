@@ -1,9 +1,9 @@
 // Package sched has the policies. A policy is a deterministic state machine. It receives events with the time and
-// returns actions. It never reads a clock, blocks, logs or allocates in steady state. The engine carries out the
-// actions, in virtual or in real time.
+// returns actions. It never reads a clock, blocks or logs, and allocates no memory in steady state. The engine carries
+// out the actions, in virtual or in real time.
 //
 // The engine reports every event to a policy once, after it has updated State. Most policies store nothing and decide
-// from State alone. A policy that learns does so at events: equal states, including learned values, give equal answers.
+// from State alone. A policy learns only from events: equal State and equal learned values give equal answers.
 // State lists the waiting and running requests, so cancels, faults and retries need no extra code in a policy.
 package sched
 
@@ -21,7 +21,7 @@ type Time = int64
 // Never is later than all other times. It is the Deadline of a request without a deadline.
 const Never Time = math.MaxInt64
 
-// Task is one call of a client. It ends with its last sample.
+// Task is one call of a client. It ends when its last sample ends.
 type Task struct {
 	ID       uint64
 	Client   int
@@ -33,7 +33,7 @@ type Task struct {
 	Theta    float32   // exit threshold, the same at every exit; 0: all requests leave at the first exit
 	Thetas   []float32 // thresholds by exit; used instead of Theta unless nil
 	Samples  int
-	// Link is the bandwidth of the client's link while this task arrived, in bits per second; 0: unknown.
+	// Link is the bandwidth, in bits per second, that the client's link had when this task arrived; 0: unknown.
 	Link float64
 }
 
@@ -52,8 +52,8 @@ type Request struct {
 	Link     float64   // the same as in the task
 }
 
-// HasDeadline reports whether the request has a deadline. Without a deadline, Deadline is Never, which is later than
-// all other times. A share of the remaining time is then not defined.
+// HasDeadline reports whether the request has a deadline. Without a deadline, Deadline is Never, so code must not
+// compute a share of the time until Deadline.
 func (r *Request) HasDeadline() bool { return r.Deadline != Never }
 
 // ThetaAt returns the threshold at an exit.
@@ -84,7 +84,7 @@ func (k EventKind) String() string {
 	return name(int(k), "arrival", "segment_done", "cancel", "timer", "loaded", "fault", "copied", "aborted", "planned")
 }
 
-// Event is the event that a policy receives, after the engine has updated State.
+// Event tells a policy what happened. The engine has already updated State.
 type Event struct {
 	Kind    EventKind
 	Device  int
@@ -179,8 +179,7 @@ const (
 // LaunchView is a launch as a policy sees it.
 //
 // A launch that has passed an exit before its Last continues unless it is preempted. A launch that has reached its Last
-// with requests left waits for a Merge, or for a Resume with a later Last. Launches without requests are not in a
-// policy's State.
+// and still has requests waits for a Merge, or for a Resume with a later Last. State has no launches without requests.
 type LaunchView struct {
 	ID      device.LaunchID
 	Device  int
@@ -213,7 +212,7 @@ func (l *LaunchView) Slack(now Time) Time {
 	return d - now
 }
 
-// Hosted is a network that a device can serve, with its times on that device.
+// Hosted is a network that a device can serve, with its latency table for that device.
 type Hosted struct {
 	Network string // name of the member
 	Family  string // family of the member; its own name if it has no family
@@ -238,8 +237,7 @@ type DeviceView struct {
 	Queue    Queue         // waiting requests that are assigned to the device, also before their copy
 }
 
-// Free returns the units that no launch uses. A launch uses its units while it runs. It also uses them at an exit,
-// unless this answer preempts the launch.
+// Free returns the units that no launch uses. A launch uses its units while it runs, and at an exit before its Last.
 func (d *DeviceView) Free() device.Units {
 	u := device.UnitRange(0, d.Units).Without(d.Lost)
 	for _, l := range d.Launches {
@@ -289,7 +287,7 @@ type State struct {
 	Devices []DeviceView
 	Traffic []Traffic // statistics of the requests, by network
 	Found   any       // at Planned: the result of Plan.Find
-	// ByTable: the engine gives up a request if, by the latency tables, it cannot meet its deadline.
+	// ByTable: the engine gives up requests that, by the latency tables, cannot meet their deadlines.
 	ByTable bool
 }
 

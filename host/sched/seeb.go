@@ -1,12 +1,12 @@
 // SEEB-GPU: Subramaniyan, Joshi, Wang, Brocanelli, "SEEB-GPU: Early-Exit Aware Scheduling and Batching for Edge GPU
 // Inference", SEC 2025. Every 100 ms the waiting requests are grouped by application. Each group is assigned units in
-// proportion to its images (algorithm 1). Algorithm 2 selects the batch size and threshold with the least cost among
-// those that meet the group's earliest deadline.
+// proportion to its number of images (algorithm 1). Algorithm 2 selects the batch size and threshold with the least
+// cost among those that meet the group's earliest deadline.
 //
 // The listings do not define all details. The policy seeb-literal follows them literally: the cost does not depend on
 // the number of batches in a group, so batches of one image have the least cost. The assigned units are one range,
-// which starts at the first free unit. A group without units runs on all units. The policy seeb differs: L is the time
-// until the whole group has ended, a group may use any free units, and a group without units waits.
+// which starts at the first free unit. A group without units runs on all units. The policy seeb differs: the cost uses
+// the latency of the whole group, a group may use any free units, and a group without units waits.
 
 package sched
 
@@ -22,7 +22,7 @@ import (
 type LatencyModel struct {
 	Alpha, Beta1, Beta2, Beta3 float64
 
-	Least float64 // minimum time of a batch in ns, if the model gives less
+	Least float64 // lower limit of the result of At, in ns
 }
 
 // At returns the latency of the model, in ns.
@@ -30,8 +30,8 @@ func (m LatencyModel) At(batch int, theta float64, units int) float64 {
 	return max(m.Least, m.Alpha+mul(m.Beta1, float64(batch))+mul(m.Beta2, theta)+m.Beta3/float64(max(1, units)))
 }
 
-// Split is algorithm 1, lines 1 to 11. It returns the number of units for each group of images. Each group has at least
-// one unit, if enough units are left. The result is appended to buf.
+// Split is algorithm 1, lines 1 to 11. It appends the number of units for each group of images to buf. Each group gets
+// at least one unit while units are left.
 func Split(images []int, units int, buf []int) []int {
 	total, used := 0, 0
 	for _, n := range images {
@@ -107,8 +107,8 @@ func (s *SEEB) period() Time {
 	return 100_000_000
 }
 
-// Choose is algorithm 2 for one group. It returns the batch size and threshold with the least cost among those that end
-// in time. ok reports whether there are any.
+// Choose is algorithm 2 for one group. It returns the batch size and threshold with the least cost among those that
+// meet the deadline. ok reports whether any meet it.
 func (s *SEEB) Choose(network string, images, units int, left Time) (batch int, theta float32, ok bool) {
 	m := s.Models[network]
 	l1, l2 := s.Lambda1, s.Lambda2
@@ -146,8 +146,8 @@ func (s *SEEB) Choose(network string, images, units int, left Time) (batch int, 
 	return batch, theta, ok
 }
 
-// soonest chooses the batch size for a group that cannot end in time. The listing does not define this case. With the
-// largest batch the group ends soonest.
+// soonest returns the batch size and threshold for a group that cannot meet its deadline. The listing does not define
+// them. With the largest batch the group ends soonest.
 func (s *SEEB) soonest(images int) (batch int, theta float32) {
 	theta = s.FixedTheta
 	if theta == 0 && len(s.Thetas) > 0 {
@@ -209,7 +209,7 @@ func (s *SEEB) running(d *DeviceView, g *group) bool {
 	return false
 }
 
-// group assigns units to waiting requests that are not in a group (algorithm 1).
+// group forms groups of the waiting requests that have none, and assigns units to the groups (algorithm 1).
 func (s *SEEB) group(now Time, st *State, dev int) {
 	d := &st.Devices[dev]
 	n := s.collect(st, d)
@@ -286,7 +286,7 @@ func (s *SEEB) collect(st *State, d *DeviceView) (n int) {
 	return n
 }
 
-// free returns the units of a device that no group uses.
+// free returns the units of a device that no group uses; for seeb-literal, only the first run of these units.
 func (s *SEEB) free(dev int, d *DeviceView) device.Units {
 	free := device.UnitRange(0, d.Units)
 	for i := range s.groups {
@@ -352,7 +352,7 @@ func (s *SEEB) advance(st *State, g *group, buf []Action) ([]Action, bool) {
 		}), true
 }
 
-// constant returns an array with one threshold for the maximum number of exits.
+// constant returns an array that has the threshold theta at every exit.
 func constant(all map[float32][]float32, theta float32) []float32 {
 	t := all[theta]
 	if t == nil {

@@ -1,13 +1,13 @@
-// Sharing models servers that do not consider interference. The baselines of Strait (section 5.1) are settings of its
-// fields: temporal sharing (Limit 1), static sharing (Limit 3), reactive sharing (Limit 4, Reactive), and the server
-// behind a kernel interceptor such as XSched (BMax 1, Instances 1, Keep; there the device handles priorities).
+// Sharing models servers that do not consider interference. Its fields select one of Strait's baselines (section 5.1):
+// temporal sharing (Limit 1), static sharing (Limit 3), reactive sharing (Limit 4, Reactive), or a server behind a
+// kernel interceptor such as XSched (BMax 1, Instances 1, Keep), where the device handles priorities.
 
 package sched
 
 // Constants of reactive sharing.
 const (
-	reactiveHigh   = 3 // number of batches of one priority on a device, unless reduced
-	reactiveLow    = 1
+	reactiveHigh   = 3 // number of batches of high priority on a device, and initial value of Sharing.allowed
+	reactiveLow    = 1 // minimum of Sharing.allowed
 	reactivePeriod = Time(200_000_000)
 )
 
@@ -32,7 +32,7 @@ type Sharing struct {
 // Name implements Policy.
 func (p *Sharing) Name() string { return p.Label }
 
-// Decide serves the lanes, as long as devices have free places for them.
+// Decide serves each lane while a device has a free place for it.
 func (p *Sharing) Decide(now Time, s *State, ev *Event, buf []Action) []Action {
 	if now >= p.reset || p.allowed == 0 {
 		p.allowed, p.reset = reactiveHigh, now/reactivePeriod*reactivePeriod+reactivePeriod

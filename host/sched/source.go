@@ -51,8 +51,8 @@ type Source interface {
 	// instead. Next returns false if no item is left. The engine copies the task, so a source may reuse its memory. The
 	// engine requests an item when the time of the previous item has come.
 	Next() (Item, bool)
-	// Ended reports to the source that a task has ended, with the worst ending of its samples. It returns the items
-	// that follow from this (closed loops). The source may only read the task, and only during the call.
+	// Ended tells the source that a task has ended. The argument how is the worst ending of its samples. Ended returns
+	// the items that a closed loop sends next. The source may only read the task, and only during the call.
 	Ended(now Time, t *Task, how Ending) []Item
 }
 

@@ -3,11 +3,11 @@
 // the same or a higher priority beyond its deadline (violate). It selects the device on which the batch is expected to
 // end first. Expected times come from host/predict, which learns from every ended batch.
 //
-// The publication leaves the following points open. A batch that is expected to be late in any case does not prevent
-// other launches. The cap on the resource use of low priority does not apply to the only batch of low priority on a
-// device: otherwise a batch that alone exceeds the cap would never run. A request of high priority that is given up
-// counts as a violation (as in section 5.1), and therefore reduces the cap. A lane is served as soon as it has a full
-// batch, or as soon as its oldest request has waited for the share Form of the time to its deadline.
+// The publication leaves the following points open. A running batch that would be late even without a new launch does
+// not prevent the launch. The cap on the resource use of low priority does not apply to the only batch of low priority
+// on a device: otherwise a batch that alone exceeds the cap would never run. A request of high priority that is given
+// up counts as a violation (as in section 5.1), and therefore reduces the cap. A lane is served when it has a full
+// batch, or when its oldest request has waited Form times the time from its arrival to its deadline.
 
 package sched
 
@@ -17,7 +17,7 @@ import (
 	"github.com/sluice-npu/sluice/host/predict"
 )
 
-// Constants of the cap on low priority: AIMD, section 3.3 and appendix A.1.
+// Constants of the cap on the resource use of low priority (AIMD, section 3.3 and appendix A.1).
 const (
 	CapLow    = 0.75
 	CapHigh   = 1
@@ -25,7 +25,8 @@ const (
 	CapPeriod = Time(100_000_000)
 )
 
-// Cap returns C_low for the time since high priority was last late. An initial value above CapHigh means no cap.
+// Cap returns C_low, which rises from low with the time since a request of high priority was last late. A value of low
+// above CapHigh means no cap.
 func Cap(since Time, low float64) float64 {
 	return min(max(CapHigh, low), low+CapStep*float64(since/CapPeriod))
 }
@@ -36,15 +37,15 @@ type Finished struct {
 	Priority int
 	Device   int
 	Batch    int
-	Others   predict.Use // resource use beside the batch, as an average over time
+	Others   predict.Use // resource use of the other batches, as an average over time
 	AtLaunch predict.Use // resource use on the device at the launch
 	Own      predict.Use
-	// Predicted is the slowdown that the model predicts from the resource use beside the batch, before the model has
-	// learned from this batch. Actual is the measured slowdown.
+	// Predicted is the slowdown that the model, which has not yet learned from this batch, predicts from Others. Actual
+	// is the measured slowdown.
 	Predicted, Actual float64
 	Alone             Time // time of the batch's kernels if they run alone
-	// Expected is the time from the oldest request's arrival to the batch's end, as expected at the launch. Explained
-	// is the same time, computed from the actual resource use beside the batch. Latency is the measured time.
+	// Latency is the measured time from the oldest request's arrival to the batch's end. Expected is the value that was
+	// predicted at the launch. Explained is the value for the actual start and the slowdown Predicted.
 	Expected, Explained, Latency Time
 }
 
@@ -58,11 +59,11 @@ type Strait struct {
 	// Model predicts the slowdown of batches; nil: a new model. If Frozen is true, the model does not learn.
 	Model  *predict.Model
 	Frozen bool
-	// Exits selects how Strait predicts the size of a batch. If true, requests leave at exits with the shares seen so
-	// far, and the batch ends with its last request. If false, a batch does not shrink.
+	// Exits selects how Strait predicts the size of a batch. If true, it expects the shares of requests that left at
+	// each exit so far, and the batch ends with its last request. If false, a batch does not shrink.
 	Exits bool
 
-	// The fields below switch off parts for the ablation (appendix A.3).
+	// The fields below switch off parts of the policy for the ablation (appendix A.3).
 	NoPriority bool // lanes are served in order of arrival, regardless of priority
 	NoStream   bool // launches have no priority on the device
 	NoMeet     bool // a batch may be launched even if it is not expected to end in time
@@ -291,8 +292,8 @@ func (p *Strait) coming(dev int) (n int) {
 	return n
 }
 
-// end returns the expected end of a batch that is launched now (equation 1). The share Beside of the device's current
-// work is assumed to run beside the batch. The condition "meet" compares this end with the deadline.
+// end returns the expected end of a batch that is launched now (equation 1). It assumes that the other batches use
+// Beside times their current resource use. The condition "meet" compares this end with the deadline.
 func (p *Strait) end(now Time, s *State, dev int, t *Table, l *lane, k int, own predict.Use) Time {
 	link := &p.links[dev]
 	slow := p.Model.Interference(p.ledger.pressure(dev, -1, -1).Times(cmp.Or(p.Beside, 0.5)), own, l.priority)
@@ -328,8 +329,8 @@ func (p *Strait) cap(now Time) float64 {
 	return Cap(now-p.missed, low)
 }
 
-// ends returns the expected end of a running batch. "others" is the resource use beside the batch from now on. The
-// progress of the batch follows from the elapsed time and from the past resource use beside it.
+// ends returns the expected end of a running batch. The argument others is the resource use of the other batches from
+// now on. The progress of the batch follows from the elapsed time and from their past resource use.
 func (p *Strait) ends(now Time, s *State, r *underway, others predict.Use) Time {
 	t := s.Devices[r.device].Table(r.network)
 	if t == nil {

@@ -27,7 +27,7 @@ type Table struct {
 	p95, p99 []Time
 
 	// CopyBytes is the size of a sample's input in bytes; 0: unknown. Copies is the transfer time of a batch's inputs
-	// if there is no other transfer; its index is batch - 1. Use has the indices segment and batch - 1. nil: unknown.
+	// if there is no other transfer, indexed by batch - 1. Use is indexed by segment and batch - 1. nil: unknown.
 	CopyBytes int64
 	Copies    []Time
 	Use       [][]Throughput
@@ -96,12 +96,12 @@ func (t *Table) MaxBatch() int { return t.maxBatch }
 // At is T[first][last][batch] in ns. The arguments must be in range: 0 <= first <= last < Segments, 1 <= batch <= MaxBatch.
 func (t *Table) At(first, last, batch int) Time { return t.ns[t.index(first, last, batch)] }
 
-// Alone returns the time of one request alone through the whole network, in ns. This is the service time under serial
-// if the request does not leave early.
+// Alone returns the time of one request alone through the whole network, in ns. Under the policy "serial" this is the
+// service time of a request that does not leave early.
 func (t *Table) Alone() Time { return t.At(0, t.segments-1, 1) }
 
-// Uniform returns a table in which every segment takes the time "ns" for any batch size. A span takes the sum of its
-// segments.
+// Uniform returns a table in which every segment takes ns nanoseconds for any batch size. A span takes the sum of the
+// times of its segments.
 func Uniform(network string, segments, batch int, ns Time) (*Table, error) {
 	var e []bundle.LatencyEntry
 	for first := range segments {

@@ -1,4 +1,4 @@
-// fluid+theta is fluid+ with lower exit thresholds while many requests wait. A budget limits the loss of accuracy.
+// fluid+theta is fluid+, but lowers exit thresholds while many requests wait. A budget limits the loss of accuracy.
 
 package sched
 
@@ -36,7 +36,7 @@ func (p *Plus) settle(e *easing, t *Traffic) {
 
 // ease selects the thresholds by the length of the queue. With B_max or more waiting requests it selects the lowest
 // thresholds, and with fewer requests proportionally higher thresholds. Every result adds its budget to the bank, and
-// every passed exit subtracts the loss of its level. A level is not used if one batch could overdraw the bank with it.
+// every passed exit subtracts the level's loss there. A level with which one batch could overdraw the bank is not used.
 func (p *Plus) ease(s *State, buf []Action) []Action {
 	if len(p.Levels) == 0 {
 		return buf

@@ -1,4 +1,4 @@
-// Statistics of a network's requests. Policies that learn read them from State, so they are pure functions of State.
+// Statistics of a network's requests. A policy reads the statistics from State, so it need not store what it learns.
 
 package sched
 
@@ -13,23 +13,23 @@ type Traffic struct {
 	Passed  []int64 // by exit: number of requests that reached the exit
 	Left    []int64 // by exit: number of requests that left there
 	Ended   int64   // number of results
-	// Tail is the recent 99th percentile, in ns, of the waiting time before requests begin, if they began at the actual
-	// times but in the order of arrival. InOrder is the number of requests that would have waited longer than the
-	// current Tail in this order. Beyond is the number of requests that actually waited longer.
+	// Tail is the recent 99th percentile, in ns, of the times that requests would wait if each start took the oldest
+	// request. InOrder counts the requests that would then have waited longer than Tail. Beyond counts the requests
+	// that actually waited longer than Tail.
 	Tail            float64
 	InOrder, Beyond int64
-	// Thetas are upper limits, by exit, for the thresholds of segments that begin now (SetTheta). nil means the
-	// thresholds of the requests.
+	// Thetas are upper limits, by exit, for the thresholds of segments that begin now (SetTheta). If nil, the requests'
+	// thresholds have no limit.
 	Thetas []float32
 
-	// came[head:] are the arrival times of the requests that would still wait if service followed the order of arrival.
+	// came[head:] are the arrival times of the requests that would still wait if each start took the oldest request.
 	came []Time
 	head int
 }
 
 // A waiting time above Tail raises Tail by about tailStep, and to at least an eighth of this time. Other waiting times
-// lower Tail by a 99th of that step. So on average 1 % of the waiting times are above Tail. In a jam longer than any
-// before, Tail rises within some dozen requests, and loses half of this rise after 7,000 requests.
+// lower Tail by a 99th of that step. So on average 1 % of the waiting times are above Tail. When waiting times become
+// much longer, Tail follows within some dozen requests. After this, it falls by half in 7,000 requests.
 const (
 	tailStep  = 0.01
 	tailShare = 0.01
@@ -52,8 +52,8 @@ func (t *Traffic) Begin(now, arrived Time) {
 	t.pop()
 }
 
-// Gone records that a request ended without having begun. It removes the request's arrival time from t.came. If that
-// was removed before, for another request, Gone removes the first element of t.came.
+// Gone records that a request ended without having begun. It removes the request's arrival time from t.came. If the
+// start of another request has already removed this time, Gone removes the first element.
 func (t *Traffic) Gone(arrived Time) {
 	if t.head == len(t.came) {
 		return
@@ -71,7 +71,7 @@ func (t *Traffic) Gone(arrived Time) {
 	}
 }
 
-// pop removes the first element of t.came. It moves the others to the front when at least half of t.came is unused.
+// pop removes the first element of t.came. If at least half of t.came is then unused, the remaining elements move up.
 func (t *Traffic) pop() {
 	if t.head++; 2*t.head >= len(t.came) {
 		n := copy(t.came, t.came[t.head:])
@@ -79,8 +79,8 @@ func (t *Traffic) pop() {
 	}
 }
 
-// gapMemory is the number of requests for the average of the arrival rate. With this number the noise of Poisson
-// arrivals is small, and the rate still follows a burst.
+// gapMemory is the number of requests over which Gap is averaged: large enough that the noise of Poisson arrivals is
+// small, and small enough that Gap follows a burst.
 const gapMemory = 1000
 
 // Arrive records n requests that came at the same time.

@@ -55,8 +55,8 @@ func (t *taking) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// codec is protobuf's codec with a limit on the memory of a decoded message. If decoding fails, it returns an empty
-// message with the error in an unknown field (see legible), because grpc-go would blame the server.
+// codec is protobuf's codec with a limit on the memory of a decoded message. If decoding fails, it stores the error in
+// an unknown field of an empty message (see legible), because grpc-go would report an error of the server.
 type codec struct {
 	encoding.CodecV2
 	most int

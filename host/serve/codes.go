@@ -78,7 +78,7 @@ func exhausted(retry time.Duration, format string, a ...any) *Error {
 	return &Error{Code: Exhausted, Text: fmt.Sprintf(format, a...), Retry: retry}
 }
 
-// coded converts an error of the engine or of a context.
+// coded converts an error of the engine or of a context to an Error.
 func coded(err error) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e
@@ -135,8 +135,8 @@ func httpCode(c codes.Code) int {
 	return http.StatusInternalServerError
 }
 
-// again returns metadata for clients with the time of a retry. Envoy reads Retry-After, as on REST. gRPC clients read
-// another header, in which a negative number means that a retry does not help.
+// again returns metadata that tells clients when to retry. Envoy reads Retry-After, as on REST. gRPC clients read
+// grpc-retry-pushback-ms, in which a negative number means that a retry does not help.
 func (e *Error) again() metadata.MD {
 	if e.Retry > 0 {
 		return metadata.Pairs("retry-after", e.retryHeader())

@@ -90,7 +90,7 @@ func (d *devices) join(ctx context.Context, o *Options, m *Model, b *bundle.Bund
 	}
 }
 
-// reserve returns a device for one more model. If opens is true, the device is new and the caller must open it. It
+// reserve returns a device for one more model. If opens is true, the device is new and the caller must open it. reserve
 // retires and closes a lost device, because a board's NPU can be opened again only after that. The lost device's models
 // have already reported the loss.
 func (d *devices) reserve(like sharing) (on *shared, opens bool) {

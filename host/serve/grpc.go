@@ -312,9 +312,9 @@ type stream struct {
 	leave func()        // ends the stream
 }
 
-// ModelStreamInfer answers each request with one message per exit. The whole answer follows, marked as final. Requests
-// of one stream run concurrently. A client that does not read its answers blocks only its own stream, and the server
-// ends this stream after Limits.Transfer.
+// ModelStreamInfer answers each request with one message per exit. Then the whole answer follows, marked as final.
+// Requests of one stream run concurrently. A client that does not read its answers blocks only its own stream, and the
+// server ends this stream after Limits.Transfer.
 func (f *grpcFace) ModelStreamInfer(ss grpc.BidiStreamingServer[oip.ModelInferRequest, oip.ModelStreamInferResponse]) error {
 	stuck, leave := context.WithCancel(ss.Context())
 	defer leave()
@@ -381,7 +381,7 @@ func (x *stream) infer(r *oip.ModelInferRequest, first bool) {
 	_ = answerError(x.send, r, coded(err)) // as with Triton, an error does not end the stream
 }
 
-// send sends one message. The time limit for the client to receive it is the same as for sending a request.
+// send sends one message. The client must receive it within Limits.Transfer, which also limits sending a request.
 func (x *stream) send(m *oip.ModelStreamInferResponse) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()

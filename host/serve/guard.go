@@ -23,7 +23,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/plaintext"
 )
 
-// maxClients is the maximum number of client addresses with a stored rate. Beyond it, the older half is removed.
+// maxClients is the maximum number of stored limiters, one per client address. Above it, the older half is removed.
 const maxClients = 4096
 
 // rates limits request rates by client address.
@@ -178,7 +178,7 @@ func ReadToken(path string) (string, error) {
 	return strings.TrimSpace(string(text)), err
 }
 
-// TokenFile returns a function for Options.Token that reads the token from a file, again if the file changes.
+// TokenFile returns a function for Options.Token. It reads the token from a file, and reads it again after a change.
 func TokenFile(path string, log *slog.Logger) (func() string, error) {
 	k, err := keepRead(log, func() (string, error) {
 		token, err := ReadToken(path)
@@ -249,9 +249,9 @@ func ClientTLS(ca, cert, key string) (*tls.Config, error) {
 }
 
 // Limit limits the connections of a listener to most in total, and to perClient per client address (0: no limit). It
-// closes further connections, because a wait for a free place could last forever. If full is not nil, Limit first calls
-// full, which should close idle connections. It calls full repeatedly for some milliseconds and accepts no connection
-// meanwhile, because net/http marks a connection as idle only shortly after the client has received its answer.
+// closes further connections, because a wait for a free place could last forever. Before that, it calls the function
+// full (unless nil), which should close idle connections. It repeats the call for some milliseconds and accepts no
+// connection meanwhile, because net/http marks a connection as idle only shortly after the client has the answer.
 func Limit(l net.Listener, most, perClient int, full func()) net.Listener {
 	return &limitListener{Listener: l, most: most, perClient: perClient, full: full, open: map[string]int{}}
 }

@@ -113,7 +113,7 @@ type reader struct {
 	d    *jsontext.Decoder
 }
 
-// is reports whether the next value has this kind. It skips a value of another kind. This is an error, except for null.
+// is reports whether the next value has this kind. It skips any other value, and returns an error unless it is null.
 func (r *reader) is(kind jsontext.Kind, want string) (bool, error) {
 	switch k := r.d.PeekKind(); k {
 	case kind:
@@ -136,7 +136,7 @@ func (r *reader) value() (jsontext.Value, error) {
 	return jsontext.Value(r.head[end-int64(len(v)) : end : end]), err
 }
 
-// object calls member for each name in an object. member must read the name's value, and must not store name.
+// object calls the function member for each name in an object. member must read the value and must not store the name.
 func (r *reader) object(member func(name []byte) error) error {
 	is, err := r.is('{', "an object")
 	if !is {
@@ -385,7 +385,7 @@ func appendText(b []byte, s string) []byte {
 
 func appendWhole(b []byte, v int64) []byte { return strconv.AppendInt(b, v, 10) }
 
-// appendFloat appends a finite number with the fewest digits that identify it among the numbers of this size in bits.
+// appendFloat appends a finite number with the fewest digits that identify it among the floats of 32 or 64 bits.
 func appendFloat(b []byte, v float64, bits int) []byte {
 	form := byte('f')
 	if a := math.Abs(v); a != 0 && (a < 1e-6 || a >= 1e21) {

@@ -1,4 +1,4 @@
-// Model: a bundle on a device, with its settings.
+// A model is a bundle on a device, with its settings.
 
 package serve
 
@@ -30,8 +30,8 @@ type Latency func(ctx context.Context, b *bundle.Bundle) ([]bundle.LatencyEntry,
 type Opened struct {
 	Device   device.Device
 	Watchdog engine.Watchdog
-	// Timely means that the device's times are close to the bundles' latency tables. Then the server rejects requests
-	// that cannot meet their deadlines. A hardware simulation is not Timely, because it is far slower than its table.
+	// Timely means that the device's times are close to the bundles' latency tables, so that the server can reject
+	// requests that cannot meet their deadlines. A hardware simulation is far slower than its table, so not Timely.
 	Timely bool
 }
 
@@ -211,7 +211,7 @@ func renamed(b *bundle.Bundle, network string) *bundle.Bundle {
 	return &c
 }
 
-// warmUps is the maximum number of attempts to warm up a model. A failure of the device is not the model's fault.
+// warmUps is the maximum number of attempts to warm up a model. Only a device failure leads to a new attempt.
 const warmUps = 3
 
 // warm runs an input of zeros through every segment of the model.
@@ -349,7 +349,7 @@ func (m *Model) enter(r *Request, deadline engine.Time, samples int) (left func(
 	}, nil
 }
 
-// wait estimates the time until the queue is below its limit, as if samples ran one by one.
+// wait estimates the time until the queue is below its limit. It assumes that samples run one by one.
 func (m *Model) wait(queued int64) time.Duration {
 	return max(retryAfter, time.Duration((queued-int64(m.set.Queue))*m.table.Alone()))
 }
@@ -440,7 +440,7 @@ func (m *Model) outputs(r *Request) error {
 	return nil
 }
 
-// logits returns an exit's logits, from the device or computed from the device's elements.
+// logits returns an exit's logits. If the device did not return logits, they are computed from its raw elements.
 func (m *Model) logits(e *device.ExitResult) []float32 {
 	if e.Logits != nil {
 		return e.Logits
@@ -448,7 +448,7 @@ func (m *Model) logits(e *device.ExitResult) []float32 {
 	return m.net.Exits[e.Exit].Logits(e.Raw)
 }
 
-// show returns an answer with the results of the samples. For a single sample, the parameters also contain them.
+// show returns an answer with the samples' results. The result of a single sample is also in the parameters.
 func (m *Model) show(r *Request, results []*device.ExitResult) *Answer {
 	a := &Answer{Model: m.name, Version: m.version, ID: r.ID, Params: map[string]any{}}
 	n := int64(len(results))

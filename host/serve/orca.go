@@ -18,20 +18,20 @@ import (
 	"github.com/sluice-npu/sluice/host/serve/oip"
 )
 
-// loadMetrics is the header of a report. The trailer's name ends in -bin.
+// loadMetrics is the name of the HTTP header with a report. The gRPC trailer has this name followed by -bin.
 const loadMetrics = "endpoint-load-metrics"
 
 const (
 	loadEvery = 100 * time.Millisecond // maximum age of a report
-	// Rates and shares cover at least the time loadWindow and loadAnswers answers, but at most the time longestLoad.
-	// The number of answers is needed because two or three answers of a slow device are not enough for a rate.
+	// A report covers at least the time loadWindow and at least loadAnswers answers, but at most the time longestLoad.
+	// loadAnswers is needed because two or three answers of a slow device are not enough for a rate.
 	loadWindow  = time.Second
 	loadAnswers = 16
 	longestLoad = 10 * time.Second
 )
 
-// load measures the load of the server. A balancer weights servers by their rate divided by their utilisation, that is,
-// by answers per busy second. The rate does not include rejections. Otherwise rejections would attract requests to a
+// load measures the load of the server. A balancer weights a server by its rate divided by its utilisation, that is, by
+// its answers per busy second. The rate does not include rejections. Otherwise rejections would attract requests to a
 // server without free capacity.
 type load struct {
 	mu     sync.Mutex
@@ -101,10 +101,10 @@ func (l *load) report(now time.Time, s *Server) loadReport {
 	return l.latest
 }
 
-// until returns the load between the marks m and n, where n is the later mark. m may be older than the window. Because
-// marks are created when requests end, all counted requests ended within the window or at most a tenth of a second
-// before it. In an interval shorter than a segment, only a part of the segment's time would count, so the device would
-// seem too fast. The interval counts as at least a tenth of a second, because rates over microseconds have no meaning.
+// until returns the load between the marks m and n, where n is the later mark. m may be older than the window: if the
+// interval were shorter than a segment, only a part of the segment's time would count, and the device would seem too
+// fast. Marks are created when requests end, so no counted request ended more than a tenth of a second before the
+// window. The interval counts as at least a tenth of a second, because rates over microseconds have no meaning.
 func (m mark) until(n mark) *orca.OrcaLoadReport {
 	s := min(max(n.at.Sub(m.at), loadEvery), longestLoad).Seconds()
 	r := &orca.OrcaLoadReport{
@@ -122,8 +122,8 @@ func (m mark) until(n mark) *orca.OrcaLoadReport {
 	return r
 }
 
-// written encodes a report in both forms. The form for headers contains no device names, because these may contain
-// characters that are not allowed in a header.
+// written encodes a report for trailers and for HTTP headers. The report for headers contains no device names, because
+// these may contain characters that are not allowed in a header.
 func written(r *orca.OrcaLoadReport) loadReport {
 	binary, err := proto.Marshal(r)
 	if err != nil {

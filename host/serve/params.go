@@ -90,7 +90,7 @@ func (m *Model) within(ctx context.Context, came time.Time, params map[string]an
 	return least, nil
 }
 
-// thresholds returns the threshold of each exit: exit_threshold or the model's. At max_exit, all samples leave.
+// thresholds returns each exit's threshold: exit_threshold if given, else the model's. At max_exit, all samples leave.
 func (m *Model) thresholds(params map[string]any) ([]float32, error) {
 	exits := len(m.net.Exits)
 	out := make([]float32, exits)

@@ -7,8 +7,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// answerProto writes a message as JSON, with the fields' own names and zeros included. 64-bit integers are numbers,
-// as with Triton; protojson would write them as strings.
+// answerProto writes a message as JSON. It uses the field names of the proto file and includes zeros. 64-bit integers
+// are numbers, as with Triton; protojson would write them as strings.
 func answerProto(w http.ResponseWriter, m proto.Message) error {
 	return answerJSON(w, object(m.ProtoReflect()))
 }

@@ -193,7 +193,7 @@ func (s *Server) Load(name string) error {
 	return errors.Join(err, s.each(name, s.loadVersion))
 }
 
-// forget unloads the versions of a model for which the file no longer exists.
+// forget unloads the versions of a model whose files no longer exist.
 func (s *Server) forget(name string) error {
 	s.mu.Lock()
 	var gone []*Model

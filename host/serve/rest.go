@@ -171,8 +171,8 @@ func noMemoryREST(handle handler) {
 	}
 }
 
-// limitTimes limits the time to send a request, even if h does not read it, and the time to receive the answer.
-// net/http removes the first limit when the body is complete.
+// limitTimes limits the client's time to send a request, even if h does not read it, and to receive the answer.
+// net/http removes the limit on sending when the body is complete.
 func (s *Server) limitTimes(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := http.NewResponseController(w) // has no effect for a test's writer, because it has no connection
@@ -200,13 +200,13 @@ func (w deadlineWriter) Write(b []byte) (int, error) {
 	return w.ResponseWriter.Write(b)
 }
 
-// WriteHeader implements http.ResponseWriter. An answer may consist of a header only.
+// WriteHeader implements http.ResponseWriter. An answer may have only a header, so the time limit restarts here too.
 func (w deadlineWriter) WriteHeader(code int) {
 	w.extend()
 	w.ResponseWriter.WriteHeader(code)
 }
 
-// extend restarts the time limit, because net/http may wait for the rest of the request before the answer.
+// extend restarts the time limit of the answer, because net/http may first wait for the rest of the request.
 func (w deadlineWriter) extend() { _ = w.c.SetWriteDeadline(time.Now().Add(w.limit + time.Minute)) }
 
 // truth answers a yes-or-no question with a status code, and with a text for clients that read the body.
@@ -249,7 +249,7 @@ func (s *Server) readJSON(r *http.Request, v any) error {
 	return blamed(err, "the request is no JSON as expected")
 }
 
-// blamed returns the error of reading a request. If the error has no known cause, blamed reports an invalid request.
+// blamed converts an error of reading a request. An error without a known cause becomes an invalid request.
 func blamed(err error, what string) error {
 	if err == nil || coded(err).Code != Internal {
 		return err
@@ -312,7 +312,7 @@ func unpacked(r *http.Request) (in io.Reader, err error) {
 	return in, blamed(err, "the request is not "+enc+" as it says")
 }
 
-// longest returns the size in bytes of the largest useful request. All numbers count at full length.
+// longest returns the size in bytes of the largest useful request. Each element counts as 32 bytes, a long JSON number.
 func (m *Model) longest(samples int) int64 {
 	return slack + 32*int64(samples)*int64(m.net.InH)*int64(m.net.InW)*int64(m.net.InC)
 }
@@ -446,7 +446,7 @@ func longID(id string) error {
 	return refuse(Invalid, "the request's id has %d bytes: expected at most %d", len(id), maxID)
 }
 
-// flag reads a boolean parameter. If it is missing, flag returns "without". Errors contain "of", the output's name.
+// flag reads a boolean parameter, or returns the argument without. The argument of names the output in error texts.
 func flag(p map[string]any, of, name string, without bool) (bool, error) {
 	v, there := p[name]
 	if !there {

@@ -1,7 +1,7 @@
 //go:build otel
 
-// OpenTelemetry spans of requests. Each request has a span. The parent of this span is the client's span. Its children
-// are one span per sample and exit; each of them begins at the previous exit.
+// OpenTelemetry spans of requests. The parent of a request's span is the client's span. The request's span has one
+// child per sample and exit, which begins at the previous exit.
 
 package serve
 
@@ -31,8 +31,8 @@ type Tracer struct {
 	close  func(context.Context) error
 }
 
-// NewTracer sends spans to OTEL_EXPORTER_OTLP_ENDPOINT (OTLP over HTTP), and applies the exporter's other environment
-// variables. It returns nil if this variable is not set.
+// NewTracer returns a Tracer that sends spans to OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_EXPORTER_OTLP_TRACES_ENDPOINT
+// (OTLP over HTTP) and applies the exporter's other environment variables. If neither is set, NewTracer returns nil.
 func NewTracer(ctx context.Context, log *slog.Logger) (*Tracer, error) {
 	if os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") == "" && os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") == "" {
 		if set := otelVariables(); set != nil {
@@ -104,7 +104,7 @@ func spanOf(ctx context.Context) *span {
 	return s
 }
 
-// exit records that a sample passed an exit. The argument now is the engine's time.
+// exit records that a sample passed an exit. The argument now is the current time of the engine.
 func (s *span) exit(e *engine.Exit, now engine.Time) {
 	if s == nil {
 		return

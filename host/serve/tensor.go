@@ -41,7 +41,7 @@ func elements(shape []int64) int {
 	return int(n)
 }
 
-// infinite is the bit pattern of the exponent of a float32 that is infinite or NaN.
+// infinite is the mask of a float32's exponent bits. Only infinities and NaN have all of them set.
 const infinite = 0x7f800000
 
 var errNaN = errors.New("it holds a value that is no number: expected finite values")

@@ -95,8 +95,8 @@ type ModelState struct {
 	Pending   int64             `json:"pending"` // number of samples that have not started
 	Batches   uint64            `json:"batches"`
 	Sizes     map[int]Durations `json:"sizes"` // by size: number of batches and their time
-	// Executions contains the number of launches by initial batch size, and their time in segments. A batch that joins
-	// a launch counts as part of the launch.
+	// Executions contains the number of launches by initial batch size, and the time of their segments. A batch that
+	// joins a launch counts as part of the launch.
 	Executions map[int]Durations `json:"executions"`
 	Busy       uint64            `json:"busy_ns"` // total time for which the device ran segments of the model
 }
@@ -144,7 +144,7 @@ type watch struct {
 	}
 }
 
-// lastLaunches is the number of launches with a stored initial size. A device runs fewer at a time.
+// lastLaunches is the number of launches with a stored initial size. A device runs fewer launches at a time.
 const lastLaunches = 64
 
 func newWatch(m *Model) *watch {
@@ -186,7 +186,7 @@ func (w *watch) ended(deadline bool, outcomes []engine.Outcome) {
 	}
 }
 
-// missed counts a request that had a deadline and was rejected because there was too little time or room.
+// missed counts a request with a deadline that was rejected because time or capacity was not sufficient.
 func (w *watch) missed(deadline engine.Time, err error) {
 	if code := coded(err).Code; deadline > 0 && (code == Exhausted || code == Expired) {
 		w.mu.Lock()
@@ -321,7 +321,7 @@ func (b *book) request(m *Model, r *Request, took time.Duration, err error) {
 }
 
 // brief shortens a client's text to a number of bytes, at a character boundary. The result is always valid UTF-8,
-// because protobuf rejects a whole message with one invalid text.
+// because one invalid text makes protobuf reject the whole message.
 func brief(text string, most int) string {
 	if len(text) > most {
 		for most > 0 && !utf8.RuneStart(text[most]) {

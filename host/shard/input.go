@@ -52,8 +52,8 @@ func Parts(ref string, list []byte) (parts []Part, err error) {
 	return parts, nil
 }
 
-// Input returns a reference to a file: the hash of its list, and its name. If dir is not "", Input writes copies to dir
-// for merge and for other machines. weights lists an ONNX file's weight files, relative to its folder; nil: none.
+// Input returns a file's reference: the hash of its list of parts, and its name. If dir is set, Input copies the parts
+// to dir for merge and other machines. weights lists an ONNX file's weight files, relative to its folder; nil: none.
 func Input(dir, path string, weights func(file string) ([]string, error)) (ref string, err error) {
 	paths := map[string]string{filepath.Base(path): path}
 	names := []string{filepath.Base(path)}

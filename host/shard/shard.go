@@ -222,7 +222,7 @@ func Asked(dir string) (*Question, error) {
 	return &q, q.check(path)
 }
 
-// check rejects a question that no program writes.
+// check rejects a question that this package cannot have written.
 func (q *Question) check(where string) error {
 	if q.Schema != questionSchema || q.Shards < 1 || q.Shards > Most || len(q.Args) == 0 {
 		return fmt.Errorf("%s: %w: a question of schema %q, %d shards and %d arguments; expected %s, 1..%d shards and a command",
@@ -311,8 +311,8 @@ func (r *Run) Finish() (over bool, err error) {
 	return true, nil
 }
 
-// Units yields the results of a stage's n units in order. A process without shards and a merge yield all results; a
-// shard yields only its own results. Each result is computed on demand, and is encoded and decoded as JSON.
+// Units yields the results of a stage's n units in order: all results in a merge or without shards, otherwise those of
+// this process's shards. Each result is computed on demand, and is encoded and decoded as JSON.
 func Units[T any](r *Run, stage string, n int, one func(unit int) (T, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		base := 0
@@ -363,7 +363,7 @@ func NewQuestion(program, version string) Question {
 	return Question{Schema: questionSchema, Program: program, Version: version}
 }
 
-// Lacks returns the shards of a question without a valid result in a folder, and why Merge rejects files there.
+// Lacks returns a question's shards that have no valid result in a folder, and the reasons why it rejects files there.
 func Lacks(dir string, q *Question) (out map[int]bool, refused []error, err error) {
 	names, err := list(dir)
 	if err != nil {

@@ -28,7 +28,8 @@ var (
 	ErrTable    = errors.New("the latency table is not complete")
 )
 
-// Executor computes a bundle in the slot of one sample. golden.Program implements it. It is safe for concurrent use.
+// Executor computes a bundle's segments. A slot is the memory of one sample. golden.Program implements Executor, which
+// is safe for concurrent use.
 type Executor interface {
 	NewSlot() []byte
 	SetInput(slot []byte, image []int16) error
@@ -333,7 +334,7 @@ func (d *Dev) segment(s *sample, seg, batch int) (device.ExitResult, error) {
 		}
 		return exits[seg], nil
 	}
-	// A launch that starts again after a reset needs the original input.
+	// A launch that starts again after a reset begins with segment 0.
 	if seg == 0 {
 		s.done = 0
 	}

@@ -161,8 +161,8 @@ func (h *Hub) publish(ctx context.Context, nc *nats.Conn) (jetstream.Consumer, e
 	})
 }
 
-// supervise publishes a slow worker's shard again, and lost shards. "before" is the number of consecutive earlier ticks
-// at which no worker had a shard. idle is this number including the current tick.
+// supervise publishes a slow worker's shard and lost shards again. The argument before is the number of consecutive
+// earlier ticks at which no worker had a shard. idle is this number including the current tick.
 func (h *Hub) supervise(ctx context.Context, consumer jetstream.Consumer, before int) (idle int, err error) {
 	at, err := consumer.Info(ctx)
 	if errors.Is(err, jetstream.ErrConsumerNotFound) { // another hub of this question has ended
@@ -242,8 +242,8 @@ func (h *Hub) inputs(ctx context.Context) error {
 	return nil
 }
 
-// again publishes the shards without a worker and without a result: at first all shards, later shards with a lost
-// message or result. If a shard's message is still in the stream, the shard was sent too often and has failed.
+// again publishes the missing shards when no worker has a shard: at first all, later those whose message or result was
+// lost. If a shard's message is still in the stream, the shard was sent too often and has failed.
 func (h *Hub) again(ctx context.Context) error {
 	for _, i := range slices.Sorted(maps.Keys(h.missing)) {
 		text := strconv.Itoa(i)

@@ -49,7 +49,7 @@ type known struct {
 // mostPause is the maximum pause of a worker after failed shards.
 const mostPause = time.Minute
 
-// errOver ends the work on a shard because the hub has its result from another worker.
+// errOver ends the work on a shard because the hub has the shard's result from another worker.
 var errOver = errors.New("another worker was first")
 
 // ErrUnable is wrapped by the error of a worker that cannot compute any shard of a question.
@@ -169,7 +169,7 @@ func (w *Worker) turn(ctx context.Context, question string, k *known) (err error
 
 func (w *Worker) dir(q *shard.Question) string { return filepath.Join(w.Dir, short(q)) }
 
-// able prepares the folder of a question. It does this once per process, because versions may differ.
+// able prepares the folder of a question, once per process: another version may have prepared an existing folder.
 func (w *Worker) able(ctx context.Context, c *campaign) error {
 	if !w.Has.Meets(c.Needs) {
 		return fmt.Errorf("%w: it needs %s; this worker has %s (join --has, --cores, --memory)", ErrUnable, c.Needs, w.Has)

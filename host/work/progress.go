@@ -115,7 +115,7 @@ func (h *Hub) finish(i int, name string) {
 	}
 }
 
-// second records another result of a shard.
+// second records a result of a shard that already had one.
 func (h *Hub) second(i int, name string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -36,7 +36,7 @@ func (s *Script) line(i string) string {
 }
 
 // Slurm returns the script of an array job. Slurm runs a job again if its node was lost, but not if its step was
-// killed. In that case, the script runs the step again.
+// killed. The script runs a killed step again.
 func (s *Script) Slurm() string {
 	n := s.Question.Shards
 	tasks := min(n, mostTasks)

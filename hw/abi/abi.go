@@ -87,7 +87,7 @@ func RegisterAt(off uint32) (Register, bool) {
 }
 
 // Refused reports whether the register map requires SLVERR as the answer to an access. busy is true while a start runs.
-// The hardware can also reject values.
+// The hardware can also reject a written value.
 func Refused(off uint32, write bool, value uint32, busy bool) bool {
 	r, ok := RegisterAt(off)
 	switch {

@@ -2,7 +2,7 @@ package abi
 
 import "fmt"
 
-// Layout of the words after the biases of an int8 layer (IN_8, OUT_8), which hw/INT8.md describes.
+// Layout of the bias memory of an int8 layer (IN_8, OUT_8). hw/INT8.md describes it.
 const (
 	ResWords    = 4  // words of the residual: two factors, shift, addend
 	FactorBits  = 17 // width of a factor, in the low bits of its word
@@ -51,7 +51,7 @@ func (o *Operand) Of(t, r int64, product bool) int64 {
 	return RoundEven(t*int64(o.A)+r*int64(o.B)+int64(o.Add), o.Shift)
 }
 
-// Post8 describes the steps after the sums of an int8 layer.
+// Post8 describes how an int8 layer computes its output from its sums.
 type Post8 struct {
 	Bias    []int32   // by output channel
 	Scales  []Scaling // by output channel

@@ -286,8 +286,8 @@ func (f *findings) want(ok bool, field string, value any, want string) {
 	}
 }
 
-// OwnName rejects names that would give two builds the same path: the name of an embedded configuration if this
-// design's hardware parameters differ from it, and the name of another build output.
+// OwnName rejects names with which two builds would have the same path. These are the names of other build outputs, and
+// the name of an embedded configuration with other hardware parameters than this design.
 func (d Design) OwnName() error {
 	for _, taken := range []string{"runtime", "hls-process"} {
 		if d.Name == taken || strings.HasPrefix(d.Name, taken+"-") {
@@ -325,7 +325,7 @@ func (d Design) Elaborates() error {
 	channels := (1<<16 - 1 - abi.ResWords - abi.CurveWords) / 2
 	f.want(!d.Int8() || d.CMax <= channels, "c_max", d.CMax, fmt.Sprintf("at most %d with type: int8", channels))
 	f.want(d.WLoad%2 == 0, "w_load", d.WLoad, "an even number: both PEs of a pair load together")
-	// If TC is not a multiple of 4, no drain is legal, and the error of TC suffices.
+	// If TC is not a multiple of 4, no drain is legal, and the error about TC suffices.
 	f.want(d.Drain%2 == 0 && (d.TC%4 != 0 || d.TC/2%d.Drain == 0), "drain", d.Drain, d.drains())
 	f.want(d.Drain <= d.NB(), "drain", d.Drain, fmt.Sprintf("at most the %d lanes of the activation buffer", d.NB()))
 	f.want(d.CMax%d.Drain == 0, "c_max", d.CMax, fmt.Sprintf("a multiple of drain = %d", d.Drain))
@@ -386,7 +386,7 @@ func (d Design) Validate() error {
 	least, most := d.Chains()
 	want(d.TP >= least && d.TP <= 64, "TP", d.TP, fmt.Sprintf("%d..%d", least, most))
 	want(d.TC >= 2 && d.TC <= 512, "TC", d.TC, "a multiple of 4 in 4..512")
-	// A row of a layer has at most one word per sum, and the counter of these words has 24 bits.
+	// A row of a layer has at most TR * TC words, one per sum, and the counter of these words has 24 bits.
 	want(d.TC < 1 || d.TR <= 1<<23/d.TC, "TR", d.TR, fmt.Sprintf("with TC = %d no more than 2^23 sums", d.TC))
 	in("n_axi", d.NAXI, 1, 4)
 	want(d.AXIBytes == 8 || d.AXIBytes == 16, "axi_bytes", d.AXIBytes, "8 or 16")
@@ -529,8 +529,8 @@ func (d Design) VerilatorParams() []string {
 	return append(out, fmt.Sprintf("-GDESIGN_HASH=64'h%016x", d.Hash()))
 }
 
-// LUTRAMBanks reports whether the HLS kernel stores its accumulators in LUTs. In block RAM, each half of a PE's
-// accumulators would fill at most a quarter of 18 Kibit.
+// LUTRAMBanks reports whether the HLS kernel stores its accumulators in LUTs, because in block RAM, each half of a PE's
+// accumulators would fill at most a quarter of an 18-Kibit block.
 func (d Design) LUTRAMBanks() bool { return d.TR/2 <= 128 }
 
 // CPPHeader returns a C++14 header for the HLS kernel with this design's parameters as constants in namespace

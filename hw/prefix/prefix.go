@@ -29,12 +29,12 @@ var legal = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]*$`)
 // ListHead is the start of a List, before the prefix. No other file starts with this text.
 const ListHead = "// The NPU's sources with the prefix "
 
-// top is the only module that others instantiate.
+// top is the only module that the user's files instantiate.
 const top = "npu_top"
 
-// Files returns the copies by name: the files of hw/rtl/files.f and hw/xilinx, each named like its module, their List,
-// and the user's files. In the user's files, npu_top, the packages, and targets of bind that no user file defines
-// receive the prefix. Other modules belong to the project.
+// Files returns the copies by name: the files of hw/rtl/files.f and hw/xilinx, which are renamed like their modules,
+// the List of these files, and the user's files. In the user's files, npu_top, the packages, and targets of bind that
+// no user file defines receive the prefix. Other modules belong to the project.
 func Files(prefix string, more map[string][]byte) (map[string][]byte, error) {
 	if !legal.MatchString(prefix) {
 		return nil, fmt.Errorf("%w: %q: expected a letter, then letters, digits and _", ErrPrefix, prefix)
@@ -89,10 +89,10 @@ func module(file string) string { return strings.TrimSuffix(path.Base(file), pat
 // token matches a word, or text that Rename does not change: a comment, a string, or a name after ., $ or a backtick.
 var token = regexp.MustCompile(`(?s)//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\])*"|[.$` + "`" + `]\s*[A-Za-z_]\w*|[A-Za-z_]\w*|\d[\w']*|::|\S`)
 
-// Rename adds the prefix to the names in the map ours at their definitions, instances and references: after the words
-// module, package and import, or the colon of their end; before #( or an instance with ports; before ::. It also adds
-// the prefix to the names in the map bound after the word bind. Signals, ports and instances with the name of a module
-// are not renamed, nor are comments, strings and macros.
+// Rename adds the prefix to the names in the map ours where they are defined, instantiated or referenced: after the
+// words module, package and import; after "endmodule :" and "endpackage :"; before #( or the name of an instance;
+// before ::. After the word bind, it adds the prefix to the names in the map bound. It does not rename signals, ports
+// and instances with the name of a module, and does not change comments, strings and macros.
 func Rename(text []byte, prefix string, ours, bound map[string]bool) []byte {
 	words := words(text)
 	near := func(i int) string {

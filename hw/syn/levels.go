@@ -9,9 +9,9 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// LevelBits returns the number of flip-flops in all instances of level.sv in a top module. Before the array, one level
-// serves the whole array, and one level serves each group. They store operands, swaps, weights with load signals,
-// and tokens. npu_top also has levels of the drain and the pool, k and s for each loaded PE, and the turn of a window.
+// LevelBits returns the number of flip-flops in all instances of level.sv in a top module. One level before the array,
+// and one before each group of chains, store operands, swaps, weights with load signals, and tokens. npu_top also has
+// levels in the drain and the pool, levels for k and s of each loaded PE, and a level for the turn of a window.
 func LevelBits(d configs.Design, family, top string) int {
 	row := bits.Len(uint(d.TR-1)) + 1 // bits of a token: enable, bank, row of a half
 	copied, chains, group, words := 2*d.TP*17+d.WLoad*d.TP*16+4*row+8, d.TC, 16, d.CMax/d.Drain
@@ -36,8 +36,8 @@ func LevelBits(d configs.Design, family, top string) int {
 	return n + drainLevels(d, words) + poolLevels(d) + 2*d.WLoad + bits.Len(uint(d.NB()-1)) + 1
 }
 
-// poolLevels returns the number of these flip-flops in the pool: average or maximum and, in int16, the shift for each
-// block of lanes. The bounds also have a copy of the shift in int16.
+// poolLevels returns the number of flip-flops in the pool's levels. Each block of lanes has a bit for average or
+// maximum. In int16, each block of lanes at the output has a copy of the shift, and the bounds have one more copy.
 func poolLevels(d configs.Design) int {
 	blocks := func(lanes int) int { return (lanes + DrainBlock - 1) / DrainBlock }
 	if d.Int8() {
@@ -46,13 +46,13 @@ func poolLevels(d configs.Design) int {
 	return blocks(d.NB()) + 6*(1+blocks(d.Drain))
 }
 
-// DrainBlock is BLOCK of drain, post and pool: the number of lanes that share a copy of the control signals.
+// DrainBlock is the parameter BLOCK of drain, post and pool: the number of lanes that share a copy of control signals.
 const DrainBlock = 4
 
-// requantStages is CODES of drain and pool in int8: the latency of requant in cycles.
+// requantStages is the parameter CODES of drain and pool in int8: the latency of requant in cycles.
 const requantStages = 26
 
-// drainStages returns STAGES of drain.
+// drainStages returns the parameter STAGES of drain.
 func drainStages(d configs.Design) int {
 	switch {
 	case d.Int8() && d.Post:
@@ -74,8 +74,8 @@ func PoolEnd() int { return skidWords(requantStages) }
 // skidWords returns the depth of a skid buffer after a pipeline. It stores at least one word more than the stages.
 func skidWords(stages int) int { return 1 << bits.Len(uint(stages)) }
 
-// drainLevels returns the number of these flip-flops in the drain. The control has a token and a count. Each block of
-// lanes has a token, the choice of PEs, the pointers of its queues, and the layer's parameters in post or requant.
+// drainLevels returns the number of flip-flops in the drain's levels. The control has a token and a count. Each block
+// of lanes has a token, the choice of PEs, the pointers of its queues, and the layer's parameters in post or requant.
 func drainLevels(d configs.Design, words int) int {
 	queue := func(words int) int { return 2 * (bits.Len(uint(words-1)) + 1) }
 	count, word := bits.Len(uint(d.Drain)), bits.Len(uint(2*words-1))
@@ -99,7 +99,7 @@ func drainLevels(d configs.Design, words int) int {
 	return n + 2 + count + end + blocks*(d.TC/d.Drain+word+6+layers+1+queue(8)+1+end+layer)
 }
 
-// CheckLevels returns an error if the number of these flip-flops in yosys' JSON netlist is not the design's, for
+// CheckLevels returns an error if the number of level.sv's flip-flops in yosys' JSON netlist is not LevelBits, for
 // example because equal copies were merged.
 func CheckLevels(d configs.Design, family, top string, netlist []byte) error {
 	if !ExpectFor(d, top).Known {

@@ -13,7 +13,7 @@ import (
 // ErrPack is wrapped by errors about the netlist of PackOutputs.
 var ErrPack = errors.New("netlist")
 
-// wires is a list of nets. A negative number is a constant: an index from the end of constants.
+// wires is a list of nets. A negative number is a constant: an index from the end of the string constants.
 type wires []int32
 
 const constants = `zx10`
@@ -64,7 +64,7 @@ type packCell struct {
 	Connections map[string]wires           `json:"connections"`
 }
 
-// output is a part of a memory's outputs that shares one optional output register.
+// output contains those output ports of a memory that share one optional output register.
 type output struct {
 	data          []string // data ports
 	set           []string // parameters that enable the register
@@ -100,8 +100,8 @@ func (c *packCell) outputs() []output {
 	return []output{a, b}
 }
 
-// PackOutputs moves registers that are the only readers of a block RAM or URAM into its output register, like Vivado
-// and unlike yosys 0.23. It rewrites module top of yosys' JSON and returns the number of new output registers.
+// PackOutputs moves registers into the output register of a block RAM or URAM if nothing else reads the output, like
+// Vivado and unlike yosys 0.23. It rewrites module top of yosys' JSON and returns the number of new output registers.
 func PackOutputs(doc []byte, top string) (out []byte, packed int, err error) {
 	var all struct {
 		Creator string                                `json:"creator"`
@@ -158,7 +158,7 @@ func (c *packCell) stays() bool {
 	return strings.Contains(string(c.Attributes), `"keep"`) || strings.Contains(strings.ToLower(string(c.Attributes)), `"dont_touch"`)
 }
 
-// pack moves the registers after an output into the memory, if only they read it and they share clock and enable.
+// pack moves the registers that read an output into the memory, if nothing else does and they share clock and enable.
 func (c *packCell) pack(o output, cells map[string]*packCell, uses map[int32]int, registers map[int32]string) bool {
 	if bytes.Equal(c.Parameters[o.set[0]], o.on) { // the output already has a register
 		return false

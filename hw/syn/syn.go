@@ -128,8 +128,8 @@ func Parse(text string) (Resources, error) {
 
 var statLC = regexp.MustCompile(`(?m)^ {3}Estimated number of LCs: +(\d+)\s*$`)
 
-// LogicCells returns yosys' own estimate of the number of LUTs after pairs of small LUTs are packed, without memories
-// and shift registers. It returns 0 if the text has no estimate.
+// LogicCells returns yosys' own estimate of the number of LUTs for logic after pairs of small LUTs are packed. It
+// returns 0 if the text has no estimate.
 func LogicCells(text string) int {
 	m := statLC.FindStringSubmatch(text)
 	if m == nil {

@@ -250,7 +250,7 @@ func (c *Campaign) one(ctx context.Context, k *kind, fresh bool) error {
 	case !ofBus(e.code) && e.port != 0:
 		return fail("%v names port %d, expected none", e.code, e.port)
 	}
-	// The HLS kernel splits tensors into other runs than the RTL, so another run can be the first that leaves its slot.
+	// The HLS kernel and the RTL split a tensor into different runs, so their first runs outside the slot can differ.
 	exact := e.code != abi.ErrDescAddress || r.bus.Info().Kind == npu.CosimRTL
 	if want, known := p.addresses(k, e.code); known && exact && (e.addr < want[0] || e.addr > want[1]) {
 		return fail("%v names address %#x, expected %#x..%#x", e.code, e.addr, want[0], want[1])

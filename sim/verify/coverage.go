@@ -51,7 +51,7 @@ var stalls = []struct {
 	{"write", abi.CntStallWrite},
 }
 
-// Names in sim/checkers: the clients of the read ports, and the channels of a port that can wait.
+// Names in sim/checkers: the clients of the read ports, and those channels of a port that can wait.
 var (
 	clients  = []string{"descriptors", "activations", "weights", "residual"}
 	channels = []string{"ar", "r", "aw", "w"}
@@ -226,7 +226,7 @@ func (c *Coverage) AddCheckerCounts(d configs.Design, said string) error {
 	return nil
 }
 
-// crossName returns the bin of a kind of layer with a number of ports. Only a GEMM has <k, s> and an order.
+// crossName returns the bin for a kind of layer and the design's number of ports. Only a GEMM has <k, s> and an order.
 func crossName(d configs.Design, op abi.Op, p mapping.Point, order bool) string {
 	if op != abi.OpGEMM {
 		return fmt.Sprintf("%v:%dp", op, d.NAXI)
@@ -234,7 +234,7 @@ func crossName(d configs.Design, op abi.Op, p mapping.Point, order bool) string 
 	return fmt.Sprintf("%v:%s:%s:%dp", op, pointName(p), orderName(order), d.NAXI)
 }
 
-// LayersOnly removes the groups for error codes, ports and stalls. It is for a device that does not report them.
+// LayersOnly removes the groups for error codes, ports and stalls, because some devices do not report these.
 func (c *Coverage) LayersOnly() {
 	for _, g := range []string{covErrors, covReads, covWrites, covStalls} {
 		delete(c.bins, g)

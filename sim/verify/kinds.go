@@ -31,7 +31,7 @@ type span [2]uint32
 // kind is a kind of fault.
 type kind struct {
 	name string
-	wild bool // every ending is allowed, and every write to the batch's slots
+	wild bool // all endings and all writes to the batch's slots are allowed
 	plan func(*Campaign) *plan
 }
 

@@ -338,8 +338,8 @@ func resLeaves(c *Campaign, _ []byte, d *abi.Desc) string {
 	return "RES_OFFSET"
 }
 
-// residualLeaves plans a residual that leaves its slot, in a layer after a layer without a residual. The residual
-// loader runs ahead in this case, but the hardware must not report the error before the faulty layer.
+// residualLeaves plans a residual that leaves its slot. The layer before has no residual, so the residual loader runs
+// ahead, but the hardware must not report the error before it runs the faulty layer.
 func residualLeaves(c *Campaign) *plan {
 	var at []int
 	layers := c.rig.net.Bundle.Layers
@@ -354,9 +354,9 @@ func residualLeaves(c *Campaign) *plan {
 	return c.spoil(at[c.rng.IntN(len(at))], abi.ErrDescAddress, resLeaves)
 }
 
-// beyond returns the range for the start of the first run that leaves the slot. It is for an output or residual that
-// leaves the slot in its first pixel. The run starts at the offset itself, or later if the pixel has several C tiles
-// and the first C tile fits in the slot.
+// beyond returns the range in which the first run outside the slot can start, for an output or residual whose first
+// pixel leaves the slot. This run starts at the offset itself, or later if the pixel has several C tiles and the first
+// C tile fits in the slot.
 func (c *Campaign) beyond(d *abi.Desc, offset, rowBytes uint32) span {
 	run := int(d.OutC)
 	if e := c.entry(c.target); d.Op == abi.OpGEMM {

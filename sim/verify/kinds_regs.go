@@ -19,7 +19,7 @@ func start(what string, code abi.ErrCode, change func(*regs)) *plan {
 	}}
 }
 
-// cycle picks a cycle of the trial, at least room cycles before its end.
+// cycle picks a cycle of the trial, at least room cycles before the trial's end.
 func (c *Campaign) cycle(room uint64) uint64 {
 	if c.rig.trial.cycles <= room {
 		return 0

@@ -46,7 +46,7 @@ type LayersConfig struct {
 	Coverage *Coverage
 }
 
-// inBlock is the number of layers of a block. It also limits the networks of a block, which have one layer or more.
+// inBlock is the number of layers of a block. A block cannot have more networks, because each has at least one layer.
 const inBlock = 16
 
 // directed limits the number of networks that MissingLayers draws, as a multiple of N.
@@ -97,7 +97,7 @@ func MissingLayers(ctx context.Context, benches []*Bench, c LayersConfig, progre
 	return total, nil
 }
 
-// named calls random and adds the case to the error.
+// named calls random and adds the seed and the design to the error.
 func (b *Bench) named(ctx context.Context, seed uint64, rng *rand.Rand, next *device.RequestID, cov *Coverage, news bool, total *Layers) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -126,8 +126,7 @@ func (x *Layers) Add(o *Layers) {
 
 func (x *Layers) exercised(o *Exercised) { x.Exercised.add(o) }
 
-// batch draws the batch size of a network. If news is set, it returns the size that hits most empty bins, or 0 if none
-// does.
+// batch draws the batch size of a network. If news is set, it returns the size that hits the most empty bins; 0: none.
 func (b *Bench) batch(net *bundle.Bundle, rng *rand.Rand, cov *Coverage, news bool) int {
 	most := b.Dev.Info().MaxBatch
 	if !news {

@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-npu/sluice/host/experiments"
 )
 
-// Orders counts the differences of a device's actions and results from a reference with the table's times.
+// Orders counts the actions and results of a device that differ from those of a reference with the table's times.
 type Orders struct {
 	Requests        int `json:"requests"`
 	Actions         int `json:"actions"`

@@ -105,7 +105,7 @@ func NewRig(bus Machine, d configs.Design) *Rig {
 	return r
 }
 
-// small returns the options for networks with starts of about 10,000 cycles that sometimes fill the accumulators.
+// small returns the options for networks whose starts take about 10,000 cycles and sometimes fill the accumulators.
 func small(d configs.Design) randnet.Options {
 	o := randnet.Built()
 	o.MaxMACs, o.MaxSide = 200_000, 16

@@ -94,7 +94,7 @@ func (s *strict) Admit(ctx context.Context, network string, id device.RequestID,
 }
 
 // Serve serves every image of a setup on a device under a random schedule: batches of 1..B_max, halting, filling,
-// merging, and a random threshold for every request. A Shadow as the device compares during the run.
+// merging, and a random threshold for every request. If the device is a Shadow, it compares results during the run.
 func Serve(ctx context.Context, s *experiments.Setup, dev device.Blocking, seed uint64, progress func(int)) (*engine.Result, error) {
 	run, fail := context.WithCancelCause(ctx)
 	defer fail(nil)

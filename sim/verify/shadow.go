@@ -144,8 +144,8 @@ func (s *Shadow) result(got, want *device.Result) error {
 	return nil
 }
 
-// Explain describes the first different element of two slots in order of execution, with its layer and descriptor. The
-// segments from first to last have run.
+// Explain describes the first element, in the order of execution, in which two slots differ, and its layer and
+// descriptor. The segments from first to last have run.
 func Explain(b *bundle.Bundle, first, last int, got, want []byte) string {
 	if len(got) != len(want) {
 		return fmt.Sprintf("a slot of %d bytes, expected %d", len(got), len(want))

@@ -117,8 +117,8 @@ type Load struct {
 	Priority int
 	Stream   bool // each request uses its own gRPC stream
 	Batch    int  // samples per request; 0: 1
-	// Samples returns samples for the model's single input, in the input's datatype, with the samples' classes if
-	// known. Requests use the samples in turn. nil: random samples.
+	// Samples returns data for the model's single input, in the input's datatype, and labels with the samples' classes
+	// if these are known. Requests use the samples in turn. nil: random samples.
 	Samples func(*Model) (data [][]byte, labels []int, err error)
 	Seed    uint64
 	Ended   func(n int) // called with the number of ended requests; may be nil
@@ -173,7 +173,7 @@ type Summary struct {
 	Results    []Result   `json:"results"`
 }
 
-// late is the delay above which a request counts as sent late. Then this machine is the bottleneck.
+// late is the delay above which a request counts as sent late: this machine is too slow, not the server.
 const late = time.Millisecond
 
 // Run sends the requests and waits for all answers. When ctx ends, the remaining requests end as cancelled.
@@ -400,7 +400,7 @@ func latencies(took []int64) Latencies {
 	return Latencies{int64(math.Round(total / float64(len(took)))), at(0.5), at(0.99)}
 }
 
-// drawn is the maximum number of different random inputs. It is reduced when they exceed drawnBytes in total.
+// drawn is the maximum number of different random inputs. Fewer are drawn if their total size exceeds drawnBytes.
 const (
 	drawn      = 16
 	drawnBytes = 256 << 20
@@ -439,7 +439,7 @@ func draw(m *Model, batch int, seed uint64) ([][][]byte, error) {
 	return out, nil
 }
 
-// fixed returns a shape in which the batch size replaces a first dimension of variable size.
+// fixed returns a shape without variable dimensions: a variable first dimension becomes batch, others become 1.
 func fixed(shape []int64, batch int) []int64 {
 	out := slices.Clone(shape)
 	for i, d := range out {

@@ -379,7 +379,7 @@ func (r *remote) Infer(ctx context.Context, q *Question) Reply {
 	return out
 }
 
-// stream sends a request on a stream. It returns the last message with outputs, and the time of the first one.
+// stream sends a request on a stream. It returns the last message with outputs, and the time of the first such message.
 func (r *remote) stream(ctx context.Context, m *oip.ModelInferRequest, opts ...grpc.CallOption) (a *oip.ModelInferResponse, first time.Time, err error) {
 	ss, err := r.client.ModelStreamInfer(ctx, opts...)
 	if err == nil && ss.Send(m) == nil { // if Send fails, Recv returns the reason

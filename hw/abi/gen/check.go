@@ -16,7 +16,7 @@ const (
 
 var nameRE = regexp.MustCompile(`^[A-Z][A-Z0-9]*(_[A-Z0-9]+)*$`)
 
-// reserved lists the words of SystemVerilog and C++ that cannot be field names in lower case.
+// reserved lists the words of SystemVerilog and C++. A field name in lower case must not be one of these words.
 var reserved = strings.Fields(`
 alias always and assert assign assume auto begin bind bit bool break buf byte case cell char class
 clocking config const constraint context continue cover cross deassign default define defparam

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// emitLimits is separate from emitCPP, because all files that include emitCPP's output are rebuilt when the RTL's
-// interface changes.
+// emitLimits returns the C++ header with the limits. It is separate from emitCPP's header, because every change of
+// emitCPP's header rebuilds all files that include it.
 func emitLimits(s *spec) ([]byte, error) {
 	var b bytes.Buffer
 	w := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }

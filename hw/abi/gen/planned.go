@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// emitPlanned returns the planned fields for the HLS kernel of int8 designs, in addition to emitCPP's file.
+// emitPlanned returns the C++ header of the planned fields, for the HLS kernel of int8 designs. It includes emitCPP's.
 func emitPlanned(s *spec) ([]byte, error) {
 	var b bytes.Buffer
 	w := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }

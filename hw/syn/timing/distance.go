@@ -8,10 +8,10 @@ import (
 	"github.com/sluice-npu/sluice/boards"
 )
 
-// Distance adds to a net the delay of its length on a die. Nothing is placed: the estimate assumes the best placement.
-// In this placement, the net stays in the smallest area with all DSPs, block RAMs and URAMs that must be close to its
-// loads, and the driver is in the middle. Real placements are worse, so the estimate is a lower bound for a full part.
-// This file is not in Model, since no stored figure depends on it.
+// Distance estimates the delay that a net's length on the die adds. Nothing is placed: the estimate assumes the best
+// placement, in which the net's driver is in the middle of the smallest area with all DSPs, block RAMs and URAMs that
+// must be close to the net's loads. Real placements are worse, so the estimate is a lower bound for a full part. This
+// file is not in Model, since no stored figure depends on it.
 type Distance struct {
 	DSP, BRAM36, URAM float64 // number of each in the part
 	CLBs              float64 // number of CLBs in the part: its area
@@ -26,7 +26,7 @@ var tiles = map[string][2]float64{"k7-2": {0.039, 0.018}, "usp-2": {0.022, 0.010
 // clbLUTs is the number of LUTs per CLB in both families.
 const clbLUTs = 8
 
-// DistanceOn returns the distances of a board's part, with their delays at the table's grade.
+// DistanceOn returns the Distance for a board's part and a table's grade.
 func DistanceOn(b boards.Board, t *Table) (*Distance, error) {
 	ns, ok := tiles[t.Name]
 	if !ok || t.Family != b.Family {
@@ -120,7 +120,7 @@ func (s *spread) new() set { return make(set, (len(s.blocks)+63)/64) }
 
 // add adds the blocks that must be close to a pin's cell. If the cell is in a block, add adds this block. Otherwise, it
 // adds the blocks that the outputs reach if out is set, or else the blocks that reach the inputs. The search ends at
-// registers. If first is set, it can start at a register.
+// registers. If first is set, the search can start at a register.
 func (s *spread) add(to set, at int32, out, first bool) {
 	p := &s.n.pins[at]
 	if p.cell == portCell {
@@ -211,8 +211,8 @@ func (s *spread) way(at int32) (ns float64) {
 }
 
 // AnalyseOn is Analyse with distances. MaxLevels is the depth of the slowest path, and Deep and Deepest are not set.
-// The delay of a net with more than 64 loads is the maximum of the table's delay for all loads, and the table's delay
-// for 64 loads plus the distance's delay.
+// The delay of a net with more than 64 loads is the larger of two delays: the table's delay for all loads, or for 64
+// loads plus the distance's delay.
 func (n *Netlist) AnalyseOn(t *Table, d *Distance, keep int, ports bool) (*Analysis, error) {
 	n, err := n.fitFor(t)
 	if err != nil {

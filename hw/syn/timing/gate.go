@@ -177,7 +177,7 @@ func (s *Summary) Report(path string) error {
 }
 
 // Gate returns an error if a path of a row is too long or too deep. If stored is not nil, Gate also compares the two
-// rows. The path must not be longer by more than Slack, and at least nine tenths of the ends must remain.
+// rows. The path must not exceed the stored path by more than Slack, and nine tenths of the path ends must remain.
 func Gate(stored *Row, now Row) error {
 	var errs []error
 	bad := func(format string, a ...any) {

@@ -261,7 +261,7 @@ func (n *Netlist) target(at int32) string {
 	return fmt.Sprintf("%s(%s).%s", c.kind, name, p.port)
 }
 
-// path follows the longest path to an end by one measure, such as levels. times supplies the stages' times.
+// path returns the longest path to an end, by a measure such as levels. times has the stages' times.
 func (n *Netlist) path(by, times *arrival, e end) Path {
 	p := Path{NS: e.ns, To: n.target(e.pin), ToRTL: n.rtlOf(e.pin)}
 	var nets []int32

@@ -34,7 +34,7 @@ func Flow(script []byte, family, module string, d configs.Design, set []string) 
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// Top returns the parameters that a board adds to the configuration's parameters of npu_top, as in hw/vivado/ip.
+// Top returns the parameters of npu_top that come from the board, not from the configuration, as in hw/vivado/ip.
 func Top(b boards.Board, d configs.Design) []string {
 	if b.Folds(d.ABufWords) {
 		return []string{"FOLD=1"}

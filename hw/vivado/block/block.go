@@ -42,7 +42,7 @@ type values struct {
 	Memory            []memory
 }
 
-// masters maps the ports of UltraScale+ into the fabric to their pins.
+// masters maps names of UltraScale+'s ports into the fabric to the names of their pins.
 var masters = map[string]string{"HPM0": "HPM0_FPD", "HPM1": "HPM1_FPD", "HPM0_LPD": "HPM0_LPD"}
 
 // Generate writes the Tcl for a design that hw/vivado/ip accepts on the board.

@@ -171,7 +171,7 @@ func table(name string) *timing.Table {
 	return nil
 }
 
-// whatIf reports whether net delays differ from the tables. Such figures are printed, but neither stored nor checked.
+// whatIf reports whether net delays differ from the tables. If so, figures are printed, but neither stored nor checked.
 func (o *options) whatIf() bool { return o.nets != 1 || o.far != 1 || o.every != 1 || o.distance != "" }
 
 // one prints the paths of one netlist, and warns on stderr if the estimate does not cover its clocks.
@@ -270,7 +270,7 @@ type job struct {
 
 func (j *job) name() string { return j.config + "/" + j.module }
 
-// pick returns the jobs that -only selects. A name without a job is an error, which mentions -tops for a whole NPU.
+// pick returns the jobs that -only selects. A name without a job is an error. For a whole NPU, the error names -tops.
 func (o *options) pick(list []*job, stderr io.Writer) ([]*job, error) {
 	if o.only == "" {
 		return list, nil

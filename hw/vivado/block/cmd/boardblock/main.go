@@ -128,8 +128,8 @@ func manifest(b boards.Board, d configs.Design, out string) ([]byte, error) {
 
 var endpointsRE = regexp.MustCompile(`T[NHP]\w+ (Failing|Total) Endpoints`)
 
-// pulses rejects a design with clocks that are too fast for the cells that they drive. The slack of paths does not show
-// this error to the build script, but the summary of report_timing_summary does, as WPWS(ns).
+// pulses rejects a design with a clock that is too fast for a cell that it drives. The build script checks only the
+// slack of paths, which does not show this error. WPWS(ns) in the summary of report_timing_summary shows it.
 func pulses(report string) error {
 	lines := strings.Split(report, "\n")
 	for i, head := range lines {

@@ -76,7 +76,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	})
 }
 
-// compare returns an error that names each file whose content in the folder dir differs from its content in files.
+// compare returns an error that names each file in the folder dir that differs from the argument files.
 func compare(files ip.Files, dir string) error {
 	var stale []string
 	for _, name := range slices.Sorted(maps.Keys(files)) {

@@ -102,7 +102,7 @@ type Model struct {
 	// exits are drawn from rates, Images is empty. Theta is the exit threshold.
 	Images []Image
 	Theta  float32
-	// Calibration contains other images. Policies determine the cost of thresholds with these images.
+	// Calibration contains images that are not in Images. Policies determine the cost of thresholds from it.
 	Calibration []Image
 }
 
@@ -136,7 +136,7 @@ func (m *Model) check() error {
 	return nil
 }
 
-// exit returns the exit at the end of a segment, or -1.
+// exit returns the exit at the end of a segment, or -1 if there is none.
 func (m *Model) exit(segment int) int {
 	if m.Exit == nil {
 		return segment
@@ -190,5 +190,5 @@ func (m *Model) digest() string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// PolicyLayerwise reports whether a policy decides after every layer, as published.
+// PolicyLayerwise reports whether a policy decides after every layer, as the published LazyBatching does.
 func PolicyLayerwise(name string) bool { return slices.Contains(lazies, name) }

@@ -44,8 +44,9 @@ var publicKernels = sync.OnceValue(func() (out []publicKernel) {
 	return out
 })
 
-// public returns the programs of the list, by network. The share of issue slots that a block uses (Issue) follows from
-// its times alone and beside the most blocks in the list. The list does not contain numbers of registers or bytes.
+// public returns the programs of the list, by network. Issue, the share of issue slots that a block uses, is computed
+// from two times of the block: alone on a unit, and with the largest number of blocks on the unit. The list does not
+// state register counts or bytes.
 func public() map[string]*kernel.Program {
 	out := map[string]*kernel.Program{}
 	for i := range publicKernels() {

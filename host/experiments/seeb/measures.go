@@ -1,4 +1,4 @@
-// Measures of SEEB-GPU's claims (claims.yaml) and rows.
+// These measures compute SEEB-GPU's claims (claims.yaml) and rows.
 
 package seeb
 
@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/kernel"
 )
 
-// shorter divides the length of the Poisson runs, because their rate is ten times higher.
+// shorter divides the length of the Poisson runs, because their rates are about ten times paiRate or higher.
 const shorter = 10
 
 // served returns the run of a system on a load.

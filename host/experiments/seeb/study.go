@@ -36,7 +36,7 @@ type Bench struct {
 	Open Open            // values that the publication does not state
 }
 
-// Parameters that are neither in Open nor in the GPU's file. rate is a factor on the rate of every load; the number of
+// These parameters are neither in Open nor in the GPU's file. rate is a factor on the rate of every load; the number of
 // tasks stays the same. most is the largest batch of DeepRT and GSLICE. The publication states no number for most.
 const rate, most = "rate", "most"
 

@@ -1,4 +1,4 @@
-// Measures of Strait's claims (claims.yaml) and rows.
+// These measures compute Strait's claims (claims.yaml) and rows.
 
 package strait
 
@@ -38,8 +38,8 @@ func odds(c *Class) float64 {
 	return (float64(c.Requests-c.OnTime) + 0.5) / (float64(c.Requests) + 1)
 }
 
-// learning returns by how many points further training reduces an error quantile of the warmed-up predictor in another
-// setting.
+// learning runs the warmed-up predictor in another setting. It returns by how many points further training reduces an
+// error quantile.
 func (l *lab) learning(where string, q float64) (float64, error) {
 	o, err := l.moved(where)
 	if err != nil {
@@ -105,7 +105,8 @@ func (l *lab) drift(system string) (float64, error) {
 	return math.Abs(p99[0] - p99[1]), nil
 }
 
-// wander divides the settled batches into windows. It returns the largest absolute median error, in per cent.
+// wander divides the settled batches into windows. It returns the largest absolute value of the windows' median errors,
+// in per cent.
 func wander(o *Outcome) float64 {
 	f := settled(o)
 	const windows = 5

@@ -1,4 +1,4 @@
-// The networks' kernels as operations on tensors, for a real GPU.
+// Shapes describe the networks' kernels as operations on tensors, for a real GPU.
 
 package catalogue
 

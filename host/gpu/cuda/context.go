@@ -1,4 +1,4 @@
-// The context: how it is opened, filled, rebuilt after a reset, and released.
+// This file opens the context, fills it, rebuilds it after a reset, and releases it.
 
 package cuda
 

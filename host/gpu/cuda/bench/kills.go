@@ -1,4 +1,5 @@
-// Launches that are stopped and resumed. Their outputs are compared bit for bit with those of undisturbed launches.
+// The part "kills" stops and resumes launches. Their outputs are compared bit for bit with those of undisturbed
+// launches.
 
 package bench
 
@@ -18,7 +19,7 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda"
 )
 
-// Ways to stop launches. Each deliberate fault must give wrong results.
+// These are the ways to stop launches. Each way with a deliberate fault must give wrong results.
 const (
 	killed  = "killed"          // inside a kernel
 	drained = "drained"         // between two kernels: a control without kills, so any error has another cause
@@ -38,8 +39,9 @@ const redrawn = 20
 // controlled is the number of launches within which a deliberate fault must give a wrong result.
 const controlled = 1000
 
-// Sides of the in-place network's image, in pixels. With the constant side, kernels have blocks for several times 132
-// SMs, so that a kill finds finished, running and waiting blocks. sideFake is small enough for the fake driver.
+// side and sideFake are the sides of the in-place network's image, in pixels. With the constant "side", kernels have
+// more blocks than 132 SMs can run at once, so that a kill finds finished, running and waiting blocks. sideFake is
+// small enough for the fake driver.
 const (
 	side     = 256
 	sideFake = 8
@@ -124,8 +126,8 @@ type restorer struct {
 	known int // number of kills at the last call of hit
 	// counts reports whether hits in a kernel count; nil: all hits count
 	counts func(kernel int64) bool
-	// over reports whether to end. Its arguments are the numbers of launches, of hits, and of wrong launches with a
-	// hit. If it is nil, the method "all" ends at the required number of hits.
+	// over reports whether the stops must end. Its arguments are the numbers of launches, of hits, and of wrong
+	// launches with a hit. If it is nil, the method "all" ends at the required number of hits.
 	over func(launches, hits, wrong int) bool
 }
 
@@ -311,7 +313,7 @@ func (s *restorer) apart(shown [2]map[int][]int16) (n int64) {
 	return n
 }
 
-// Series of stopped launches, with one value per launch. Positions count from 1; 0 means none.
+// These series of stopped launches have one value per launch. Positions count from 1; 0 means none.
 const (
 	triedKills  = "tried"
 	hitKills    = "hit"
@@ -354,7 +356,7 @@ type Restores struct {
 	First    *Wrong `json:"first_wrong,omitempty"` // the first of the wrong launches
 }
 
-// Wrong is a launch whose outputs differ from those of an undisturbed one.
+// Wrong is a launch whose outputs differ from those of an undisturbed launch.
 type Wrong struct {
 	Launch int `json:"launch"` // positions count from 0
 	Exit   int `json:"exit"`

@@ -1,4 +1,4 @@
-// The cost of padding for the priority network, and its gain for best-effort work.
+// This file measures what padding costs the priority network, and what best-effort work gains.
 
 package bench
 
@@ -22,8 +22,8 @@ const leastPadded = 0.1
 // rounds is the number of measurements of each way to run (type way). The ways alternate.
 const rounds = 4
 
-// inTurn returns the indices of n things for each round, alternately in forward and backward order. So a slow change of
-// the GPU's clock affects all of them equally.
+// inTurn returns the indices 0 to n-1 for each round, alternately in forward and backward order. So a slow change of
+// the GPU's clock affects all indices equally.
 func inTurn(rounds, n int) (order []int) {
 	for round := range rounds {
 		for i := range n {
@@ -117,7 +117,7 @@ func (b *bench) addWay(w *way) {
 // looked is the end of the keys of readings of the clock before and after a way.
 const looked = " looks"
 
-// within counts the end times between from and to.
+// within counts the end times after the time "from", up to the time "to".
 func within(ended []time.Time, from, to time.Time) (n int64) {
 	for _, at := range ended {
 		if at.After(from) && !at.After(to) {

@@ -1,4 +1,4 @@
-// Quantiles and their confidence.
+// This file computes quantiles and their confidence intervals.
 
 package bench
 
@@ -23,7 +23,7 @@ func median(v []float64) float64 { return (v[(len(v)-1)/2] + v[len(v)/2]) / 2 }
 // quantile returns the quantile p of sorted runs: the smallest run such that more than a share p of runs is not larger.
 func quantile(v []float64, p float64) float64 { return v[min(len(v)-1, int(p*float64(len(v))))] }
 
-// percentile returns a quantile near the end, such as p99. It is nil if too few runs are beyond the quantile.
+// percentile returns a high quantile, such as p99. It is nil if too few runs are beyond the quantile.
 func percentile(v []float64, p float64) *float64 {
 	if (1-p)*float64(len(v)) < beyond-1e-9 {
 		return nil
@@ -42,7 +42,7 @@ func interval(v []float64, p float64) *Interval {
 }
 
 // ranks returns the narrowest pair of ranks that contains the quantile with a probability of 95 %. Ranks count from 1.
-// The number of runs below the quantile is binomial. A rank below 1 or above n means too few runs.
+// The number of runs below the quantile has a binomial distribution. A rank below 1 or above n means too few runs.
 func ranks(n int, p float64) (low, high int) {
 	mean, wide := p*float64(n), 10*math.Sqrt(p*(1-p)*float64(n))+1 // more distant terms are negligible
 	below := 0.0

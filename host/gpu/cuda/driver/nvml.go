@@ -1,4 +1,4 @@
-// NVML, NVIDIA's monitoring library, if present.
+// This file uses NVML, NVIDIA's monitoring library, if it is present.
 
 package driver
 

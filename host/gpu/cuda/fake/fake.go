@@ -140,7 +140,7 @@ type Handles struct {
 	// kernel takes the given time in ns on it, and a copy takes CopyNs(bytes). Pace(0) restores the host's clock.
 	Pace   func(ns int)
 	CopyNs func(bytes int) int
-	// LayerBytes and ControlBytes return sizes from the build of the kernels.
+	// LayerBytes and ControlBytes return the sizes of Layer and Control in the kernels' build.
 	LayerBytes, ControlBytes func() int
 }
 

@@ -99,7 +99,7 @@ func CUDA() string {
 	return fmt.Sprintf("%d.%d", major+4, minor)
 }
 
-// Names of the kernels' entry points.
+// These are the names of the kernels' entry points.
 const (
 	EntryLayer  = "sluice_layer"
 	EntryPadded = "sluice_padded"

@@ -99,7 +99,7 @@ type Model struct {
 	Double   int64 // estimated time in ns of the whole network at twice the largest batch; 0: unknown
 
 	// Images contains the output of every exit for real images. Request i uses image i modulo the number of images. If
-	// exits are drawn from rates, Images is empty. Theta is the exit threshold.
+	// exits are drawn at random from exit rates, Images is empty. Theta is the exit threshold.
 	Images []Image
 	Theta  float32
 	// Calibration contains images that are not in Images. Policies determine the cost of thresholds from it.

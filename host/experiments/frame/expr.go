@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Measures compute numbers from the runs of a publication. A key is the usage of a measure: its name and arguments,
-// such as "latency SYSTEM LOAD". An argument in lower case is a number.
+// Measures compute numbers from the runs of a publication. A key is a measure's name with its arguments, such as
+// "latency SYSTEM LOAD". An argument in lower case is a number.
 //
 // Claim.Ours is an expression of numbers, measures and formulas. The formulas are over(A, B), minus(A, B), times(A, B),
 // above(A, B: 1 if A is above B), ratio(A, B), and sum, mean, geomean, lowest, highest with any number of arguments. In

@@ -150,7 +150,8 @@ func count(v []float64, of func(float64) bool) (n int) {
 	return n
 }
 
-// verdict judges a sample by its mean and its interval. If the sample allows no verdict, why contains the reason.
+// verdict judges a sample by its mean and its interval. If the sample allows no verdict, the result "why" contains the
+// reason.
 func (c *Claim) verdict(v []float64, mean, half, from, to float64) (verdict, why string) {
 	nothing, infinite := count(v, math.IsNaN), count(v, isInf)
 	switch {
@@ -245,7 +246,7 @@ type Change struct {
 	By  float64
 }
 
-// String names the change as a key of Statement.Changed.
+// String returns the change's key in Statement.Changed.
 func (c Change) String() string { return fmt.Sprintf("%s x %v", c.Key, c.By) }
 
 // given returns the change in the form that ChangeOf reads.
@@ -522,7 +523,7 @@ func Sample[L any](labs []L, of Sampler[L]) ([]float64, error) {
 	return f.extreme(), err
 }
 
-// sample computes a value for each lab. At most workers labs run at the same time.
+// sample computes a value for each lab. At most "workers" labs run at the same time.
 func (p Probe[L]) sample(labs []L, workers int) (family, error) {
 	v, quiet, err := each(labs, p, workers)
 	return family{all: [][]float64{nothing(v, quiet)}}, err

@@ -98,7 +98,7 @@ func Systems() []string {
 
 // Outcome is the result of one run. Latencies are multiples of the network's time alone. A client's throughput is its
 // number of requests per second, multiplied by this time. The throughputs are sums over clients. A request in flight at
-// the end counts by its finished share, because short runs would otherwise favour short requests.
+// the end counts as the finished share of a request. Otherwise short runs would favour short requests.
 type Outcome struct {
 	RT                       float64 `json:"rt_latency"`
 	RTP99                    float64 `json:"rt_p99"`

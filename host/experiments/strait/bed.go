@@ -210,7 +210,8 @@ func (b *Bed) Table(m *Model) (*sched.Table, error) {
 	return t, nil
 }
 
-// alone runs a batch alone, with its time multiplied by slow. It returns the times of its input transfer and segments.
+// alone runs a batch alone, with its time multiplied by the factor "slow". It returns the times of its input transfer
+// and segments.
 func (b *Bed) alone(m *Model, batch int, slow float64) (copied int64, segments []int64, err error) {
 	cfg := b.config(func(device.RequestID) float64 { return slow })
 	return gpu.Alone(context.Background(), cfg, b.network(m), device.Units{}, batch)

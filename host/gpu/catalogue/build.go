@@ -150,7 +150,7 @@ type tensor struct {
 	c, h, w int
 }
 
-// op is a layer before the merge of layers into kernels.
+// op is a layer that is not yet merged into a kernel.
 type op struct {
 	name      string
 	in        []int // indices of tensors; -1: weights only

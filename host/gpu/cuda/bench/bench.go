@@ -56,7 +56,7 @@ type Config struct {
 	Clock Clock // the clock by which the times "For" and "Budget" are measured
 	Tell  func(part string)
 	// If Keep is set, it is called with all runs so far, after each run and each part. Runs from one call of the device
-	// (at most ten) and from one round of padding arrive together.
+	// (at most ten) arrive together, and so do runs from one round of padding.
 	Keep func(*Raw)
 }
 
@@ -247,7 +247,8 @@ func Share(left time.Duration, parts []string) (share, most time.Duration) {
 	return share, min(overdraft*share, (left+share+1)/2)
 }
 
-// part runs the part called name, the first element of parts. With a budget, the part gets its share of the time left.
+// part runs the first of the given parts; its name is the argument "name". With a budget, the part gets its share of
+// the time left.
 func (b *bench) part(ctx context.Context, name string, do func(context.Context) error, left time.Duration, parts []string) error {
 	if b.Budget > 0 {
 		if left <= 0 {
@@ -272,7 +273,7 @@ func (b *bench) part(ctx context.Context, name string, do func(context.Context) 
 	return err
 }
 
-// Clock returns the time of budgets. nil: the host's clock.
+// Clock returns the time by which budgets are measured. nil: the host's clock.
 type Clock func() time.Time
 
 // Now returns the time.

@@ -25,7 +25,7 @@ func (s *restorer) hits(at []int64) (n int) {
 	return n
 }
 
-// stoppedIn is the end of the keys of series that list stopped kernels.
+// stoppedIn ends the keys of series that list stopped kernels.
 const stoppedIn = "stopped in"
 
 // kinds counts the stops of a series by the kind of kernel.

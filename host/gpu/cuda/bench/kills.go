@@ -345,10 +345,10 @@ type Restores struct {
 	Network  string `json:"network"`
 	Launches int    `json:"launches"`
 	Tried    int    `json:"tried"` // requested kills
-	// Hit counts kills after which kernels.Control contains the index of a kernel: at least one block left this kernel
-	// early, at the next poll or later. For the in-place network, only in-place kernels count, because a launch that is
-	// stopped in another kernel computes everything again. If How is "drained", Hit counts launches that stopped
-	// between two kernels.
+	// Hit counts kills after which kernels.Control contains the index of a kernel. This means that at least one block
+	// left this kernel early, at the next poll or later. For the in-place network, only in-place kernels count, because
+	// a launch that is stopped in another kernel computes everything again. If How is "drained", Hit counts launches
+	// that stopped between two kernels.
 	Hit      int    `json:"hit"`
 	Restored int    `json:"restored"`              // hits in launches in which every exit is correct
 	InWrong  int    `json:"in_wrong"`              // hits in wrong launches; it is unknown which hit caused the error

@@ -114,7 +114,7 @@ func (b *bench) addWay(w *way) {
 	}
 }
 
-// looked is the end of the keys of readings of the clock before and after a way.
+// looked ends the keys of clock readings before and after a way.
 const looked = " looks"
 
 // within counts the end times after the time "from", up to the time "to".
@@ -127,7 +127,7 @@ func within(ended []time.Time, from, to time.Time) (n int64) {
 	return n
 }
 
-// beside runs the priority network in one way for its share of runs. It records the run times, and the number of
+// beside runs the priority network in one way, for one share of the runs. It records the run times, and the number of
 // best-effort launches that ended during the runs.
 func (r *rig) beside(ctx context.Context, w *way, be, rt *bundle.Bundle, batch int, share Config) error {
 	var began, over time.Time
@@ -210,7 +210,7 @@ func (r *Raw) padding() (out []Row) {
 	return out
 }
 
-// partOf limits the change of the clock, as a share of the corrected effect: a larger change causes a note.
+// partOf limits the change of the clock, as a share of the corrected effect. A larger change causes a note.
 const partOf = 1. / 3
 
 // atOnePace corrects a ratio whose two sides may have been measured at different clock rates. It adds a note if the

@@ -59,8 +59,8 @@ func (b *bench) preemption(ctx context.Context) error {
 	return nil
 }
 
-// tooLong is the end of the key of a round's largest error: the spans of the round are too long by at most this time.
-// The figure is the maximum of all rounds.
+// tooLong ends the key of a round's largest error. The round's spans are too long by at most this error. The figure is
+// the maximum of all rounds.
 const tooLong = "too long by at most"
 
 // meetings runs priority launches until enough of them found other launches on the GPU. Before each launch, meetings

@@ -57,7 +57,7 @@ type Test interface {
 	Cleanup(f func())
 }
 
-// Rig loads the library that the function build builds, and returns the library's handles. It clears the list of
+// Rig loads the library that the function "build" builds, and returns the library's handles. It clears the list of
 // faults. At the end of the test, it removes injected errors and delays.
 func Rig(t Test, build func(dir string) (string, error)) (path string, h *Handles) {
 	t.Helper()
@@ -136,8 +136,8 @@ type Handles struct {
 	Late func(ns int)
 	// Clock sets the clock of blocks: its step in ns (default 1), and its lead over the host's clock in ns (default 0).
 	Clock func(tick, ahead int)
-	// Pace replaces the host's clock, which normally determines the times of events, with a clock that counts work. A
-	// kernel takes the given time in ns on it, and a copy takes CopyNs(bytes). Pace(0) restores the host's clock.
+	// Pace replaces the host's clock in the times of events with a clock that counts work. On this clock, a kernel
+	// takes the given time in ns, and a copy takes CopyNs(bytes). Pace(0) restores the host's clock.
 	Pace   func(ns int)
 	CopyNs func(bytes int) int
 	// LayerBytes and ControlBytes return the sizes of Layer and Control in the kernels' build.

@@ -35,7 +35,7 @@ func SourcesAMD() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Object reads an object file for AMD GPUs. It checks that amd.sh built it from these sources, with all kernels.
+// Object reads an object file for AMD GPUs. It checks that amd.sh built the file from these sources, with all kernels.
 func Object(path string) ([]byte, error) {
 	image, err := os.ReadFile(path)
 	if err != nil {

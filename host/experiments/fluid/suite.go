@@ -89,8 +89,7 @@ func RunSuite(ctx context.Context, c SuiteConfig) (*Suite, error) {
 	return s, s.rows(ctx)
 }
 
-// all returns the results of cases. If this process executes only some shards, all returns only the results of these
-// shards.
+// all returns the results of cases. If this process executes only some shards, only their results are returned.
 func (c *SuiteConfig) all(ctx context.Context, cases []Case) (results []*Metrics, err error) {
 	if c.Shards != nil {
 		for r, err := range shard.Units(c.Shards, "runs", len(cases), func(i int) (*Metrics, error) { return c.one(ctx, &cases[i]) }) {

@@ -3,9 +3,9 @@
 // It fails if the whole interval is outside. Otherwise it is undecided. Exact values are judged without an interval.
 //
 // There are three special cases. A sample without an interval is decided by a sign test (bySign). A claim about every
-// baseline or setting is judged by the sample with the lowest or highest mean (Lowest, Highest). The interval of this
-// mean depends on all samples (family.ends). If only a lower and an upper limit of some values are known, a claim fails
-// only if it fails at both limits (Given). Every verdict comes from Claim.judge.
+// baseline or setting is judged by the sample with the lowest or highest mean (Lowest, Highest). This mean's interval
+// depends on all samples (family.ends). If some values are known only by limits, a claim fails only if it fails at both
+// limits (Given). Every verdict comes from Claim.judge.
 //
 // Each publication has a package. Its claims.yaml contains the claims, their bounds, and the expressions of our
 // numbers. measures.go contains the measures in these expressions, and further rows (Number). study.go contains the
@@ -30,7 +30,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// A statement has one of these verdicts.
+// Statements have these verdicts.
 const (
 	Holds     = "holds"     // the 95 % interval is within the bounds
 	Fails     = "fails"     // the whole interval is outside the bounds
@@ -150,8 +150,7 @@ func count(v []float64, of func(float64) bool) (n int) {
 	return n
 }
 
-// verdict judges a sample by its mean and its interval. If the sample allows no verdict, the result "why" contains the
-// reason.
+// verdict judges a sample by its mean and its interval. If the sample allows no verdict, "why" contains the reason.
 func (c *Claim) verdict(v []float64, mean, half, from, to float64) (verdict, why string) {
 	nothing, infinite := count(v, math.IsNaN), count(v, isInf)
 	switch {
@@ -201,8 +200,8 @@ func (c *Claim) ends(v []float64, tail float64) (mean, from, to float64) {
 	return back(m), back(m - h), back(m + h)
 }
 
-// signs is the smallest number of values with which a two-sided sign test can be significant at 95 %. Six random values
-// are all on one side of their median with a probability of 2 / 2^6, or 3 %.
+// signs is the smallest number of values with which a two-sided sign test can be significant at 95 %. By chance, all
+// six are on one side of the median with a probability of 2 / 2^6, or 3 %.
 const signs = 6
 
 // bySign decides samples without an interval. Their values are equal, so there is no spread, or contain quotients by
@@ -399,9 +398,9 @@ func (f family) extreme() (low []float64) {
 }
 
 // ends returns the interval of the lowest mean. The lower end is the smallest lower end of all samples. It keeps the
-// full confidence, because it is at or below the lower end of the sample with the lowest mean. The upper end is the
-// smallest upper end of all samples. All upper ends must be correct at the same time, so each upper end uses only a
-// part of the tail (Bonferroni). For the highest mean, the roles of the two ends are exchanged.
+// full confidence, because it is not above the lower end of the sample with the lowest mean. The upper end is the
+// smallest upper end of all samples. All upper ends must be correct at once, so each uses only a part of the tail
+// (Bonferroni). For the highest mean, the two ends exchange their roles.
 func (f family) ends(c *Claim) (from, to float64) {
 	if len(f.all) < 2 {
 		_, from, to = c.ends(f.extreme(), tail)
@@ -508,8 +507,8 @@ func (r ratio[L]) sample(labs []L, workers int) (family, error) {
 	return out, err
 }
 
-// Given returns a sampler that returns the values v and uses no lab. If v contains only lower limits of some values,
-// most contains the upper limits. If all values are known, most is nil.
+// Given returns a sampler that returns the values v without a lab. If v contains only lower limits of some values, most
+// contains the upper limits. If all values are known, most is nil.
 func Given[L any](v, most []float64) Sampler[L] { return given[L]{all: [][]float64{v}, most: most} }
 
 type given[L any] family
@@ -575,8 +574,8 @@ func Fields[O any]() (out []Metric[*O]) {
 	return out
 }
 
-// Rows returns one row per metric, with the metric's mean over the runs. Each run has a different seed. The other
-// fields of a row come from r. If a metric is NaN or infinite in a run, its row is omitted.
+// Rows returns one row per metric, with the metric's mean over the runs, which have different seeds. The other fields
+// of a row come from r. If a metric is NaN or infinite in a run, its row is omitted.
 func Rows[O any](r Row, runs []O, metrics []Metric[O]) (rows []Row) {
 	for _, m := range metrics {
 		var v []float64

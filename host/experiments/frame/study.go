@@ -306,8 +306,7 @@ func (k *Knobs) knows(x *Change) error {
 type Study[L any] struct {
 	Book  []byte
 	Tried []byte // stored results of changes (TriedOf)
-	// Measures compute the numbers of claims with an expression. Probes, by claim ID, compute the numbers of claims
-	// without one.
+	// Measures compute the numbers of claims with an expression. For other claims, Probes compute the numbers, by ID.
 	Measures Measures[L]
 	Probes   map[string]Sampler[L]
 	samplers map[string]Sampler[L]
@@ -319,8 +318,7 @@ type Study[L any] struct {
 	Numbers []Number // further rows from the same labs
 }
 
-// Samplers returns, by claim ID, the samplers of all claims that the study tries. A sampler is an expression or a
-// probe.
+// Samplers returns the samplers of all claims that the study tries, by ID. A sampler is an expression or a probe.
 func (s *Study[L]) Samplers() (map[string]Sampler[L], error) {
 	all, sets, err := read(s.Book)
 	if err != nil {

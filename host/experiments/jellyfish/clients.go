@@ -135,7 +135,7 @@ func (c *cameras) choose(m *camera, at int64) int {
 	return min(most, c.zoo.Largest(int64(bytes)))
 }
 
-// freeze fixes the sizes of all frames whose creation time is not after `now`.
+// freeze fixes the sizes of all frames created up to `now`.
 func (c *cameras) freeze(now int64) {
 	for i := range c.all {
 		if m := &c.all[i]; !m.frozen && m.created <= now {

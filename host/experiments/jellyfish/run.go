@@ -73,7 +73,7 @@ func AssumedNames() []string {
 // the correlation falls to half in 34 s. With memory 1, the rate would never change.
 var limits = map[string]float64{"upscale": 1, "headroom": 1, "memory": 0.98}
 
-// Times returns a copy in which the parameter with this name is multiplied by a factor, up to its limit.
+// Times returns a copy in which the parameter "name" is multiplied by a factor, up to its limit.
 func (a Assumed) Times(name string, by float64) Assumed {
 	x := []*float64{&a.Upscale, &a.Jitter, &a.Spread, &a.LoadNs, &a.CostNs, &a.Slower, &a.Memory, &a.Headroom}[slices.Index(AssumedNames(), name)]
 	*x *= by
@@ -116,8 +116,7 @@ type System struct {
 	Prefetch int
 	Static   int // if Fixed: the network of every worker, under Clockwork's EDF
 	Fixed    bool
-	// Inside, if set, returns the policy of each worker. This policy replaces Jellyfish's inner policy or, in systems
-	// without Jellyfish's policy, Clockwork.
+	// Inside, if set, returns each worker's policy. This policy replaces Jellyfish's inner policy or Clockwork.
 	Inside func() sched.Policy
 }
 

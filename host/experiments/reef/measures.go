@@ -12,8 +12,7 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/kernel"
 )
 
-// uniformProgram returns a program of n kernels. The argument "us" is the time in us for which each kernel occupies the
-// whole GPU.
+// uniformProgram returns a program of n kernels. Each kernel occupies the whole GPU for "us" microseconds.
 func uniformProgram(units, n int, us float64) *kernel.Program {
 	p := &kernel.Program{Name: fmt.Sprintf("uniform%dx%g", n, us), Memory: 1 << 20, Exits: []int{n - 1}}
 	for i := range n {
@@ -108,7 +107,7 @@ func (l *lab) linear() (float64, error) {
 	return (us[2] - us[1]) / 48 / ((us[1] - us[0]) / 12), nil
 }
 
-// aloneMs returns the time in ms of a network alone on a GPU whose device queue has the given number of places.
+// aloneMs returns the time in ms of a network alone, with the given number of places in the device queue.
 func (l *lab) aloneMs(style, network string, places float64) (float64, error) {
 	b := NewBed(l.file.With("device_queue", places/l.file.Values["device_queue"].Value), style)
 	b.with = l.with

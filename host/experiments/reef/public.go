@@ -44,9 +44,9 @@ var publicKernels = sync.OnceValue(func() (out []publicKernel) {
 	return out
 })
 
-// public returns the programs of the list, by network. Issue, the share of issue slots that a block uses, is computed
-// from two times of the block: alone on a unit, and with the largest number of blocks on the unit. The list does not
-// state register counts or bytes.
+// public returns the programs of the list, by network. Issue, the share of issue slots that a block uses, follows from
+// the block's time alone on a unit and its time with the most blocks on it. The list states no register counts or
+// bytes.
 func public() map[string]*kernel.Program {
 	out := map[string]*kernel.Program{}
 	for i := range publicKernels() {

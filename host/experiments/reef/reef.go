@@ -98,7 +98,7 @@ func Systems() []string {
 
 // Outcome is the result of one run. Latencies are multiples of the network's time alone. A client's throughput is its
 // number of requests per second, multiplied by this time. The throughputs are sums over clients. A request in flight at
-// the end counts as the finished share of a request. Otherwise short runs would favour short requests.
+// the end counts as its finished share. Otherwise short runs would favour short requests.
 type Outcome struct {
 	RT                       float64 `json:"rt_latency"`
 	RTP99                    float64 `json:"rt_p99"`
@@ -282,7 +282,7 @@ func (b *Bed) tables(networks []string) (out []engine.Network, err error) {
 	return out, nil
 }
 
-// Run serves a workload for a virtual time of ns nanoseconds.
+// Run serves a workload for the virtual time ns.
 func (b *Bed) Run(ctx context.Context, system string, w Workload, ns int64, seed uint64) (*Outcome, error) {
 	o, _, err := b.serve(ctx, system, w, ns, seed)
 	return o, err
@@ -357,7 +357,7 @@ func once(network string, requests int) *load.Clients {
 	}
 }
 
-// requests returns the source of the clients' requests, which ends at time ns.
+// requests returns the source of the clients' requests before time ns.
 func (b *Bed) requests(all []Client, ns int64, seed uint64) (*load.Clients, error) {
 	src := &load.Clients{End: ns, Closed: func(client int) bool { return all[client].closed() }}
 	for i, c := range all {

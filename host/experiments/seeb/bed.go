@@ -187,7 +187,7 @@ func (e *Edge) network(name string) (*edgeNet, error) {
 			if d < n.accuracy[segment] {
 				x.Class = 1
 			}
-			// the sum of four uniform numbers has nearly a normal distribution, and is identical on every machine
+			// the sum of four uniform numbers is nearly normally distributed, and equal on every machine
 			z := -2.0
 			for i := range uint64(4) {
 				z += uniform(uint64(id), 8*uint64(segment)+i+1)
@@ -292,7 +292,7 @@ func (e *Edge) alone(network string, images int) int64 {
 }
 
 // Whole returns the time in ns of images that run in batches. Batch sizes are powers of two up to `most`. of(b) is the
-// time of a batch of b images.
+// time of batch size b.
 func Whole(images, most int, of func(batch int) int64) (ns int64) {
 	for b := most; images > 0; images -= b {
 		for b > images {

@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/kernel"
 )
 
-// shorter divides the length of the Poisson runs, because their rates are about ten times paiRate or higher.
+// shorter divides the length of the Poisson runs, because their rates are about ten times paiRate or more.
 const shorter = 10
 
 // served returns the run of a system on a load.

@@ -28,7 +28,7 @@ func Source(tasks []Task) *load.Open {
 	return s
 }
 
-// Span contains the start and end time of a task, in ns. Failed means that at least one image of the task failed.
+// Span contains the start and end time of a task, in ns. Failed means that an image of the task failed.
 type Span struct {
 	From, To int64
 	Failed   bool

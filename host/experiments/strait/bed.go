@@ -60,10 +60,10 @@ func Twice(models []Model) (out []Model) {
 	return out
 }
 
-// jitter is the standard deviation of the time of a batch that runs alone, relative to the mean time. Profiles of the
-// L4 are not published. So jitter is the median of 32 published values between 0.1 and 1.8 % (Nexus,
-// github.com/uwsampl/nexus: VGG-16, VGG-Face, VGG-S, YOLO9000 on a TITAN X, batches of 1 to 8). The random factor
-// multiplies the time of blocks, so the times of DRAM-bound kernels vary less.
+// jitter is the relative standard deviation of the time of a batch that runs alone. Profiles of the L4 are not
+// published. So jitter is the median of 32 published values between 0.1 and 1.8 % (Nexus, github.com/uwsampl/nexus:
+// VGG-16, VGG-Face, VGG-S, YOLO9000 on a TITAN X, batches of 1 to 8). The random factor multiplies the time of blocks,
+// so the times of DRAM-bound kernels vary less.
 const jitter = 0.0086
 
 // z95 and z99 are quantiles of the standard normal distribution, for the p95 and p99 of a batch's time.
@@ -72,7 +72,7 @@ const z95, z99 = 1.645, 2.326
 // Bed is a GPU with the profiles of models that run alone.
 type Bed struct {
 	File *params.File
-	// Spread is the standard deviation of the time of a batch that runs alone, relative to the mean; 0: constant time.
+	// Spread is the relative standard deviation of the time of a batch that runs alone; 0: constant.
 	Spread float64
 	seed   uint64 // seed of the random times
 	slow   bool   // RoBERTa needs three times as long
@@ -210,8 +210,8 @@ func (b *Bed) Table(m *Model) (*sched.Table, error) {
 	return t, nil
 }
 
-// alone runs a batch alone, with its time multiplied by the factor "slow". It returns the times of its input transfer
-// and segments.
+// alone runs a batch alone, with its time multiplied by "slow". It returns the times of its input transfer and
+// segments.
 func (b *Bed) alone(m *Model, batch int, slow float64) (copied int64, segments []int64, err error) {
 	cfg := b.config(func(device.RequestID) float64 { return slow })
 	return gpu.Alone(context.Background(), cfg, b.network(m), device.Units{}, batch)

@@ -75,8 +75,8 @@ func (l *lab) linearOn(where string) (float64, error) {
 	return quantile(relativeErrors(o.Finished, linear(m)), 0.95) - quantile(relativeErrors(validation, linear(m)), 0.95), nil
 }
 
-// bias returns the median signed relative error, in per cent, of the batches with an overhead between the arguments
-// "least" and "most".
+// bias returns the median signed relative error, in per cent, of the batches with an overhead between "least" and
+// "most".
 func (l *lab) bias(least, most float64) (float64, error) {
 	f, err := l.all()
 	f = slices.DeleteFunc(f, func(f sched.Finished) bool { return f.Actual-1 < least || f.Actual-1 >= most })
@@ -106,8 +106,8 @@ func (l *lab) drift(system string) (float64, error) {
 	return math.Abs(p99[0] - p99[1]), nil
 }
 
-// wander divides the settled batches into windows. It returns the largest absolute value of the windows' median errors,
-// in per cent.
+// wander divides the settled batches into windows. It returns the largest absolute median error of a window, in per
+// cent.
 func wander(o *Outcome) float64 {
 	f := settled(o)
 	const windows = 5

@@ -24,7 +24,7 @@ type Load struct {
 	Work float64
 	// High is the request rate of a high-priority model, divided by the rate of a low-priority model.
 	High float64
-	// Even means that arrivals are periodic; otherwise they are a Poisson process.
+	// Even means periodic arrivals instead of a Poisson process.
 	Even bool
 	// Shape returns a factor on a task's rate, with a mean of 1. The time "at" is a share of the run. nil: the rate is
 	// constant.
@@ -39,7 +39,7 @@ type Run struct {
 	GPUs   int // 0: 1
 	Ns     int64
 	Seed   uint64
-	// Model is Strait's initial model; nil: a new model. Frozen means that the model is not trained.
+	// Model is Strait's initial model; nil: a new model. Frozen stops the model's training.
 	Model  *predict.Model
 	Frozen bool
 	Low    float64 // initial value of Strait's cap; 0: as published
@@ -98,8 +98,7 @@ type Outcome struct {
 	Finished []sched.Finished // Strait's batches
 	Model    *predict.Model   // Strait's final model
 	Exits    []int64          // number of requests by exit
-	// Slow contains, by model, each batch's time divided by its time alone on the GPU. It contains only models with one
-	// segment.
+	// Slow contains, by model, each batch's time divided by its time alone. It omits models with several segments.
 	Slow map[string][]float64
 }
 
@@ -199,7 +198,7 @@ func (b *Bed) Run(ctx context.Context, r Run) (*Outcome, error) {
 	return o, nil
 }
 
-// engine returns the run's policy, networks and devices; strait is nil if the policy is not Strait.
+// engine returns the run's policy, networks and devices; strait is nil for policies other than Strait.
 func (b *Bed) engine(r *Run) (cfg engine.Config, strait *sched.Strait, err error) {
 	policy, mode, err := r.system()
 	if err != nil {

@@ -379,7 +379,7 @@ func RunBench(ctx context.Context, c Config) (*Bench, error) {
 	return b, nil
 }
 
-// by returns a function that returns the relative errors of a fitted model for the batches of lab.all.
+// by returns a function that computes a fitted model's relative errors for the batches of all().
 func by[M any](fit func(*lab) (M, error), of func(M) func(*sched.Finished) float64) func(*lab) ([]float64, error) {
 	return func(l *lab) ([]float64, error) {
 		m, err := fit(l)
@@ -397,7 +397,7 @@ func published(l *lab) (*predict.Linear, error) {
 	return m, err
 }
 
-// latency returns a function that returns the relative errors of predicted latencies of whole batches, in per cent.
+// latency returns a function that computes relative errors of predicted batch latencies, in per cent.
 func latency(of func(*sched.Finished) int64) func(*lab) ([]float64, error) {
 	return overAll(func(f *sched.Finished) float64 { return 100 * math.Abs(float64(of(f)-f.Latency)) / float64(f.Latency) })
 }

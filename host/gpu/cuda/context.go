@@ -1,4 +1,4 @@
-// This file opens the context, fills it, rebuilds it after a reset, and releases it.
+// This file opens, fills and releases the context, and rebuilds it after a reset.
 
 package cuda
 

@@ -116,7 +116,7 @@ func (l *launcher) begin(w *device.Work, came time.Time) error {
 		l.putAside(f)
 		if l.cfg.Mode.Ahead {
 			// The kernel is launched at once, before the other launches receive the order to leave. In the launcher's
-			// next round, the kernel would be too late, because the other launches would have left already.
+			// next round, the kernel would be too late, because the other launches would have left.
 			err := l.push(f)
 			l.dispel()
 			if err != nil && slices.Contains(l.flows, f) {

@@ -1,5 +1,5 @@
-// InPlace is a network for tests, with kernels that work in place. No bundle has such kernels. If a stopped launch of
-// this network resumes at the wrong kernel, its results are wrong.
+// InPlace is a test network with kernels that work in place. No bundle has such kernels. If a stopped launch of this
+// network resumes at the wrong kernel, its results are wrong.
 
 package cuda
 
@@ -20,7 +20,7 @@ const (
 	inPlaceGather   = 4 // each exit kernel reduces a square of pixels with this side to one pixel
 )
 
-// These are the kinds of the network's kernels: first the kinds of a round, in execution order, then the exit's kind.
+// The network has these kinds of kernels: first the kinds of a round, in execution order, then the exit's kind.
 const (
 	InPlaceMake  = "make"
 	InPlaceAdd   = "add"   // in place

@@ -1,4 +1,4 @@
-// This file manages networks on the GPU, their slots, and the copies of requests' inputs into slots.
+// Networks on the GPU have slots, into which requests' inputs are copied.
 
 package cuda
 

@@ -57,8 +57,7 @@ type launcher struct {
 	beds    []pad
 }
 
-// launcher opens the GPU and sends the result to the channel "opened". Then it handles orders until the device is
-// closed.
+// launcher opens the GPU and sends the result to opened. Then it handles orders until the device is closed.
 func (d *Device) launcher(opened chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -46,7 +46,7 @@ type Config struct {
 	Later   []string
 	Seed    uint64
 	Batches []int // for latencies; nil: 1, 8, 32
-	// Preemption is measured with these numbers of kernels in a stream (nil: Capacities()) and in these modes (nil:
+	// Preemption is measured with these numbers of kernels in a stream (nil: Capacities()) and modes (nil:
 	// Preempting()).
 	Capacities []int
 	Modes      []string
@@ -55,8 +55,8 @@ type Config struct {
 	Warm  time.Duration
 	Clock Clock // the clock by which the times "For" and "Budget" are measured
 	Tell  func(part string)
-	// If Keep is set, it is called with all runs so far, after each run and each part. Runs from one call of the device
-	// (at most ten) arrive together, and so do runs from one round of padding.
+	// If Keep is set, it is called with all runs so far, after each run and each part. Runs from one device call (at
+	// most ten) arrive together, and so do runs from one round of padding.
 	Keep func(*Raw)
 }
 
@@ -247,8 +247,7 @@ func Share(left time.Duration, parts []string) (share, most time.Duration) {
 	return share, min(overdraft*share, (left+share+1)/2)
 }
 
-// part runs the first of the given parts; its name is the argument "name". With a budget, the part gets its share of
-// the time left.
+// part runs the part "name", the first element of parts. With a budget, the part gets its share of the time left.
 func (b *bench) part(ctx context.Context, name string, do func(context.Context) error, left time.Duration, parts []string) error {
 	if b.Budget > 0 {
 		if left <= 0 {
@@ -273,7 +272,7 @@ func (b *bench) part(ctx context.Context, name string, do func(context.Context) 
 	return err
 }
 
-// Clock returns the time by which budgets are measured. nil: the host's clock.
+// Clock measures budgets. nil: the host's clock.
 type Clock func() time.Time
 
 // Now returns the time.
@@ -476,7 +475,7 @@ func (r *rig) post(ev device.Event) {
 	}
 }
 
-// do runs some work and returns its time. It calls the function "begun" when the device has accepted the work.
+// do runs some work and returns its time. It calls "begun" when the device has accepted the work.
 func (r *rig) do(ctx context.Context, w *device.Work, begun func()) (took time.Duration, err error) {
 	began := time.Now()
 	_, err = r.run(ctx, w, begun)

@@ -211,7 +211,7 @@ func (l *Looks) Series(part string) []Series {
 	return b.raw.Series
 }
 
-// addPaces stores a part's readings at the end of the part.
+// addPaces stores a part's readings when the part ends.
 func (b *bench) addPaces(part string) {
 	p := b.paces
 	b.paces = paces{}

@@ -1,5 +1,5 @@
-// This file counts the stops inside each kernel of the in-place network. Only stops inside in-place kernels count,
-// because all other kernels can always be repeated.
+// This file counts stops inside each kernel of the in-place network. Only stops inside in-place kernels count, because
+// all other kernels can always be repeated.
 
 package bench
 

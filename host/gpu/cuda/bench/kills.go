@@ -19,7 +19,7 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda"
 )
 
-// These are the ways to stop launches. Each way with a deliberate fault must give wrong results.
+// These are the ways to stop launches. Each deliberate fault must give wrong results.
 const (
 	killed  = "killed"          // inside a kernel
 	drained = "drained"         // between two kernels: a control without kills, so any error has another cause
@@ -39,9 +39,8 @@ const redrawn = 20
 // controlled is the number of launches within which a deliberate fault must give a wrong result.
 const controlled = 1000
 
-// side and sideFake are the sides of the in-place network's image, in pixels. With the constant "side", kernels have
-// more blocks than 132 SMs can run at once, so that a kill finds finished, running and waiting blocks. sideFake is
-// small enough for the fake driver.
+// The in-place network's image has these sides, in pixels. With "side", kernels have blocks for several times 132 SMs,
+// so that a kill finds finished, running and waiting blocks. sideFake is small enough for the fake driver.
 const (
 	side     = 256
 	sideFake = 8
@@ -126,8 +125,8 @@ type restorer struct {
 	known int // number of kills at the last call of hit
 	// counts reports whether hits in a kernel count; nil: all hits count
 	counts func(kernel int64) bool
-	// over reports whether the stops must end. Its arguments are the numbers of launches, of hits, and of wrong
-	// launches with a hit. If it is nil, the method "all" ends at the required number of hits.
+	// over reports whether the method "all" must end. Its arguments are the numbers of launches, of hits, and of wrong
+	// launches with a hit. If it is nil, "all" ends at the required number of hits.
 	over func(launches, hits, wrong int) bool
 }
 
@@ -345,10 +344,10 @@ type Restores struct {
 	Network  string `json:"network"`
 	Launches int    `json:"launches"`
 	Tried    int    `json:"tried"` // requested kills
-	// Hit counts kills after which kernels.Control contains the index of a kernel. This means that at least one block
-	// left this kernel early, at the next poll or later. For the in-place network, only in-place kernels count, because
-	// a launch that is stopped in another kernel computes everything again. If How is "drained", Hit counts launches
-	// that stopped between two kernels.
+	// Hit counts kills after which kernels.Control contains a kernel's index, because at least one block left this
+	// kernel early, at the next poll or later. For the in-place network, only in-place kernels count, because a launch
+	// that is stopped in another kernel computes everything again. If How is "drained", Hit counts launches that
+	// stopped between two kernels.
 	Hit      int    `json:"hit"`
 	Restored int    `json:"restored"`              // hits in launches in which every exit is correct
 	InWrong  int    `json:"in_wrong"`              // hits in wrong launches; it is unknown which hit caused the error

@@ -117,7 +117,7 @@ func (b *bench) addWay(w *way) {
 // looked ends the keys of clock readings before and after a way.
 const looked = " looks"
 
-// within counts the end times after the time "from", up to the time "to".
+// within counts the end times after "from" and up to "to".
 func within(ended []time.Time, from, to time.Time) (n int64) {
 	for _, at := range ended {
 		if at.After(from) && !at.After(to) {

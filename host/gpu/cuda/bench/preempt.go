@@ -117,7 +117,7 @@ var fromArrival = []span{
 	{"completion", func(p *cuda.Preemption) time.Duration { return p.Whole }},
 }
 
-// These are the spans from the write of the flag, and the span from arrival to completion, if a block saw the flag.
+// These are the spans from the write of the flag, and from arrival to completion, if a block saw the flag.
 var fromFlag = []span{
 	{"seen gone", func(p *cuda.Preemption) time.Duration { return p.Gone }},
 	{"seen began", func(p *cuda.Preemption) time.Duration { return p.Began }},

@@ -20,8 +20,8 @@ type Interval [2]float64
 // median returns the middle of sorted runs, or the mean of the two middle runs.
 func median(v []float64) float64 { return (v[(len(v)-1)/2] + v[len(v)/2]) / 2 }
 
-// quantile returns the quantile p of sorted runs: the smallest run for which more than a share p of all runs is not
-// larger than this run.
+// quantile returns the quantile p of sorted runs: the smallest run x such that more than a share p of runs is at most
+// x.
 func quantile(v []float64, p float64) float64 { return v[min(len(v)-1, int(p*float64(len(v))))] }
 
 // percentile returns a high quantile, such as p99. It is nil if too few runs are beyond the quantile.

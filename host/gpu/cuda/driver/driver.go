@@ -51,7 +51,7 @@ type Error struct {
 	Name string
 }
 
-// Error returns the call, and the driver's name and number of the error code.
+// Error returns the call, and the error code's name and number.
 func (e *Error) Error() string { return fmt.Sprintf("%s: %s (%d)", e.Call, e.Name, e.Code) }
 
 // Undivided reports whether an error means that the GPU cannot be divided: it is too old, or it is itself a partition.

@@ -1,4 +1,4 @@
-// This file uses NVML, NVIDIA's monitoring library, if it is present.
+// NVML is NVIDIA's monitoring library, which is optional.
 
 package driver
 

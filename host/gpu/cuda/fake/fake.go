@@ -140,7 +140,7 @@ type Handles struct {
 	// takes the given time in ns, and a copy takes CopyNs(bytes). Pace(0) restores the host's clock.
 	Pace   func(ns int)
 	CopyNs func(bytes int) int
-	// LayerBytes and ControlBytes return the sizes of Layer and Control in the kernels' build.
+	// LayerBytes and ControlBytes return the compiled sizes of Layer and Control.
 	LayerBytes, ControlBytes func() int
 }
 

@@ -99,7 +99,7 @@ func CUDA() string {
 	return fmt.Sprintf("%d.%d", major+4, minor)
 }
 
-// These are the names of the kernels' entry points.
+// The kernels have these entry points.
 const (
 	EntryLayer  = "sluice_layer"
 	EntryPadded = "sluice_padded"

@@ -136,7 +136,7 @@ func (m *Model) check() error {
 	return nil
 }
 
-// exit returns the exit at the end of a segment, or -1 if there is none.
+// exit returns the exit at a segment's end, or -1 if there is none.
 func (m *Model) exit(segment int) int {
 	if m.Exit == nil {
 		return segment

@@ -13,8 +13,8 @@ const someLate = 0.005
 
 // plus compares a policy with fluid, separately for settings that are and are not held out. It returns the geometric
 // means of the relative changes of Avg and P99. For the violation rate, it returns the mean relative change over the
-// settings at which fluid's rate is at least someLate. It also counts the settings at which a metric is worse. A metric
-// is worse if the 95 % interval of the paired differences is above zero.
+// settings at which fluid's rate is at least someLate. It also counts the settings at which a metric is worse: the 95 %
+// interval of its paired differences is above zero.
 func (s *Suite) plus(policy string) (rows []frame.Row) {
 	fluid, ours := Variant{Policy: "fluid"}, Variant{Policy: policy}
 	metrics := []func(*Metrics) float64{

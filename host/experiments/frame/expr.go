@@ -84,8 +84,7 @@ func plus(a, b float64) float64 { return a + b }
 // takes is the number of arguments of each formula; 0: any number.
 var takes = map[string]int{"over": 2, "minus": 2, "times": 2, "above": 2, "ratio": 2, "sum": 0, "mean": 0, "geomean": 0, "lowest": 0, "highest": 0}
 
-// combine applies a formula to samples. It returns nil if a formula other than ratio has an argument from Lowest or
-// Highest.
+// combine applies a formula to samples. It returns nil if a formula other than ratio gets a Lowest or Highest.
 func combine[L any](name string, all []Sampler[L]) Sampler[L] {
 	if name == "ratio" {
 		return Ratio(all[0], all[1])

@@ -200,8 +200,8 @@ func (c *Claim) ends(v []float64, tail float64) (mean, from, to float64) {
 	return back(m), back(m - h), back(m + h)
 }
 
-// signs is the smallest number of values with which a two-sided sign test can be significant at 95 %. By chance, all
-// six are on one side of the median with a probability of 2 / 2^6, or 3 %.
+// signs is the smallest number of values with which a two-sided sign test can be significant at 95 %. Six values are on
+// one side by chance with a probability of 2 / 2^6, or 3 %.
 const signs = 6
 
 // bySign decides samples without an interval. Their values are equal, so there is no spread, or contain quotients by

@@ -102,8 +102,8 @@ type line struct {
 // list is one value or several values.
 type list[T any] []T
 
-// at returns the value for the name with index i. After the end of the list, it returns the last value. For an empty
-// list, it returns the zero value.
+// at returns the value for the name with index i. After the list's end, it returns the last value; for an empty list,
+// the zero value.
 func (l list[T]) at(i int) (v T) {
 	if n := len(l); n > 0 {
 		v = l[min(i, n-1)]

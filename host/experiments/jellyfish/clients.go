@@ -146,7 +146,7 @@ func (c *cameras) freeze(now int64) {
 
 // Next implements sched.Source. It returns the frame that arrives next. Next is called when the previous frame arrives.
 // Later recommendations do not change the returned frame. They can make another frame so small that it would arrive
-// before the returned frame. In this case, Next delays the small frame until the returned frame arrives.
+// before the returned frame. Then Next delays the small frame until the returned frame arrives.
 func (c *cameras) Next() (sched.Item, bool) {
 	c.freeze(c.now)
 	best, arrives, begins, bytes := -1, int64(0), int64(0), int64(0)

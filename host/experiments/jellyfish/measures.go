@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-npu/sluice/host/experiments/frame"
 )
 
-// over returns the mean of the results of `of` that are not NaN, or NaN if all are NaN.
+// over returns the mean of `of` over the points where it is not NaN, or else NaN.
 func over(points []Point, of func(Point) (float64, error)) (float64, error) {
 	sum, n := 0.0, 0.0
 	for _, p := range points {

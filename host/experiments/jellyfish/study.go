@@ -260,8 +260,8 @@ type Ratio struct {
 	Workers   int `json:"workers"`
 	Clients   int `json:"clients"`
 	Instances int `json:"instances"`
-	// number of instances drawn until enough of them (Instances) were valid; in a valid instance, the smallest networks
-	// can serve all clients
+	// number of instances drawn until enough (Instances) were valid; in a valid instance, the smallest networks can
+	// serve all clients
 	Draws  int     `json:"draws"`
 	Proved int     `json:"proved"` // number of instances with a proven optimum; for other instances, only an upper bound is known
 	Of     []Near  `json:"of"`

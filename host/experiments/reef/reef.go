@@ -97,8 +97,8 @@ func Systems() []string {
 }
 
 // Outcome is the result of one run. Latencies are multiples of the network's time alone. A client's throughput is its
-// number of requests per second, multiplied by this time. The throughputs are sums over clients. A request in flight at
-// the end counts as its finished share. Otherwise short runs would favour short requests.
+// requests per second, multiplied by this time. The throughputs are sums over clients. A request in flight at the end
+// counts as its finished share. Otherwise short runs would favour short requests.
 type Outcome struct {
 	RT                       float64 `json:"rt_latency"`
 	RTP99                    float64 `json:"rt_p99"`

@@ -35,7 +35,7 @@ import (
 // Open contains the parameters that SEEB-GPU's publication does not state.
 type Open map[string]float64
 
-// DefaultOpen returns the default values. Its comments state their reasons.
+// DefaultOpen returns the default values. Comments state the reasons.
 func DefaultOpen() Open {
 	return Open{
 		"images":     128,  // mean number of images in a task; exponential, at most four times the mean. Assumed from the largest batch of the ablation, because figure 6 is unreadable in our copy
@@ -291,8 +291,8 @@ func (e *Edge) alone(network string, images int) int64 {
 	return Whole(images, edgeBatch, func(batch int) int64 { return e.nets[network].alone[batch-1] })
 }
 
-// Whole returns the time in ns of images that run in batches. Batch sizes are powers of two up to `most`. of(b) is the
-// time of batch size b.
+// Whole returns the time in ns of images in batches, whose sizes are powers of two up to `most`. of(b) is the time of
+// batch size b.
 func Whole(images, most int, of func(batch int) int64) (ns int64) {
 	for b := most; images > 0; images -= b {
 		for b > images {

@@ -60,8 +60,8 @@ func Twice(models []Model) (out []Model) {
 	return out
 }
 
-// jitter is the relative standard deviation of the time of a batch that runs alone. Profiles of the L4 are not
-// published. So jitter is the median of 32 published values between 0.1 and 1.8 % (Nexus, github.com/uwsampl/nexus:
+// jitter is the relative standard deviation of the time of a batch that runs alone. The L4's profiles are not
+// published, so jitter is the median of 32 published values between 0.1 and 1.8 % (Nexus, github.com/uwsampl/nexus:
 // VGG-16, VGG-Face, VGG-S, YOLO9000 on a TITAN X, batches of 1 to 8). The random factor multiplies the time of blocks,
 // so the times of DRAM-bound kernels vary less.
 const jitter = 0.0086

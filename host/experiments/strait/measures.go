@@ -106,8 +106,7 @@ func (l *lab) drift(system string) (float64, error) {
 	return math.Abs(p99[0] - p99[1]), nil
 }
 
-// wander divides the settled batches into windows. It returns the largest absolute median error of a window, in per
-// cent.
+// wander returns the largest absolute median error, in per cent, of several windows of the settled batches.
 func wander(o *Outcome) float64 {
 	f := settled(o)
 	const windows = 5

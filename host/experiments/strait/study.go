@@ -274,9 +274,9 @@ func (l *lab) all() (out []sched.Finished, err error) {
 }
 
 // halves returns a function that fits a model to the first half of each run; lab.all returns the second halves. Two
-// models are fitted in this way. The first is the static linear model, with the adaptive model's inputs: averages over
-// time, of all models. The second is the adaptive model's equation, without further training. This separates the
-// equation's error from the error of training batch by batch.
+// models are fitted. The first is the static linear model, with the adaptive model's inputs: averages over time, of all
+// models. The second is the adaptive model's equation, without further training. This separates the equation's error
+// from the error of training batch by batch.
 func halves[M any](fit func([]predict.Sample) (M, error)) func(*lab) (M, error) {
 	return func(l *lab) (m M, err error) {
 		s, err := l.firstHalves()

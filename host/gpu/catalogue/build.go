@@ -2,7 +2,7 @@
 // and one rule. The programs are synthetic: nothing in them was measured. The type Rule contains the numbers of the
 // rule. Usual and Fill were chosen so that as many compute units are in use as in REEF's figures 3(b) and 24. InRow and
 // Rest were chosen to match the group lengths in REEF's section 6.4. So a match with these figures proves nothing. A
-// bench halves and doubles these numbers, to show how much other results depend on them.
+// bench halves and doubles these numbers, to show how other results depend on them.
 //
 // The rule: a convolution, dense layer or matrix product of M x N x K is divided into tiles of T_M x T_N. Each tile is
 // one block with T_M T_N K multiply-accumulate operations (MACs). A thread computes 8 x 8 results if tiles are at least
@@ -45,8 +45,8 @@ type Rule struct {
 	Reuse    float64 // side of the tile that reaches half of the peak
 	Prologue float64 // ns that a block needs for indices and the first loads
 	Draw     float64 // DRAM bandwidth of a memory-bound block, as a multiple of an SM's even share
-	// InRow and Rest limit the reuse of buffers. Without them, a whole network could become one group. Section 6.4 of
-	// REEF reports at most nine kernels in a group, and mostly one to three.
+	// InRow and Rest limit the reuse of buffers. Without them, a whole network could become one group. REEF (section
+	// 6.4) reports groups of at most nine kernels, mostly one to three.
 	InRow float64 // maximum number of successive kernels that overwrite one buffer
 	Rest  float64 // number of kernels before freed bytes are reused
 }

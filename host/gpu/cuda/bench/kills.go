@@ -19,7 +19,7 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda"
 )
 
-// These are the ways to stop launches. Each deliberate fault must give wrong results.
+// These are ways to stop launches. Each deliberate fault must give wrong results.
 const (
 	killed  = "killed"          // inside a kernel
 	drained = "drained"         // between two kernels: a control without kills, so any error has another cause
@@ -346,8 +346,8 @@ type Restores struct {
 	Tried    int    `json:"tried"` // requested kills
 	// Hit counts kills after which kernels.Control contains a kernel's index, because at least one block left this
 	// kernel early, at the next poll or later. For the in-place network, only in-place kernels count, because a launch
-	// that is stopped in another kernel computes everything again. If How is "drained", Hit counts launches that
-	// stopped between two kernels.
+	// stopped in another kernel computes everything again. If How is "drained", Hit counts launches that stopped
+	// between two kernels.
 	Hit      int    `json:"hit"`
 	Restored int    `json:"restored"`              // hits in launches in which every exit is correct
 	InWrong  int    `json:"in_wrong"`              // hits in wrong launches; it is unknown which hit caused the error

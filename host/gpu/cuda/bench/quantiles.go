@@ -1,4 +1,4 @@
-// This file computes quantiles and their confidence intervals.
+// This file computes quantiles with confidence intervals.
 
 package bench
 
@@ -43,7 +43,7 @@ func interval(v []float64, p float64) *Interval {
 }
 
 // ranks returns the narrowest pair of ranks that contains the quantile with a probability of 95 %. Ranks count from 1.
-// The number of runs below the quantile has a binomial distribution. A rank below 1 or above n means too few runs.
+// The number of runs below the quantile is binomial. A rank below 1 or above n means too few runs.
 func ranks(n int, p float64) (low, high int) {
 	mean, wide := p*float64(n), 10*math.Sqrt(p*(1-p)*float64(n))+1 // more distant terms are negligible
 	below := 0.0

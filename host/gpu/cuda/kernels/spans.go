@@ -3,7 +3,7 @@ package kernels
 import "github.com/sluice-npu/sluice/host/gpu/kernel"
 
 // Kernel returns the layer as a kernel, with the bytes of a slot that it reads and writes. The writes are exact. The
-// reads may be too many. Then a group of kernels that are repeated together may be longer than necessary.
+// reads may be too many. Then a group of repeated kernels may be longer than necessary.
 func (l *Layer) Kernel(name string) kernel.Kernel {
 	k := kernel.Kernel{Name: name, Blocks: 1, Threads: Threads, Issue: 1, BlockNs: 1}
 	k.Reads = tensor(k.Reads, l.InOffset, l.InH, l.InW, l.InC, l.InPix, l.InRow)

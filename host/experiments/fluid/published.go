@@ -90,5 +90,5 @@ var table1Published = []designPoint{
 	{"inceptionv3", "zcu104", 6832, 10, 172, 1.0},
 }
 
-// boardDSPs contains the DSP slices of each board's FPGA (Z7045, ZU7EV).
+// boardDSPs contains the number of DSP slices by board (FPGAs: Z7045, ZU7EV).
 var boardDSPs = map[string]float64{"zc706": 900, "zcu104": 1728}

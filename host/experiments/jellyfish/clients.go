@@ -21,8 +21,8 @@ type Sizing struct {
 	// Advised means that a frame has at most the size of the recommended network; otherwise, of network Most.
 	Advised bool
 	Most    int
-	// Fixed means that every frame has this maximum size. Otherwise it is smaller if it would have to queue at the
-	// link.
+	// Fixed means that every frame has this maximum size. Otherwise it is smaller if this size would cause a queue at
+	// the link.
 	Fixed bool
 	// Network, if positive, is the largest transfer time of a frame, as a share of the SLO.
 	Network float64

@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-npu/sluice/host/experiments/frame"
 )
 
-// over returns the mean of `of` over the points where it is not NaN, or else NaN.
+// over returns the mean of `of` over the points where `of` is not NaN, or NaN if there are none.
 func over(points []Point, of func(Point) (float64, error)) (float64, error) {
 	sum, n := 0.0, 0.0
 	for _, p := range points {

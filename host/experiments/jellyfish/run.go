@@ -310,7 +310,7 @@ func (s *seen) Ended(r *engine.Record, _ *device.ExitResult) {
 	s.good++
 	by.good++
 	acc := s.zoo[r.Class].Accuracy
-	// compares sides, not indices, because several networks can have one side
+	// compares sides, not indices, because several networks can have the same side
 	switch sent, takes := s.zoo[f.size].Side, s.zoo[r.Class].Side; {
 	case sent == takes:
 		s.aligned++

@@ -84,7 +84,7 @@ func (l *lab) starving(system string) (n float64, err error) {
 	return n, nil
 }
 
-// linear compares how the preemption time grows with the size of the device queue. It returns the slope from 16 to 64
+// linear measures how the preemption time grows with the device queue's size. It returns the slope from 16 to 64
 // places, divided by the slope from 4 to 16 places.
 func (l *lab) linear() (float64, error) {
 	w, err := workloadOf("resnet152+1")

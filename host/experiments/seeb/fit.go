@@ -20,8 +20,7 @@ type Fit struct {
 	Mean     float64            `json:"error_mean"` // mean of the absolute relative errors
 	Worst    float64            `json:"error_worst"`
 	R2       float64            `json:"r2"` // share of the latencies' variance that the model explains
-	// These errors are for profiles that differ from the base in several parameters. The fit does not use these
-	// profiles.
+	// These errors are for profiles that differ from the base in several parameters. The fit does not use them.
 	CrossMean  float64 `json:"cross_error_mean"`
 	CrossWorst float64 `json:"cross_error_worst"`
 }

@@ -45,7 +45,7 @@ func switches() []string {
 	return []string{"no-cap", "plain-streams", "slow-roberta", "two-streams", "unlearnt"}
 }
 
-// work returns a load's work, multiplied by the changed factor of the parameter "load".
+// work returns a load's work, multiplied by the factor of the parameter "load".
 func (l *lab) work(of float64) float64 { return of * l.with.Of("load") }
 
 func (l *lab) bed(gpu string) (*Bed, error) {

@@ -408,7 +408,7 @@ func (b *builder) fuse() {
 }
 
 // place assigns bytes by first fit to each tensor while it is in use. A kernel may overwrite an input that no later
-// kernel reads. place selects the given share of all kernels for this, spread evenly over the kernels that may.
+// kernel reads. place selects the given share of all kernels for this, spread evenly over the possible kernels.
 func (b *builder) place(share float64, r *Rule) {
 	last := make([]int, len(b.tensors))
 	for i := range b.ops {

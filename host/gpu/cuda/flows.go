@@ -1,4 +1,4 @@
-// Launches begin, pass exits, stop early, and end in this file.
+// This file begins, advances, stops and ends launches.
 
 package cuda
 

@@ -1,6 +1,6 @@
 // The file of runs has a line of facts in JSON, then one line per series, gzip-compressed. During a measurement, runs
-// are written to a journal of the same form. In a journal, later facts replace earlier facts, and a series may have
-// several lines.
+// are written to a journal of the same form. There, later facts replace earlier facts, and a series may have several
+// lines.
 
 package bench
 

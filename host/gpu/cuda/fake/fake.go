@@ -136,8 +136,8 @@ type Handles struct {
 	Late func(ns int)
 	// Clock sets the clock of blocks: its step in ns (default 1), and its lead over the host's clock in ns (default 0).
 	Clock func(tick, ahead int)
-	// Pace replaces the host's clock in the times of events with a clock that counts work. On this clock, a kernel
-	// takes the given time in ns, and a copy takes CopyNs(bytes). Pace(0) restores the host's clock.
+	// Pace measures the times of events with a clock that counts work, not with the host's clock. On this clock, a
+	// kernel takes the given time in ns, and a copy takes CopyNs(bytes). Pace(0) restores the host's clock.
 	Pace   func(ns int)
 	CopyNs func(bytes int) int
 	// LayerBytes and ControlBytes return the compiled sizes of Layer and Control.

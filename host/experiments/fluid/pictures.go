@@ -49,7 +49,7 @@ var inPictures = []struct {
 	{"lazy", 2, false},
 }
 
-// named is the largest number of curves in a picture that have a colour and a name.
+// named is the largest number of coloured, named curves in a picture.
 const named = 6
 
 // styles sets the colour, dashes and width of each curve.

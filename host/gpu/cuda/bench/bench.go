@@ -346,7 +346,7 @@ const few = 10
 
 // enough returns a function that reports whether a series has enough runs. N runs are always enough. After the series'
 // share of the part's time, ten runs (few) are enough. The argument "things" is the number of equal shares. The time
-// starts at the call of `enough`.
+// starts at the call.
 func (b *bench) enough(things int) func(runs int) bool { return b.after(few, things) }
 
 // after is the function `enough` with `fewest` runs in place of ten.

@@ -103,7 +103,7 @@ func Rates(ctx context.Context, s *Setup, c RatesConfig) ([]RatePoint, error) {
 	return points, nil
 }
 
-// Rows averages goodput, violation rate, latencies and busy share over the seeds of equal points.
+// Rows averages goodput, violation rate, latencies and busy share over the seeds of each rate and policy.
 func Rows(prefix string, points []RatePoint) []frame.Row {
 	metrics := []frame.Metric[RatePoint]{
 		{Name: "goodput", Of: func(p RatePoint) float64 { return p.Summary.Goodput }},

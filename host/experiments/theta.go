@@ -1,4 +1,4 @@
-// A search for the exit thresholds with the least work for a bounded loss of accuracy.
+// A Tuner searches for the exit thresholds with the least work at a bounded loss of accuracy.
 
 package experiments
 

@@ -99,10 +99,10 @@ type Model struct {
 	Double   int64 // estimated time in ns of the whole network at twice the largest batch; 0: unknown
 
 	// Images contains the output of every exit for real images. Request i uses image i modulo the number of images. If
-	// exits are drawn from rates, Images is empty. Theta is the exit threshold.
+	// exits are drawn at random, Images is empty. Theta is the exit threshold.
 	Images []Image
 	Theta  float32
-	// Calibration contains other images. Policies determine the cost of thresholds with these images.
+	// Calibration contains further images. Policies determine the cost of thresholds with them.
 	Calibration []Image
 }
 
@@ -136,7 +136,7 @@ func (m *Model) check() error {
 	return nil
 }
 
-// exit returns the exit at the end of a segment, or -1.
+// exit returns the exit at a segment's end, or -1 if there is none.
 func (m *Model) exit(segment int) int {
 	if m.Exit == nil {
 		return segment
@@ -190,5 +190,5 @@ func (m *Model) digest() string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// PolicyLayerwise reports whether a policy decides after every layer, as published.
+// PolicyLayerwise reports whether a policy decides after every layer, like the published LazyBatching.
 func PolicyLayerwise(name string) bool { return slices.Contains(lazies, name) }

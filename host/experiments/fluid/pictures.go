@@ -1,4 +1,4 @@
-// The pictures of a suite. A picture shows a metric along a bench's axis, with one line per policy.
+// Each picture of a suite shows a metric along a bench's axis, with one line per policy.
 
 package fluid
 
@@ -49,7 +49,7 @@ var inPictures = []struct {
 	{"lazy", 2, false},
 }
 
-// named is the largest number of curves with a colour and a name in a picture.
+// named is the largest number of coloured, named curves in a picture.
 const named = 6
 
 // styles sets the colour, dashes and width of each curve.

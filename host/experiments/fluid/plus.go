@@ -1,4 +1,4 @@
-// A comparison of our policies with fluid, over every setting at which a suite ran both policies.
+// plus compares our policies with fluid over every setting at which a suite ran both.
 
 package fluid
 
@@ -11,10 +11,10 @@ import (
 // someLate is the lowest violation rate for which a relative change is meaningful.
 const someLate = 0.005
 
-// plus compares a policy with fluid, separately for held-out settings and other settings. It returns the relative
-// changes of the averages and of p99 (geometric means). It returns the mean relative change of the violation rate, over
-// settings with at least someLate violations under fluid. It also counts the settings at which a metric is worse. A
-// metric is worse if the 95 % interval of the paired differences is above zero.
+// plus compares a policy with fluid, separately for settings that are and are not held out. It returns the geometric
+// means of the relative changes of Avg and P99. For the violation rate, it returns the mean relative change over the
+// settings at which fluid's rate is at least someLate. It also counts the settings at which a metric is worse: the 95 %
+// interval of its paired differences is above zero.
 func (s *Suite) plus(policy string) (rows []frame.Row) {
 	fluid, ours := Variant{Policy: "fluid"}, Variant{Policy: policy}
 	metrics := []func(*Metrics) float64{

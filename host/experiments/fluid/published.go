@@ -1,4 +1,4 @@
-// Published values. They come only from text and tables, because the curves in the figures cannot be read.
+// The published values come only from text and tables, because values cannot be read from the figures' curves.
 
 package fluid
 
@@ -36,9 +36,9 @@ func Published(setting Setting, policy, metric string) *float64 {
 	return new(v * of.scale)
 }
 
-// HeldOut reports whether nothing was tuned on a row's setting. The bandwidths were tuned to fluid's averages in two
-// published rows of table II. The policy fluid+ was developed on the settings of developed(). All these settings are
-// not held out, at any bandwidth.
+// HeldOut reports whether a row's setting was not used for tuning. The bandwidths were tuned to fluid's averages in two
+// published rows of table II. The policy fluid+ was developed on the settings of developed(). None of these settings is
+// held out, at any bandwidth.
 func HeldOut(s Setting, policy string) bool {
 	s.Bandwidth = 0
 	if strings.HasPrefix(policy, "fluid+") {
@@ -90,5 +90,5 @@ var table1Published = []designPoint{
 	{"inceptionv3", "zcu104", 6832, 10, 172, 1.0},
 }
 
-// boardDSPs are the DSP slices of the FPGAs: Z7045, ZU7EV.
+// boardDSPs contains the number of DSP slices by board (FPGAs: Z7045, ZU7EV).
 var boardDSPs = map[string]float64{"zc706": 900, "zcu104": 1728}

@@ -1,4 +1,4 @@
-// A store of results. The results remain if a suite is interrupted, because each run appends one line at its end.
+// A store keeps the results of an interrupted suite, because each run appends one line when it ends.
 
 package fluid
 
@@ -27,8 +27,8 @@ type storeLine struct {
 	Sum     string  `json:"sum"`
 }
 
-// Store stores the results of runs in a file. It is safe for concurrent use. A result is valid only for the same
-// program, case and model.
+// Store stores the results of runs in a file. It is safe for concurrent use. A result is valid only for the program,
+// case and model that produced it.
 type Store struct {
 	program string
 	mu      sync.Mutex

@@ -29,7 +29,7 @@ type SuiteConfig struct {
 	Progress func(done, of int)
 }
 
-// Suite contains the results of all cases of its benches, and of further cases for claims.
+// Suite contains the results of all cases of its benches, and of further cases that claims require.
 type Suite struct {
 	SuiteConfig
 	Rows    []frame.Row
@@ -68,7 +68,7 @@ func applies(v Variant, s Setting) bool {
 	return (!changesTheta(v.Policy) || s.Network == RealNetwork) && (!strings.HasSuffix(v.Mapping, own) || s.Bandwidth == 0)
 }
 
-// RunSuite runs every case without a result in the store. The suite does not depend on the number of workers or on
+// RunSuite runs every case without a result in the store. The results do not depend on the number of workers or on
 // interruptions. The suite is nil if this process executes only some shards.
 func RunSuite(ctx context.Context, c SuiteConfig) (*Suite, error) {
 	if len(c.Seeds) == 0 || c.N < 1 || c.N > maxRequests || c.Models == nil {
@@ -89,7 +89,7 @@ func RunSuite(ctx context.Context, c SuiteConfig) (*Suite, error) {
 	return s, s.rows(ctx)
 }
 
-// all returns the results of cases. If this process executes only some shards, it returns only their results.
+// all returns the results of cases. If this process executes only some shards, only their results are returned.
 func (c *SuiteConfig) all(ctx context.Context, cases []Case) (results []*Metrics, err error) {
 	if c.Shards != nil {
 		for r, err := range shard.Units(c.Shards, "runs", len(cases), func(i int) (*Metrics, error) { return c.one(ctx, &cases[i]) }) {
@@ -149,8 +149,8 @@ func (c *SuiteConfig) one(ctx context.Context, k *Case) (*Metrics, error) {
 }
 
 // Mean returns the mean of a metric over the suite's seeds, and the half width of its 95 % interval (nil with one
-// seed). It returns false if a run is missing. If a variant is in the argument "less", its value is subtracted for each
-// seed. The differences are paired, because both variants serve the same requests.
+// seed). It returns false if a run is missing. For each seed, it subtracts the values of the variants in `less`. The
+// differences are paired, because both variants serve the same requests.
 func (s *Suite) Mean(setting Setting, v Variant, of func(*Metrics) float64, less ...Variant) (float64, *float64, bool) {
 	var vals []float64
 	for _, seed := range s.Seeds {

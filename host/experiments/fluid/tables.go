@@ -1,4 +1,4 @@
-// The benches without runs: throughput by batch and mapping, and design points.
+// These benches require no runs: throughput by batch and mapping, and design points.
 
 package fluid
 
@@ -36,7 +36,7 @@ func bandwidths(board string) []float64 {
 	return b
 }
 
-// fig1b adds the throughput of each quarter of ResNet-50 on the ZC706 at B = 8.
+// fig1b adds the throughput of each quarter of ResNet-50 on the ZC706 at batch size 8.
 func fig1b(t *tabler) error {
 	const network, board, batch = "resnet50", "zc706", 8
 	for _, gbs := range bandwidths(board) {

@@ -1,4 +1,4 @@
-// The cost of thresholds below a setting's threshold, from real images.
+// Levels computes the cost of thresholds below a setting's threshold from real images.
 
 package fluid
 
@@ -7,8 +7,8 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// The range of fluid+theta in benches: five steps of 0.1 below the setting's threshold, and a mean loss of one point
-// of accuracy.
+// In benches, fluid+theta lowers the setting's threshold by at most five steps of 0.1, and may lose one percentage
+// point of mean accuracy.
 const (
 	thetaSteps = 5
 	thetaStep  = 0.1

@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// Measures compute numbers from the runs of a publication. A key is the usage of a measure: its name and arguments,
-// such as "latency SYSTEM LOAD". An argument in lower case is a number.
+// Measures compute numbers from the runs of a publication. A key is a measure's name with its arguments, such as
+// "latency SYSTEM LOAD". An argument in lower case is a number.
 //
 // Claim.Ours is an expression of numbers, measures and formulas. The formulas are over(A, B), minus(A, B), times(A, B),
 // above(A, B: 1 if A is above B), ratio(A, B), and sum, mean, geomean, lowest, highest with any number of arguments. In
-// lowest(latency([system], pai)), the set name in brackets represents one argument of lowest per member of the set.
+// lowest(latency([system], pai)), [system] is the name of a set: lowest gets one argument per member of the set.
 type Measures[L any] map[string]func(l L, of Args) (float64, error)
 
 // Args are the arguments of a measure.
@@ -84,7 +84,7 @@ func plus(a, b float64) float64 { return a + b }
 // takes is the number of arguments of each formula; 0: any number.
 var takes = map[string]int{"over": 2, "minus": 2, "times": 2, "above": 2, "ratio": 2, "sum": 0, "mean": 0, "geomean": 0, "lowest": 0, "highest": 0}
 
-// combine applies a formula to samples. It returns nil for a Lowest or Highest in a formula other than ratio.
+// combine applies a formula to samples. It returns nil if a formula other than ratio gets a Lowest or Highest.
 func combine[L any](name string, all []Sampler[L]) Sampler[L] {
 	if name == "ratio" {
 		return Ratio(all[0], all[1])
@@ -173,7 +173,7 @@ func (m Measures[L]) measure(name string, args []string) (Probe[L], error) {
 	return nil, fmt.Errorf("there is no measure %s of %q; there are %s", name, args, strings.Join(known, ", "))
 }
 
-// spread replaces an argument with a set name by one argument per member of the set.
+// spread replaces an argument that contains a set name by one argument per member of the set.
 func spread(args []string, sets map[string][]string) (out []string) {
 	for _, a := range args {
 		at, set := len(a), ""

@@ -3,9 +3,9 @@
 // It fails if the whole interval is outside. Otherwise it is undecided. Exact values are judged without an interval.
 //
 // There are three special cases. A sample without an interval is decided by a sign test (bySign). A claim about every
-// baseline or setting is judged by the sample with the extreme mean (Lowest, Highest). Its interval depends on all
-// samples (family.ends). If only a lower and an upper limit of some values are known, a claim fails only if it fails at
-// both limits (Given). Every verdict comes from Claim.judge.
+// baseline or setting is judged by the sample with the lowest or highest mean (Lowest, Highest). This mean's interval
+// depends on all samples (family.ends). If some values are known only by limits, a claim fails only if it fails at both
+// limits (Given). Every verdict comes from Claim.judge.
 //
 // Each publication has a package. Its claims.yaml contains the claims, their bounds, and the expressions of our
 // numbers. measures.go contains the measures in these expressions, and further rows (Number). study.go contains the
@@ -30,7 +30,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Verdicts of a statement.
+// Statements have these verdicts.
 const (
 	Holds     = "holds"     // the 95 % interval is within the bounds
 	Fails     = "fails"     // the whole interval is outside the bounds
@@ -54,7 +54,7 @@ type Row struct {
 // values). If the values differ only by rounding, the half width is zero.
 func Interval(v []float64) (float64, *float64) { return interval(v, tail) }
 
-// tail is the probability outside a 95 % interval, on one side.
+// tail is the probability on each side of a 95 % interval.
 const tail = 0.025
 
 // interval is Interval with a given tail probability.
@@ -77,7 +77,7 @@ type Statement struct {
 	Source    string   `json:"source"` // section, table or figure
 	Text      string   `json:"text"`
 	Published *float64 `json:"published"` // null: the source contains no number
-	// PublishedTo is the end of a published range, and Published its start. nil: no range is published.
+	// PublishedTo is the end of a published range that starts at Published; nil: no range is published.
 	PublishedTo *float64 `json:"published_to,omitempty"`
 
 	Unit     string   `json:"unit,omitempty"` // unit of our value and of the published value; x: a multiple
@@ -89,8 +89,8 @@ type Statement struct {
 	Fitted   bool     `json:"fitted"` // parameters were fitted to this number, so the verdict "holds" proves nothing
 	Cause    string   `json:"cause"`  // reason why our value differs (the claim fails), or why there is no verdict
 	Evidence string   `json:"evidence,omitempty"`
-	// Changed contains the new verdict for each change of an assumed parameter (half or double) that changes the
-	// verdict. With one seed there is no verdict, so Changed contains the new Side instead.
+	// If a change of an assumed parameter (half or double) changes the verdict, Changed contains the new verdict. With
+	// one seed there is no verdict, so Changed contains the new result of Side.
 	Changed map[string]string `json:"changed,omitempty"`
 	Varied  bool              `json:"varied"` // parameters were varied
 }
@@ -150,7 +150,7 @@ func count(v []float64, of func(float64) bool) (n int) {
 	return n
 }
 
-// verdict judges a sample by its mean and its interval. If the sample allows no verdict, why contains the reason.
+// verdict judges a sample by its mean and its interval. If the sample allows no verdict, "why" contains the reason.
 func (c *Claim) verdict(v []float64, mean, half, from, to float64) (verdict, why string) {
 	nothing, infinite := count(v, math.IsNaN), count(v, isInf)
 	switch {
@@ -200,12 +200,12 @@ func (c *Claim) ends(v []float64, tail float64) (mean, from, to float64) {
 	return back(m), back(m - h), back(m + h)
 }
 
-// signs is the smallest number of values with which a two-sided sign test can be significant at 95 %. With six values
-// on one side, the probability is 2 / 2^6, or 3 %.
+// signs is the smallest number of values with which a two-sided sign test can be significant at 95 %. Six values are on
+// one side by chance with a probability of 2 / 2^6, or 3 %.
 const signs = 6
 
-// bySign decides samples without an interval. There are two kinds: equal values, which have no spread, and ratios to
-// zero, which have no mean. The verdict applies to the median.
+// bySign decides samples without an interval. Their values are equal, so there is no spread, or contain quotients by
+// zero, so there is no mean. The verdict applies to the median.
 func (c *Claim) bySign(v []float64) string {
 	if len(v) < signs {
 		return Undecided
@@ -238,14 +238,14 @@ func (s *Statement) Side() string {
 	return "beyond the bounds"
 }
 
-// Change is a change of a parameter or a switch. By is the factor of the parameter, or its new value if it is a whole
-// number (Knobs.Whole). By is 0 for a switch.
+// Change is a change of a parameter or a switch. By is the factor of the parameter, the new value of a parameter in
+// Knobs.Whole, or 0 for a switch.
 type Change struct {
 	Key string
 	By  float64
 }
 
-// String names the change as a key of Statement.Changed.
+// String returns the change's key in Statement.Changed.
 func (c Change) String() string { return fmt.Sprintf("%s x %v", c.Key, c.By) }
 
 // given returns the change in the form that ChangeOf reads.
@@ -343,7 +343,7 @@ func (s *Statement) Cells() []string {
 	return []string{s.ID, ours, half, published, s.Verdict, note, s.Cause}
 }
 
-// Count returns the number of statements with each verdict, as text. Statements that hold by fitted parameters are
+// Count returns the number of statements with each verdict, as text. Statements that hold with fitted parameters are
 // counted separately.
 func Count(all []Statement) string {
 	n := map[string]int{}
@@ -368,8 +368,8 @@ func Count(all []Statement) string {
 	return text
 }
 
-// ErrQuiet means that neither side of a comparison had an event, such as a missed deadline. The value is returned with
-// the error, and is used if another seed had an event. If no seed had an event, all values become NaN.
+// ErrQuiet means that neither side of a comparison had an event, such as a missed deadline. A probe returns a value
+// with ErrQuiet; this value is used if another seed had an event. If no seed had an event, all values become NaN.
 var ErrQuiet = errors.New("nothing happened")
 
 // Sampler computes a claim's sample from the labs of all seeds: a Probe, or a result of Lowest, Highest, Ratio, Given.
@@ -397,10 +397,10 @@ func (f family) extreme() (low []float64) {
 	return low
 }
 
-// ends returns the interval of the lowest mean. The lower end is the smallest lower end of all samples. It has the full
-// confidence, because one of the samples has the lowest mean. The upper end is the smallest upper end of all samples.
-// All upper ends must be correct at the same time, so each upper end uses only a part of the tail (Bonferroni). For the
-// highest mean, the roles of the two ends are exchanged.
+// ends returns the interval of the lowest mean. The lower end is the smallest lower end of all samples. It keeps the
+// full confidence, because it is not above the lower end of the sample with the lowest mean. The upper end is the
+// smallest upper end of all samples. All upper ends must be correct at once, so each uses only a part of the tail
+// (Bonferroni). For the highest mean, the two ends exchange their roles.
 func (f family) ends(c *Claim) (from, to float64) {
 	if len(f.all) < 2 {
 		_, from, to = c.ends(f.extreme(), tail)
@@ -478,9 +478,9 @@ func (x extreme[L]) sample(labs []L, workers int) (family, error) {
 	return f, nil
 }
 
-// Ratio divides the samples of a by the samples of b, seed by seed. If one of a and b is a Lowest and the other is a
-// Highest, the result contains the ratios of all pairs. If both are a Lowest, or both are a Highest, each sample of a
-// is divided by the extreme sample of b.
+// Ratio divides the samples of a by the samples of b, seed by seed. If one of a and b is from Lowest and the other is
+// from Highest, the result contains the ratios of all pairs. If both are from the same function, each sample of a is
+// divided by the extreme sample of b.
 func Ratio[L any](a, b Sampler[L]) Sampler[L] { return ratio[L]{a, b} }
 
 type ratio[L any] struct{ a, b Sampler[L] }
@@ -507,7 +507,7 @@ func (r ratio[L]) sample(labs []L, workers int) (family, error) {
 	return out, err
 }
 
-// Given returns a sampler with the values v, without a lab. If v contains only lower limits of some values, most
+// Given returns a sampler that returns the values v without a lab. If v contains only lower limits of some values, most
 // contains the upper limits. If all values are known, most is nil.
 func Given[L any](v, most []float64) Sampler[L] { return given[L]{all: [][]float64{v}, most: most} }
 
@@ -522,7 +522,7 @@ func Sample[L any](labs []L, of Sampler[L]) ([]float64, error) {
 	return f.extreme(), err
 }
 
-// sample computes a value for each lab. At most workers labs run at the same time.
+// sample computes a value for each lab. At most "workers" labs run at the same time.
 func (p Probe[L]) sample(labs []L, workers int) (family, error) {
 	v, quiet, err := each(labs, p, workers)
 	return family{all: [][]float64{nothing(v, quiet)}}, err
@@ -574,8 +574,8 @@ func Fields[O any]() (out []Metric[*O]) {
 	return out
 }
 
-// Rows returns one row per metric, with its mean over the runs, one run per seed. The other fields of a row come from
-// r. If a metric is NaN or infinite in a run, its row is omitted.
+// Rows returns one row per metric, with the metric's mean over the runs, which have different seeds. The other fields
+// of a row come from r. If a metric is NaN or infinite in a run, its row is omitted.
 func Rows[O any](r Row, runs []O, metrics []Metric[O]) (rows []Row) {
 	for _, m := range metrics {
 		var v []float64

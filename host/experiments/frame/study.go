@@ -102,8 +102,8 @@ type line struct {
 // list is one value or several values.
 type list[T any] []T
 
-// at returns the value for the name i. After the end of the list, it returns the last value. For an empty list, it
-// returns the zero value.
+// at returns the value for the name with index i. After the list's end, it returns the last value; for an empty list,
+// the zero value.
 func (l list[T]) at(i int) (v T) {
 	if n := len(l); n > 0 {
 		v = l[min(i, n-1)]
@@ -306,19 +306,19 @@ func (k *Knobs) knows(x *Change) error {
 type Study[L any] struct {
 	Book  []byte
 	Tried []byte // stored results of changes (TriedOf)
-	// Measures compute the numbers of claims with an expression. Probes, by claim ID, compute the other numbers.
+	// Measures compute the numbers of claims with an expression. For other claims, Probes compute the numbers, by ID.
 	Measures Measures[L]
 	Probes   map[string]Sampler[L]
 	samplers map[string]Sampler[L]
 	// Labs returns a lab for each seed, on one GPU (Claim.On). The labs apply the change x; nil: no change.
 	Labs  func(on string, x *Change) ([]L, error)
 	Knobs func(on string) (*Knobs, error) // the possible changes
-	// Apart: labs share no state, so several labs can run at the same time (Config.Workers).
+	// Apart means that labs share no state, so several labs can run at the same time (Config.Workers).
 	Apart   bool
 	Numbers []Number // further rows from the same labs
 }
 
-// Samplers returns the samplers of all tried claims, by ID. A sampler is an expression or a probe.
+// Samplers returns the samplers of all claims that the study tries, by ID. A sampler is an expression or a probe.
 func (s *Study[L]) Samplers() (map[string]Sampler[L], error) {
 	all, sets, err := read(s.Book)
 	if err != nil {

@@ -23,8 +23,8 @@ type Estimate struct {
 	Rate   float64 // bits a second; 0: not measured
 }
 
-// BySecond returns a client's estimated rate at the end of each second, in bits a second. A second without requests
-// has the same rate as the second before. client can be empty if there is only one client.
+// BySecond returns a client's estimated rate at the end of each second, in bits a second. A second without requests has
+// the rate of the previous second. client can be empty if there is only one client.
 func BySecond(all []Estimate, client string) (netip.Addr, []int64, error) {
 	want, err := netip.ParseAddr(client)
 	if client != "" && err != nil {

@@ -18,10 +18,11 @@ const family = "zoo"
 
 // Sizing describes how a client chooses the size of a frame.
 type Sizing struct {
-	// Advised: a frame has at most the size of the recommended network; otherwise at most the size of network Most.
+	// Advised means that a frame has at most the size of the recommended network; otherwise, of network Most.
 	Advised bool
 	Most    int
-	// Fixed: a frame has exactly that size. Otherwise a frame is smaller if that size would cause a queue at the link.
+	// Fixed means that every frame has this maximum size. Otherwise it is smaller if this size would cause a queue at
+	// the link.
 	Fixed bool
 	// Network, if positive, is the largest transfer time of a frame, as a share of the SLO.
 	Network float64
@@ -78,7 +79,7 @@ func (m *camera) update(at int64) {
 	m.onWay = slices.Delete(m.onWay, 0, k)
 }
 
-// backlog returns the remaining time in ns of the frames in transfer, at the client's estimated rate.
+// backlog returns the time in ns until all frames in transfer have arrived, at the client's estimated rate.
 func (m *camera) backlog(at int64, rate float64) float64 {
 	ns := 0.0
 	for i := range m.onWay {
@@ -134,7 +135,7 @@ func (c *cameras) choose(m *camera, at int64) int {
 	return min(most, c.zoo.Largest(int64(bytes)))
 }
 
-// freeze fixes the sizes of all frames created by now.
+// freeze fixes the sizes of all frames created up to `now`.
 func (c *cameras) freeze(now int64) {
 	for i := range c.all {
 		if m := &c.all[i]; !m.frozen && m.created <= now {
@@ -144,8 +145,8 @@ func (c *cameras) freeze(now int64) {
 }
 
 // Next implements sched.Source. It returns the frame that arrives next. Next is called when the previous frame arrives.
-// Later recommendations do not change the returned frame. If they make another frame so small that it would arrive
-// before the returned frame, Next moves the arrival of the small frame to that of the returned frame.
+// Later recommendations do not change the returned frame. They can make another frame so small that it would arrive
+// before the returned frame. Then Next delays the small frame until the returned frame arrives.
 func (c *cameras) Next() (sched.Item, bool) {
 	c.freeze(c.now)
 	best, arrives, begins, bytes := -1, int64(0), int64(0), int64(0)

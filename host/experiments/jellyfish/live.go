@@ -1,4 +1,4 @@
-// The experiment in real time: frames arrive over a network, and the workers are simulated.
+// In real time, frames arrive over a network, and the workers are simulated.
 
 package jellyfish
 
@@ -102,7 +102,7 @@ func (v *live) remember(t *sched.Task, side int) {
 	v.src.frames[t.ID-1] = sentFrame{int32(size), int32(t.Client)}
 }
 
-// refused counts a frame that the server rejected before the engine.
+// refused counts a frame that the server rejected before it reached the engine.
 func (v *live) refused(t *sched.Task) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -1,5 +1,5 @@
-// Measures of the publication's claims (claims.yaml) and rows. The publication's curves cannot be read, so values that
-// only appear in curves are not claims.
+// These measures compute the publication's claims (claims.yaml) and rows. The publication's curves cannot be read, so
+// values that only appear in curves are not claims.
 
 package jellyfish
 
@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-npu/sluice/host/experiments/frame"
 )
 
-// over returns the mean of a number over the points without NaN. If all points have NaN, the result is NaN.
+// over returns the mean of `of` over the points where `of` is not NaN, or NaN if there are none.
 func over(points []Point, of func(Point) (float64, error)) (float64, error) {
 	sum, n := 0.0, 0.0
 	for _, p := range points {

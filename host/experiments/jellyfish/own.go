@@ -1,4 +1,4 @@
-// Clients from a user's file.
+// Own reads clients from a user's file.
 
 package jellyfish
 
@@ -27,7 +27,7 @@ const (
 // clientColumns are the columns of a clients file.
 func clientColumns() []string { return []string{"name", "rate", "slo_ms", "link", "start_s"} }
 
-// Own creates clients with links by name. The random links of two clients differ.
+// Own creates clients from the names of their links. The random links of two clients differ.
 type Own struct{ seed uint64 }
 
 // NewOwn returns an Own with a seed.

@@ -46,7 +46,7 @@ type Setting struct {
 
 // Assumed are the parameters that the publication does not state.
 type Assumed struct {
-	// if a frame is smaller than its network: share of the accuracy difference between both sizes that is lost
+	// a frame that is smaller than its network loses this share of the accuracy difference between both sizes
 	Upscale float64 `json:"upscale"`
 	Jitter  float64 `json:"jitter"`     // standard deviation of the logarithm of frames' bytes
 	Spread  float64 `json:"spread"`     // standard deviation of the logarithm of a batch's time; its p99 is the value in the zoo
@@ -73,7 +73,7 @@ func AssumedNames() []string {
 // the correlation falls to half in 34 s. With memory 1, the rate would never change.
 var limits = map[string]float64{"upscale": 1, "headroom": 1, "memory": 0.98}
 
-// Times returns a copy in which the parameter name is multiplied by a factor, up to its limit.
+// Times returns a copy in which the parameter "name" is multiplied by a factor, up to its limit.
 func (a Assumed) Times(name string, by float64) Assumed {
 	x := []*float64{&a.Upscale, &a.Jitter, &a.Spread, &a.LoadNs, &a.CostNs, &a.Slower, &a.Memory, &a.Headroom}[slices.Index(AssumedNames(), name)]
 	*x *= by
@@ -116,7 +116,7 @@ type System struct {
 	Prefetch int
 	Static   int // if Fixed: the network of every worker, under Clockwork's EDF
 	Fixed    bool
-	// Inside, if set, returns the policy of each worker. It replaces Jellyfish's inner policy, or Clockwork.
+	// Inside, if set, returns each worker's policy. This policy replaces Jellyfish's inner policy or Clockwork.
 	Inside func() sched.Policy
 }
 
@@ -185,7 +185,7 @@ func Cameras(n int, r func(i int) jellyfish.Registered, ns int64, seed uint64) [
 	return out
 }
 
-// Run serves a setting under a system.
+// Run serves a setting's clients with a system.
 func Run(ctx context.Context, set *Setting, sys System, a Assumed) (*Outcome, error) {
 	unlinked := set.Trace == nil && slices.ContainsFunc(set.Clients, func(c Camera) bool { return c.Trace == nil })
 	if len(set.Clients) == 0 || set.Workers < 1 || set.Ns < 1 || unlinked || sys.Static >= len(set.Zoo) {
@@ -291,7 +291,7 @@ type seen struct {
 	clients []clientSeen
 }
 
-// clientSeen is one client's part of seen.
+// clientSeen counts the results of one client's frames.
 type clientSeen struct {
 	n, good, timed int
 	sum, inverse   float64 // sum of accuracies; sum of 1 / rate over the timed transfers
@@ -310,7 +310,7 @@ func (s *seen) Ended(r *engine.Record, _ *device.ExitResult) {
 	s.good++
 	by.good++
 	acc := s.zoo[r.Class].Accuracy
-	// sides are compared, because several networks can have the same side
+	// compares sides, not indices, because several networks can have the same side
 	switch sent, takes := s.zoo[f.size].Side, s.zoo[r.Class].Side; {
 	case sent == takes:
 		s.aligned++

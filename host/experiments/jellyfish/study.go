@@ -1,4 +1,4 @@
-// Runs of the publication's settings under every system, and a comparison of its network selections with the optimum.
+// The study runs the publication's settings with every system, and compares its network selections with the optimum.
 
 package jellyfish
 
@@ -260,8 +260,8 @@ type Ratio struct {
 	Workers   int `json:"workers"`
 	Clients   int `json:"clients"`
 	Instances int `json:"instances"`
-	// number of drawn instances until enough instances were valid; in a valid instance, the smallest networks can serve
-	// all clients
+	// number of instances drawn until enough (Instances) were valid; in a valid instance, the smallest networks can
+	// serve all clients
 	Draws  int     `json:"draws"`
 	Proved int     `json:"proved"` // number of instances with a proven optimum; for other instances, only an upper bound is known
 	Of     []Near  `json:"of"`

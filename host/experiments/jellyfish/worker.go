@@ -16,8 +16,8 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// Worker is a simulated GPU as in the publication. It runs one batch at a time, and can load networks while a batch
-// runs. The zoo contains the 99th percentile of a batch's time. The class of a result is the index of its network.
+// Worker simulates the publication's GPU. It runs one batch at a time, and can load networks while a batch runs. The
+// zoo contains the 99th percentile of a batch's time. The class of a result is the index of its network.
 type Worker struct {
 	name   string
 	seed   uint64

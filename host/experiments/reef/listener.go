@@ -20,8 +20,8 @@ type listener struct {
 	killed map[device.WorkID]sched.Time   // by launch: run time of the killed kernel until the kill
 	redone []float64                      // by resumed launch: time of the repeated work in us
 
-	// Numbers of real-time kernels (figure 27 of REEF) that can be padded. Of these, notSlowed are no slower than
-	// alone, and below9 are less than 9 us slower than alone.
+	// padable is the number of real-time kernels that can be padded (figure 27 of REEF). Of these, notSlowed ran as
+	// fast as without padding, and below9 less than 9 us slower.
 	padable, notSlowed, below9 int
 }
 

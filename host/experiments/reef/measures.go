@@ -1,4 +1,4 @@
-// Measures of REEF's claims (claims.yaml) and rows.
+// These measures compute REEF's claims (claims.yaml) and rows.
 
 package reef
 
@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/kernel"
 )
 
-// uniformProgram returns a program of n kernels. Each kernel occupies the whole GPU for us microseconds.
+// uniformProgram returns a program of n kernels. Each kernel occupies the whole GPU for "us" microseconds.
 func uniformProgram(units, n int, us float64) *kernel.Program {
 	p := &kernel.Program{Name: fmt.Sprintf("uniform%dx%g", n, us), Memory: 1 << 20, Exits: []int{n - 1}}
 	for i := range n {
@@ -62,7 +62,7 @@ func (l *lab) occupancy(network string) (float64, error) {
 }
 
 // starving returns the number of pairs in figure 23 with a starving best-effort client. The client starves if it uses
-// less than a thousandth of a GPU in the second half of a run of twice the length. The first half does not count,
+// less than a thousandth of a GPU in the second half of a run that is twice as long. The first half does not count,
 // because the client's first kernels can still run in it.
 func (l *lab) starving(system string) (n float64, err error) {
 	for _, rt := range five() {
@@ -84,8 +84,8 @@ func (l *lab) starving(system string) (n float64, err error) {
 	return n, nil
 }
 
-// linear returns the ratio of two slopes of the preemption time over the size of the device queue: the slope from 16 to
-// 64 places, divided by the slope from 4 to 16 places.
+// linear measures how the preemption time grows with the device queue's size. It returns the slope from 16 to 64
+// places, divided by the slope from 4 to 16 places.
 func (l *lab) linear() (float64, error) {
 	w, err := workloadOf("resnet152+1")
 	if err != nil {
@@ -107,7 +107,7 @@ func (l *lab) linear() (float64, error) {
 	return (us[2] - us[1]) / 48 / ((us[1] - us[0]) / 12), nil
 }
 
-// aloneMs returns the time of a network alone, in ms, with a device queue of the given number of places.
+// aloneMs returns the time in ms of a network alone, with the given number of places in the device queue.
 func (l *lab) aloneMs(style, network string, places float64) (float64, error) {
 	b := NewBed(l.file.With("device_queue", places/l.file.Values["device_queue"].Value), style)
 	b.with = l.with
@@ -176,7 +176,7 @@ func measures() frame.Measures[*lab] {
 			return o.Redone
 		}},
 	}...))
-	// Metrics relative to a run without best-effort clients.
+	// These metrics are relative to a run without best-effort clients.
 	frame.AddMetrics(out, run, func(l *lab, of frame.Args) (x [2]*Outcome, err error) {
 		if x[0], err = l.run(of); err == nil {
 			x[1], err = l.run(frame.Args{of[0], "rt-only", of[2]})

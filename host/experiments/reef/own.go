@@ -61,7 +61,7 @@ func NewOwn(f *params.File, style string, kernels []*kernel.Program, trace *load
 // Alone returns the time of a network alone on the GPU, in ns.
 func (o *Own) Alone(network string) (int64, error) { return o.bed.Alone(network) }
 
-// Run serves the workload under a system.
+// Run serves the workload with a system.
 func (o *Own) Run(ctx context.Context, system string) (*Outcome, *engine.Result, error) {
 	if !slices.Contains(Systems(), system) {
 		return nil, nil, fmt.Errorf("%w: no policy %q for a GPU; there are %s", ErrWorkload, system, strings.Join(Systems(), ", "))

@@ -44,8 +44,9 @@ var publicKernels = sync.OnceValue(func() (out []publicKernel) {
 	return out
 })
 
-// public returns the programs of the list, by network. The share of issue slots that a block uses (Issue) follows from
-// its times alone and beside the most blocks in the list. The list does not contain numbers of registers or bytes.
+// public returns the programs of the list, by network. Issue, the share of issue slots that a block uses, follows from
+// the block's time alone on a unit and its time with the most blocks on it. The list states no register counts or
+// bytes.
 func public() map[string]*kernel.Program {
 	out := map[string]*kernel.Program{}
 	for i := range publicKernels() {

@@ -1,4 +1,4 @@
-// The same workloads and systems on a real GPU, in real time.
+// Workloads and systems also run on a real GPU, in real time.
 
 package reef
 
@@ -44,7 +44,8 @@ func On(f *params.File, networks []*gpu.Network, real Real) *Bed {
 }
 
 // RealSystems returns the systems that a real GPU supports. "drain" is omitted, because it equals "wait" on a real GPU.
-// "reset-ahead" is like "reset", but real-time work can start before the killed work has left. REEF has no such system.
+// "reset-ahead" is like "reset", but real-time work can start before the killed work has left. REEF has no
+// "reset-ahead".
 func RealSystems() []string {
 	all := slices.DeleteFunc(Systems(), func(s string) bool { return s == "orion" || s == "drain" })
 	return slices.Insert(all, slices.Index(all, "reset")+1, "reset-ahead")

@@ -25,8 +25,8 @@ import (
 // Client sends requests for one network.
 type Client struct {
 	Network string
-	// Share is the rate of a real-time client, as a share of the network's throughput alone. 0, without Times and
-	// Every: the client is a closed loop, which sends a request when the previous request has ended.
+	// Share is the rate of a real-time client, divided by the network's throughput alone. If Share, Times and Every are
+	// unset, the client is a closed loop, which sends a request when the previous request has ended.
 	Share   float64
 	Poisson bool // random (Poisson) arrivals; otherwise at equal intervals
 
@@ -97,8 +97,8 @@ func Systems() []string {
 }
 
 // Outcome is the result of one run. Latencies are multiples of the network's time alone. A client's throughput is its
-// number of requests per second, multiplied by this time. The throughputs are sums over clients. A request in flight at
-// the end counts by its finished share, because short runs would otherwise favour short requests.
+// requests per second, multiplied by this time. The throughputs are sums over clients. A request in flight at the end
+// counts as its finished share. Otherwise short runs would favour short requests.
 type Outcome struct {
 	RT                       float64 `json:"rt_latency"`
 	RTP99                    float64 `json:"rt_p99"`
@@ -131,7 +131,7 @@ type ClientOutcome struct {
 // ErrWorkload is the error for a workload that cannot be served.
 var ErrWorkload = errors.New("workload")
 
-// Bed is a GPU with the time of each network alone on it.
+// Bed is a GPU. It stores the time of each network alone on it.
 type Bed struct {
 	file  *params.File
 	style string
@@ -254,8 +254,8 @@ func (b *Bed) device(mode string, networks []string) (*gpu.Device, error) {
 }
 
 // tables returns the networks with latency tables. The time of a segment is the network's time alone, multiplied by the
-// segment's share of the kernels. The engine requires tables, but these policies do not use them, because all times
-// come from the device.
+// segment's share of the kernels. The engine requires tables, but the compared policies do not use them, because all
+// times come from the device.
 func (b *Bed) tables(networks []string) (out []engine.Network, err error) {
 	for _, n := range networks {
 		p, err := b.network(n).Program(1)
@@ -282,7 +282,7 @@ func (b *Bed) tables(networks []string) (out []engine.Network, err error) {
 	return out, nil
 }
 
-// Run serves a workload for ns of virtual time.
+// Run serves a workload for the virtual time ns.
 func (b *Bed) Run(ctx context.Context, system string, w Workload, ns int64, seed uint64) (*Outcome, error) {
 	o, _, err := b.serve(ctx, system, w, ns, seed)
 	return o, err
@@ -357,7 +357,7 @@ func once(network string, requests int) *load.Clients {
 	}
 }
 
-// requests returns the clients' arrival times before the time ns.
+// requests returns the source of the clients' requests before time ns.
 func (b *Bed) requests(all []Client, ns int64, seed uint64) (*load.Clients, error) {
 	src := &load.Clients{End: ns, Closed: func(client int) bool { return all[client].closed() }}
 	for i, c := range all {

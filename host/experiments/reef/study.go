@@ -43,10 +43,10 @@ type lab struct {
 
 // switches returns suspected causes that can be tried. resnet50-for-vgg19: a ResNet-50 replaces vgg19, because the
 // public kernel list of vgg19 contains the kernels of a ResNet-50. public-kernels: the networks in the public lists run
-// with the kernels of the lists. Their times were measured on an MI50. images-64: images have 64 x 64 pixels, as in the
-// lists. split-kernels: layers are split into as many kernels as in the public list of DistilBERT. No kernel is shorter
-// than the shortest kernel of the lists. pauses: real-time closed loops pause for a tenth of their time. drain-8:
-// wait-based preemption does not clear its device queue, which has eight places.
+// with the kernels of the lists. The lists' times were measured on an MI50. images-64: images have 64 x 64 pixels, as
+// in the lists. split-kernels: layers are split into as many kernels as in the public list of DistilBERT. No kernel is
+// shorter than the shortest kernel of the lists. pauses: real-time closed loops pause for a tenth of their time.
+// drain-8: wait-based preemption does not clear its device queue, which has eight places.
 func switches() []string {
 	return []string{"resnet50-for-vgg19", "public-kernels", "images-64", "split-kernels", "pauses", "drain-8"}
 }
@@ -74,7 +74,7 @@ func (l *lab) bed(style string) *Bed {
 	return b
 }
 
-// run serves a workload under a system, with the kernels of a style (framework).
+// run serves a workload with a system, and with the kernels of a style (framework).
 func (l *lab) run(of frame.Args) (*Outcome, error) {
 	style, system, workload, key := of[0], of[1], of[2], strings.Join(of, " ")
 	if o := l.runs[key]; o != nil {

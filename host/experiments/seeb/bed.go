@@ -1,4 +1,4 @@
-// SEEB-GPU's setting: four applications with early exits on an RTX 3090. A task has many images. Open contains the
+// SEEB-GPU's setting has four applications with early exits on an RTX 3090. A task has many images. Open contains the
 // values that the publication does not state. Confidences and classes are computed, not measured, and are the same for
 // all systems. The difficulty d of a sample is uniform in 0..1. A sample is classified correctly at an exit of accuracy
 // a if d < a. Its confidence at this exit is
@@ -35,7 +35,7 @@ import (
 // Open contains the parameters that SEEB-GPU's publication does not state.
 type Open map[string]float64
 
-// DefaultOpen returns the default values, with their reasons.
+// DefaultOpen returns the default values. Comments state the reasons.
 func DefaultOpen() Open {
 	return Open{
 		"images":     128,  // mean number of images in a task; exponential, at most four times the mean. Assumed from the largest batch of the ablation, because figure 6 is unreadable in our copy
@@ -187,7 +187,7 @@ func (e *Edge) network(name string) (*edgeNet, error) {
 			if d < n.accuracy[segment] {
 				x.Class = 1
 			}
-			// the sum of four uniform numbers is nearly normal, and exactly equal on every machine
+			// the sum of four uniform numbers is nearly normally distributed, and equal on every machine
 			z := -2.0
 			for i := range uint64(4) {
 				z += uniform(uint64(id), 8*uint64(segment)+i+1)
@@ -228,7 +228,7 @@ func (p *profiler) run(network string, batch int, theta float32, units device.Un
 	return int64(ns), err
 }
 
-// pair returns the mean time of two launches of one image each that begin at the same time.
+// pair starts two launches of one image at the same time, and returns their mean time.
 func (p *profiler) pair(network string, a, b device.Units) (float64, error) {
 	return p.together(network, 1, 2, a, b)
 }
@@ -286,12 +286,13 @@ func (p *profiler) together(network string, batch int, theta float32, sets ...de
 	return sum / float64(len(sets)), nil
 }
 
-// alone returns the time of a number of images at full depth on an otherwise idle GPU, in ns.
+// alone returns the time in ns that images need at full depth on an otherwise idle GPU.
 func (e *Edge) alone(network string, images int) int64 {
 	return Whole(images, edgeBatch, func(batch int) int64 { return e.nets[network].alone[batch-1] })
 }
 
-// Whole returns the time in ns of images in batches of powers of two up to most. of(b) is the time of a batch of b.
+// Whole returns the time in ns of images in batches, whose sizes are powers of two up to `most`. of(b) is the time of
+// batch size b.
 func Whole(images, most int, of func(batch int) int64) (ns int64) {
 	for b := most; images > 0; images -= b {
 		for b > images {
@@ -310,7 +311,7 @@ func EdgeSystems() []string {
 // atOnce is the system of configuration 3 in figure 10, but without a collection window.
 const atOnce = "seeb:3 at once"
 
-// Window is the time in ns for which every system collects requests.
+// Window is the duration in ns for which every system collects requests.
 const Window int64 = 100e6
 
 // System returns a system by name, with the networks' latency models. seeb:1 to seeb:6 are the ablations.
@@ -404,8 +405,8 @@ func EdgeLoads() []string {
 // paiRate is the throughput of the load pai in table 3, in tasks per second. It is nearly the same for all systems.
 const paiRate = 1.097
 
-// tasks returns random tasks of a load. For the load "pai", the argument pai contains a trace's arrival times. If it is
-// nil, a Markov chain with two rates generates bursts.
+// tasks returns random tasks of a load. For the load "pai", the argument pai contains a trace's arrival times. If pai
+// is nil, a Markov chain with two rates generates bursts.
 func (e *Edge) tasks(full string, ns int64, seed uint64, pai []int64) ([]Task, error) {
 	name := strings.TrimSuffix(full, added)
 	var p load.Process
@@ -450,7 +451,7 @@ func (e *Edge) tasks(full string, ns int64, seed uint64, pai []int64) ([]Task, e
 	return out, nil
 }
 
-// Run serves a load.
+// Run serves a load with a system.
 func (e *Edge) Run(ctx context.Context, system, name string, ns int64, seed uint64, pai []int64) (*EdgeOutcome, error) {
 	key := fmt.Sprint(system, " ", name, " ", ns, " ", seed)
 	if o := e.runs[key]; o != nil {

@@ -1,4 +1,4 @@
-// The latency model of SEEB-GPU's algorithm 2, fitted to profiles by least squares.
+// FitModel fits the latency model of SEEB-GPU's algorithm 2 to profiles by least squares.
 
 package seeb
 
@@ -20,7 +20,7 @@ type Fit struct {
 	Mean     float64            `json:"error_mean"` // mean of the absolute relative errors
 	Worst    float64            `json:"error_worst"`
 	R2       float64            `json:"r2"` // share of the latencies' variance that the model explains
-	// Errors for profiles that differ from the base in more than one parameter. The fit does not use these profiles.
+	// These errors are for profiles that differ from the base in several parameters. The fit does not use them.
 	CrossMean  float64 `json:"cross_error_mean"`
 	CrossWorst float64 `json:"cross_error_worst"`
 }
@@ -64,9 +64,9 @@ func (s *sweep) at(batch int, theta float32, units int) error {
 }
 
 // FitModel fits L = alpha + beta1 s + beta2 theta + beta3 / units to profiles. The function run measures a profile. As
-// in sections 2.2.1 to 2.2.3, only one parameter changes at a time: the batch (up to most), the threshold, or the
-// units. The other two stay at the base: batch base, the highest threshold, all units. Profiles with two changed
-// parameters are not fitted, because the model has no term for two parameters.
+// in sections 2.2.1 to 2.2.3, only one parameter changes at a time: the batch (up to "most"), the threshold, or the
+// units. The other two keep their base values: batch "base", the highest threshold, all units. Profiles with two
+// changed parameters are not fitted, because the model has no term for two parameters.
 func FitModel(units, base, most int, run func(batch int, theta float32, units int) (int64, error)) (*Fit, error) {
 	thetas := Thetas()
 	top := thetas[len(thetas)-1]

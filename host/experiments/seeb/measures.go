@@ -1,4 +1,4 @@
-// Measures of SEEB-GPU's claims (claims.yaml) and rows.
+// These measures compute SEEB-GPU's claims (claims.yaml) and rows.
 
 package seeb
 
@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/kernel"
 )
 
-// shorter divides the length of the Poisson runs, because their rate is ten times higher.
+// shorter divides the length of the Poisson runs, because their rates are about ten times paiRate or more.
 const shorter = 10
 
 // served returns the run of a system on a load.
@@ -112,8 +112,8 @@ func (l *lab) micro(name string, program *kernel.Program) (*profiler, error) {
 }
 
 // partitions returns the time of two equal convolutions that run together, divided by the time of one convolution alone
-// (table 1). Each convolution runs on eleven TPCs. The first starts at TPC a, the second at TPC b. The kernel is a
-// convolution of ResNet-34. Its time is the closest to the published 0.068 ms.
+// (table 1). Each convolution runs on eleven TPCs. The first starts at TPC a, the second at TPC b. It is the
+// convolution of ResNet-34 with the time closest to the published 0.068 ms.
 func (l *lab) partitions(a, b int) (float64, error) {
 	spec := catalogue.Spec{Network: "resnet34", Style: "pytorch"}
 	if l.with.Is("dram-bound") {

@@ -36,8 +36,8 @@ type Bench struct {
 	Open Open            // values that the publication does not state
 }
 
-// Parameters that are neither in Open nor in the GPU's file. rate is a factor on the rate of every load; the number of
-// tasks stays the same. most is the largest batch of DeepRT and GSLICE. The publication states no number for most.
+// These parameters are neither in Open nor in the GPU's file. rate is a factor on the rate of every load; the number of
+// tasks stays the same. most is the largest batch of DeepRT and GSLICE. The publication does not state this batch.
 const rate, most = "rate", "most"
 
 // lab executes the runs of one seed.

@@ -1,4 +1,4 @@
-// The tasks of a run, their source, and their results. The simulated GPU and a real GPU (package real) use them.
+// The simulated GPU and a real GPU (package real) use these tasks, their source, and their results.
 
 package seeb
 
@@ -28,7 +28,7 @@ func Source(tasks []Task) *load.Open {
 	return s
 }
 
-// Span contains the start and end time of a task, in ns. Failed: at least one image of the task failed.
+// Span contains the start and end time of a task, in ns. Failed means that an image of the task failed.
 type Span struct {
 	From, To int64
 	Failed   bool

@@ -60,10 +60,10 @@ func Twice(models []Model) (out []Model) {
 	return out
 }
 
-// jitter is the standard deviation of a batch's time alone, relative to its mean. Profiles of the L4 are not published.
-// So jitter is the median of 32 published values between 0.1 and 1.8 % (Nexus, github.com/uwsampl/nexus: VGG-16,
-// VGG-Face, VGG-S, YOLO9000 on a TITAN X, batches of 1 to 8). The random factor multiplies the time of blocks, so the
-// times of DRAM-bound kernels vary less.
+// jitter is the relative standard deviation of the time of a batch that runs alone. The L4's profiles are not
+// published, so jitter is the median of 32 published values between 0.1 and 1.8 % (Nexus, github.com/uwsampl/nexus:
+// VGG-16, VGG-Face, VGG-S, YOLO9000 on a TITAN X, batches of 1 to 8). The random factor multiplies the time of blocks,
+// so the times of DRAM-bound kernels vary less.
 const jitter = 0.0086
 
 // z95 and z99 are quantiles of the standard normal distribution, for the p95 and p99 of a batch's time.
@@ -72,7 +72,7 @@ const z95, z99 = 1.645, 2.326
 // Bed is a GPU with the profiles of models that run alone.
 type Bed struct {
 	File *params.File
-	// Spread is the standard deviation of a batch's time alone, relative to its mean; 0: constant.
+	// Spread is the relative standard deviation of the time of a batch that runs alone; 0: constant.
 	Spread float64
 	seed   uint64 // seed of the random times
 	slow   bool   // RoBERTa needs three times as long
@@ -210,19 +210,20 @@ func (b *Bed) Table(m *Model) (*sched.Table, error) {
 	return t, nil
 }
 
-// alone runs a batch alone, with its time multiplied by slow. It returns the times of its input transfer and segments.
+// alone runs a batch alone, with its time multiplied by "slow". It returns the times of its input transfer and
+// segments.
 func (b *Bed) alone(m *Model, batch int, slow float64) (copied int64, segments []int64, err error) {
 	cfg := b.config(func(device.RequestID) float64 { return slow })
 	return gpu.Alone(context.Background(), cfg, b.network(m), device.Units{}, batch)
 }
 
 // l1Bytes is the L1 bandwidth of an SM in bytes per clock (CUDA programming guide: 32 banks of four bytes). l2Bytes is
-// its share of the L2 bandwidth. It is assumed: Jia et al. 2018 measured 2,155 GB/s on a V100, or 19.5 bytes per clock
-// for each of 80 SMs at 1.38 GHz.
+// an SM's share of the L2 bandwidth. It is assumed: Jia et al. 2018 measured 2,155 GB/s on a V100, or 19.5 bytes per
+// clock for each of 80 SMs at 1.38 GHz.
 const l1Bytes, l2Bytes = 128, 16
 
-// use returns the resource use of each segment's kernels during the segment's time alone: L1, L2 and DRAM bandwidth,
-// issue slots (of the FMA pipes), and threads. The kernels are in float32, without tensor cores.
+// use returns the resource use of each segment's kernels while the segment runs alone: L1, L2 and DRAM bandwidth, issue
+// slots (of the FMA pipes), and threads. The kernels are in float32, without tensor cores.
 func (b *Bed) use(m *Model, batch int, segments []int64) ([]sched.Throughput, error) {
 	program, err := b.network(m).Program(batch)
 	if err != nil {

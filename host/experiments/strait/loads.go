@@ -30,8 +30,8 @@ func Loads(seed uint64, trace *load.Trace) []Load {
 	return all
 }
 
-// evolving returns the factor on a task's rate, at a time as a share of the run. The factor rises for half of the tasks
-// while it falls for the other half. Appendix A.3 mentions such a workload without details.
+// evolving returns the factor on a task's rate. The time "at" is a share of the run. The factor rises for half of the
+// tasks while it falls for the other half. Appendix A.3 mentions such a workload without details.
 func evolving(task int, at float64) float64 {
 	return 1 + 0.6*math.Sin(2*math.Pi*(2*at+0.5*float64(task%2)))
 }

@@ -1,4 +1,4 @@
-// Measures of Strait's claims (claims.yaml) and rows.
+// These measures compute Strait's claims (claims.yaml) and rows.
 
 package strait
 
@@ -38,8 +38,8 @@ func odds(c *Class) float64 {
 	return (float64(c.Requests-c.OnTime) + 0.5) / (float64(c.Requests) + 1)
 }
 
-// learning returns by how many points further training reduces an error quantile of the warmed-up predictor in another
-// setting.
+// learning runs the warmed-up predictor in another setting. It returns by how many points further training reduces an
+// error quantile.
 func (l *lab) learning(where string, q float64) (float64, error) {
 	o, err := l.moved(where)
 	if err != nil {
@@ -75,7 +75,8 @@ func (l *lab) linearOn(where string) (float64, error) {
 	return quantile(relativeErrors(o.Finished, linear(m)), 0.95) - quantile(relativeErrors(validation, linear(m)), 0.95), nil
 }
 
-// bias returns the median signed relative error, in per cent, of the batches with an overhead between least and most.
+// bias returns the median signed relative error, in per cent, of the batches with an overhead between "least" and
+// "most".
 func (l *lab) bias(least, most float64) (float64, error) {
 	f, err := l.all()
 	f = slices.DeleteFunc(f, func(f sched.Finished) bool { return f.Actual-1 < least || f.Actual-1 >= most })
@@ -105,7 +106,7 @@ func (l *lab) drift(system string) (float64, error) {
 	return math.Abs(p99[0] - p99[1]), nil
 }
 
-// wander divides the settled batches into windows. It returns the largest absolute median error, in per cent.
+// wander returns the largest absolute median error, in per cent, of several windows of the settled batches.
 func wander(o *Outcome) float64 {
 	f := settled(o)
 	const windows = 5

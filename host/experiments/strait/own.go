@@ -32,9 +32,9 @@ type Own struct {
 
 // NewOwn reads clients from a DISB workload. catalogue.Meant selects their networks. A client has low priority if its
 // priority number is above zero. A closed-loop client also has low priority if its ID does not end in _rt. The deadline
-// of a request is its client's deadline_ms. If deadline_ms is not set, slo computes the deadline from the time alone. A
-// program NAME contains the kernels for one sample. NAME@2, NAME@3, ... contain the kernels for these batches, and no
-// batch can be omitted. The uploads before the first kernel are the input of a sample.
+// of a request is its client's deadline_ms. If deadline_ms is not set, slo computes it from the time alone on the GPU.
+// A program NAME contains the kernels for one sample. NAME@2, NAME@3, ... contain the kernels for these batch sizes,
+// without gaps. The uploads before the first kernel are the input of a sample.
 func NewOwn(f *params.File, style string, kernels []*kernel.Program, trace *load.Trace, slo func(alone int64) int64) (*Own, error) {
 	if _, err := catalogue.StyleOf(style); err != nil {
 		return nil, err

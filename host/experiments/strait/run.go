@@ -24,14 +24,14 @@ type Load struct {
 	Work float64
 	// High is the request rate of a high-priority model, divided by the rate of a low-priority model.
 	High float64
-	// Even: periodic arrivals; otherwise a Poisson process.
+	// Even means periodic arrivals instead of a Poisson process.
 	Even bool
-	// Shape returns a factor on a task's rate, with a mean of 1. at is the time as a share of the run. nil: the rate is
+	// Shape returns a factor on a task's rate, with a mean of 1. The time "at" is a share of the run. nil: the rate is
 	// constant.
 	Shape func(task int, at float64) float64
 }
 
-// Run is one run.
+// Run configures one run.
 type Run struct {
 	System string
 	Models []Model
@@ -39,7 +39,7 @@ type Run struct {
 	GPUs   int // 0: 1
 	Ns     int64
 	Seed   uint64
-	// Model is Strait's initial model; nil: a new model. Frozen: the model is not trained.
+	// Model is Strait's initial model; nil: a new model. Frozen stops the model's training.
 	Model  *predict.Model
 	Frozen bool
 	Low    float64 // initial value of Strait's cap; 0: as published
@@ -98,7 +98,7 @@ type Outcome struct {
 	Finished []sched.Finished // Strait's batches
 	Model    *predict.Model   // Strait's final model
 	Exits    []int64          // number of requests by exit
-	// Slow contains, by model, batch times divided by the times alone. It contains only models with one segment.
+	// Slow contains, by model, each batch's time divided by its time alone. It omits models with several segments.
 	Slow map[string][]float64
 }
 
@@ -198,7 +198,7 @@ func (b *Bed) Run(ctx context.Context, r Run) (*Outcome, error) {
 	return o, nil
 }
 
-// engine returns the run's policy, networks and devices; strait is nil for other policies.
+// engine returns the run's policy, networks and devices; strait is nil for policies other than Strait.
 func (b *Bed) engine(r *Run) (cfg engine.Config, strait *sched.Strait, err error) {
 	policy, mode, err := r.system()
 	if err != nil {
@@ -238,7 +238,8 @@ func (b *Bed) engine(r *Run) (cfg engine.Config, strait *sched.Strait, err error
 	return cfg, strait, nil
 }
 
-// drifted returns a copy of t with random relative errors of the resource use, which is limited to 0..1 (appendix A.2).
+// drifted returns a copy of t in which the resource use has random relative errors and is limited to 0..1 (appendix
+// A.2).
 func drifted(t *sched.Table, by float64, rng *rand.Rand) *sched.Table {
 	c := *t
 	c.Use = nil

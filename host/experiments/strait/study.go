@@ -45,7 +45,7 @@ func switches() []string {
 	return []string{"no-cap", "plain-streams", "slow-roberta", "two-streams", "unlearnt"}
 }
 
-// work returns a load's work, multiplied by the change of the parameter load.
+// work returns a load's work, multiplied by the factor of the parameter "load".
 func (l *lab) work(of float64) float64 { return of * l.with.Of("load") }
 
 func (l *lab) bed(gpu string) (*Bed, error) {
@@ -273,10 +273,10 @@ func (l *lab) all() (out []sched.Finished, err error) {
 	return out, nil
 }
 
-// halves returns a function that fits a model to the first half of each run (lab.all: the second halves). Two
-// models are fitted in this way. The first is the static linear model, with the inputs of the adaptive model (averages
-// over time, all models). The second is the adaptive model's equation, without further training. It separates the error
-// of the equation from the error of training batch by batch.
+// halves returns a function that fits a model to the first half of each run; lab.all returns the second halves. Two
+// models are fitted. The first is the static linear model, with the adaptive model's inputs: averages over time, of all
+// models. The second is the adaptive model's equation, without further training. This separates the equation's error
+// from the error of training batch by batch.
 func halves[M any](fit func([]predict.Sample) (M, error)) func(*lab) (M, error) {
 	return func(l *lab) (m M, err error) {
 		s, err := l.firstHalves()
@@ -379,7 +379,7 @@ func RunBench(ctx context.Context, c Config) (*Bench, error) {
 	return b, nil
 }
 
-// by returns a function for the relative errors of a fitted model on all().
+// by returns a function that computes a fitted model's relative errors for the batches of all().
 func by[M any](fit func(*lab) (M, error), of func(M) func(*sched.Finished) float64) func(*lab) ([]float64, error) {
 	return func(l *lab) ([]float64, error) {
 		m, err := fit(l)
@@ -397,7 +397,7 @@ func published(l *lab) (*predict.Linear, error) {
 	return m, err
 }
 
-// latency returns a function for the relative errors of whole latencies, in per cent.
+// latency returns a function that computes relative errors of predicted batch latencies, in per cent.
 func latency(of func(*sched.Finished) int64) func(*lab) ([]float64, error) {
 	return overAll(func(f *sched.Finished) float64 { return 100 * math.Abs(float64(of(f)-f.Latency)) / float64(f.Latency) })
 }

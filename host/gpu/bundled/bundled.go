@@ -1,5 +1,5 @@
 // Package bundled runs bundles on a simulated GPU. The time of a launch is the simulated time of the kernels that
-// host/gpu/cuda would launch. A function (Answers) computes the results, which are equal to the hardware's bit for bit.
+// host/gpu/cuda would launch. A function (Answers) computes the results. They equal the hardware's results bit for bit.
 package bundled
 
 import (

@@ -1,8 +1,8 @@
 // Package catalogue builds kernel programs of well-known networks for simulated GPUs, from the networks' layer shapes
 // and one rule. The programs are synthetic: nothing in them was measured. The type Rule contains the numbers of the
-// rule. Usual and Fill were chosen to match the numbers of compute units in use in REEF's figures 3(b) and 24. InRow
-// and Rest were chosen to match the group lengths in REEF's section 6.4. So a match with these figures proves nothing.
-// A bench halves and doubles the numbers, to show how much other results depend on them.
+// rule. Usual and Fill were chosen so that as many compute units are in use as in REEF's figures 3(b) and 24. InRow and
+// Rest were chosen to match the group lengths in REEF's section 6.4. So a match with these figures proves nothing. A
+// bench halves and doubles these numbers, to show how other results depend on them.
 //
 // The rule: a convolution, dense layer or matrix product of M x N x K is divided into tiles of T_M x T_N. Each tile is
 // one block with T_M T_N K multiply-accumulate operations (MACs). A thread computes 8 x 8 results if tiles are at least
@@ -13,8 +13,8 @@
 //
 // All other kernels (pools, sums, activations, norms, softmax) are memory-bound. A block of 256 threads computes 1,024
 // elements at twice an SM's even share of the DRAM bandwidth (Rule.Draw). A kernel moves its input, its weights and its
-// output once. Each tensor has a place in an arena while it is in use, by first fit. So buffers are reused as with a
-// real allocator.
+// output once. While a tensor is in use, it has a place in an arena, selected by first fit. So buffers are reused as
+// with a real allocator.
 package catalogue
 
 import (
@@ -45,8 +45,8 @@ type Rule struct {
 	Reuse    float64 // side of the tile that reaches half of the peak
 	Prologue float64 // ns that a block needs for indices and the first loads
 	Draw     float64 // DRAM bandwidth of a memory-bound block, as a multiple of an SM's even share
-	// Limits on the reuse of buffers. Without them, a whole network could become one group. Section 6.4 of REEF reports
-	// at most nine kernels in a group, and mostly one to three.
+	// InRow and Rest limit the reuse of buffers. Without them, a whole network could become one group. REEF (section
+	// 6.4) reports groups of at most nine kernels, mostly one to three.
 	InRow float64 // maximum number of successive kernels that overwrite one buffer
 	Rest  float64 // number of kernels before freed bytes are reused
 }
@@ -150,7 +150,7 @@ type tensor struct {
 	c, h, w int
 }
 
-// op is a layer before the merge of layers into kernels.
+// op is a layer that is not yet merged into a kernel.
 type op struct {
 	name      string
 	in        []int // indices of tensors; -1: weights only
@@ -407,8 +407,8 @@ func (b *builder) fuse() {
 	b.ops = kept
 }
 
-// place assigns bytes to each tensor for the time in which the tensor is used, by first fit. A kernel may overwrite an
-// input that no later kernel reads. The given share of all kernels does this, spread evenly over the kernels that may.
+// place assigns bytes by first fit to each tensor while it is in use. A kernel may overwrite an input that no later
+// kernel reads. place selects the given share of all kernels for this, spread evenly over the possible kernels.
 func (b *builder) place(share float64, r *Rule) {
 	last := make([]int, len(b.tensors))
 	for i := range b.ops {

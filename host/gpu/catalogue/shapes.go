@@ -1,4 +1,4 @@
-// The networks' kernels as operations on tensors, for a real GPU.
+// Shapes describe the networks' kernels as operations on tensors, for a real GPU.
 
 package catalogue
 
@@ -19,8 +19,8 @@ func (p *Place) Elements() int64 { return int64(p.H) * int64(p.W) * int64(p.C) }
 // Shape is the operation of a kernel.
 type Shape struct {
 	Name string
-	// Product means a matrix product or convolution. Otherwise the kernel is the mean over a window or, without a
-	// window, an elementwise operation.
+	// Product means a matrix product or convolution. Otherwise the kernel computes means over a window or, if there is
+	// no window, an elementwise operation.
 	Product bool
 	In, Out Place
 	Add     *Place // tensor that is added to the product

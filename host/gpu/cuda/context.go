@@ -1,4 +1,4 @@
-// The context: how it is opened, filled, rebuilt after a reset, and released.
+// This file opens, fills and releases the context, and rebuilds it after a reset.
 
 package cuda
 

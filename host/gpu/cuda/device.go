@@ -57,8 +57,8 @@ type Config struct {
 	// If Timed is set, the GPU's own clock also measures preemptions. This requires one more copy per preempting
 	// launch.
 	Timed bool
-	// Deliberate faults, which show that a test of kills can fail. Boolean: the epoch that kernels poll is restored
-	// soon after it was changed, as if it were a boolean mark. Short: a launch resumes one kernel too late.
+	// These deliberate faults show that a test of kills can fail. Boolean: the epoch that kernels poll is restored soon
+	// after it was changed, as if it were a boolean mark. Short: a launch resumes one kernel too late.
 	Boolean, Short bool
 }
 

@@ -1,4 +1,4 @@
-// Networks that are built from descriptors, without a compiler. Benchmarks use them for networks that no NPU supports.
+// Drawn networks are built from descriptors, without a compiler. Benchmarks use them for networks that no NPU supports.
 
 package cuda
 

@@ -1,4 +1,4 @@
-// Launches in progress: how they begin, pass exits, stop early, and end.
+// This file begins, advances, stops and ends launches.
 
 package cuda
 
@@ -60,7 +60,7 @@ type flow struct {
 // last returns the index of the segment's last kernel.
 func (f *flow) last() int { return f.net.b.Network.Exits[f.seg].Last }
 
-// begin starts a launch. The argument came is the time of its arrival.
+// begin starts a launch. The argument "came" is the time of its arrival.
 func (l *launcher) begin(w *device.Work, came time.Time) error {
 	q := &w.Launch
 	n := l.nets[q.Network]
@@ -116,7 +116,7 @@ func (l *launcher) begin(w *device.Work, came time.Time) error {
 		l.putAside(f)
 		if l.cfg.Mode.Ahead {
 			// The kernel is launched at once, before the other launches receive the order to leave. In the launcher's
-			// next round, it would be too late, because the others would have left already.
+			// next round, the kernel would be too late, because the other launches would have left.
 			err := l.push(f)
 			l.dispel()
 			if err != nil && slices.Contains(l.flows, f) {

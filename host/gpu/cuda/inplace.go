@@ -1,5 +1,5 @@
-// A network with kernels that work in place, for tests. No bundle has such kernels. If a stopped launch of this network
-// resumes at the wrong kernel, its results are wrong.
+// InPlace is a test network with kernels that work in place. No bundle has such kernels. If a stopped launch of this
+// network resumes at the wrong kernel, its results are wrong.
 
 package cuda
 
@@ -20,7 +20,7 @@ const (
 	inPlaceGather   = 4 // each exit kernel reduces a square of pixels with this side to one pixel
 )
 
-// Kinds of the network's kernels: first the kinds of a round, in execution order, then the exit's kind.
+// The network has these kinds of kernels: first the kinds of a round, in execution order, then the exit's kind.
 const (
 	InPlaceMake  = "make"
 	InPlaceAdd   = "add"   // in place
@@ -41,10 +41,10 @@ func InPlaceKind(kernel int) (kind string, inPlace bool) {
 
 // InPlace returns a network of several rounds on an image of side x side pixels. A round has three kernels. The first
 // computes one of two tensors from the other tensor. The second adds to this result in place, and the third scales it
-// in place. A launch that is stopped in the second or third kernel must resume at the first kernel of its round. At any
-// other kernel, its input would be an unfinished tensor, or a tensor that the next round has overwritten. Every element
-// of the last tensor affects the exit. The exit kernels reduce sixteen pixels to one repeatedly. A single block that
-// reads all pixels would run longer than the rounds, and most kills would stop that block.
+// in place. A launch stopped in the second or third kernel must resume at the first kernel of its round. At any other
+// kernel, the input would be an unfinished tensor, or a tensor that the next round has overwritten. Every element of
+// the last tensor affects the exit. The exit kernels reduce sixteen pixels to one repeatedly. A single block that reads
+// all pixels would run longer than the rounds, and most kills would stop that block.
 func InPlace(seed uint64, side int) *Drawn {
 	row, size := 2*inPlaceChannels*side, 2*inPlaceChannels*side*side
 	b := &bundle.Bundle{}

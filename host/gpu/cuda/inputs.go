@@ -1,4 +1,4 @@
-// Networks on the GPU, their slots, and the copies of requests' inputs into slots.
+// Networks on the GPU have slots, into which requests' inputs are copied.
 
 package cuda
 
@@ -17,7 +17,7 @@ type sample struct {
 	in    bool   // the input has been copied
 }
 
-// page is pinned memory for an input, with an event for its copy. Both are allocated with the network, because
+// page is pinned memory for an input, with its copy's event. Both are allocated when the network is loaded, because
 // allocating or freeing pinned memory blocks all streams.
 type page struct {
 	host  []byte
@@ -195,7 +195,7 @@ func (l *launcher) stage(w *device.Work, s *sample) (err error) {
 	return nil
 }
 
-// unstage returns the page of a finished copy.
+// unstage returns a finished copy's page to its network.
 func (l *launcher) unstage(c *staged) {
 	if l.lost == nil { // otherwise the page is freed with the context
 		c.sample.net.pages = append(c.sample.net.pages, c.page)

@@ -1,4 +1,4 @@
-// Lanes: streams with the memory and events that a launch needs.
+// Lanes are streams with the memory and events that a launch needs.
 
 package cuda
 

@@ -20,8 +20,8 @@ type launcher struct {
 	module driver.Module
 	layer  driver.Function
 	padded driver.Function
-	// proxies are variants of the kernel of several roles, in the order of descending register limits. resident is the
-	// number of blocks of the single-layer kernel that fit on an SM.
+	// proxies are variants of the kernel that runs several roles, in the order of descending register limits. resident
+	// is the number of blocks of the single-layer kernel that fit on an SM.
 	proxies  []proxy
 	limited  []driver.Module
 	resident int
@@ -57,7 +57,7 @@ type launcher struct {
 	beds    []pad
 }
 
-// launcher opens the GPU and reports the result in opened. Then it handles orders until the device is closed.
+// launcher opens the GPU and sends the result to opened. Then it handles orders until the device is closed.
 func (d *Device) launcher(opened chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

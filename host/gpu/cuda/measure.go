@@ -100,8 +100,8 @@ func (l *launcher) health(bus string) *driver.Health {
 	return &h
 }
 
-// Timed contains times of a layer's kernel that runs alone, between two events. In Profile, each time is of one launch
-// and includes the host's time. In Pace, each time is the mean of several launches without the host's time.
+// Timed contains times of a layer's kernel that runs alone, between two events. In Profile, each time is measured on
+// one launch and includes the host's time. In Pace, each time is the mean of several launches without the host's time.
 type Timed struct {
 	Layer  int
 	Name   string

@@ -192,7 +192,7 @@ func (r *run) profile(ctx context.Context) (err error) {
 	return nil
 }
 
-// images returns the number of images that the GPU processes in the time ns, in the largest batches without other work.
+// images returns the number of images that the GPU processes in ns nanoseconds if it runs only the largest batches.
 func (n *served) images(ns float64) int {
 	return 1 + int(min(most-1, ns*cuda.MaxBatch/float64(n.alone[len(n.alone)-1])))
 }

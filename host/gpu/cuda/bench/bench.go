@@ -46,15 +46,17 @@ type Config struct {
 	Later   []string
 	Seed    uint64
 	Batches []int // for latencies; nil: 1, 8, 32
-	// For preemption: numbers of kernels in a stream (nil: Capacities()), and modes (nil: Preempting()).
+	// Preemption is measured with these numbers of kernels in a stream (nil: Capacities()) and modes (nil:
+	// Preempting()).
 	Capacities []int
 	Modes      []string
-	// Warm is how long launches run before a measurement; 0: a second, or no time on the fake, which has no clocks.
+	// Warm is how long launches run before a measurement; 0: a second, or no time on the fake driver, which has no
+	// clocks.
 	Warm  time.Duration
 	Clock Clock // the clock by which the times "For" and "Budget" are measured
 	Tell  func(part string)
-	// If Keep is set, it is called with all runs so far, after each run and each part. Runs from one call of the device
-	// (at most ten) and from one round of padding arrive together.
+	// If Keep is set, it is called with all runs so far, after each run and each part. Runs from one device call (at
+	// most ten) arrive together, and so do runs from one round of padding.
 	Keep func(*Raw)
 }
 
@@ -117,7 +119,7 @@ func made(cfg *Config) (m Made, err error) {
 	return m, nil
 }
 
-// Label returns a word for the kind of the figures. It is "measured" only if the figures come from a real GPU.
+// Label returns a word for the origin of the figures. It is "measured" only if the figures come from a real GPU.
 func (r *Raw) Label() string {
 	switch {
 	case r.Facts.Fake:
@@ -245,7 +247,7 @@ func Share(left time.Duration, parts []string) (share, most time.Duration) {
 	return share, min(overdraft*share, (left+share+1)/2)
 }
 
-// part runs the part called name, the first element of parts. With a budget, the part gets its share of the time left.
+// part runs the part "name", the first element of parts. With a budget, the part gets its share of the time left.
 func (b *bench) part(ctx context.Context, name string, do func(context.Context) error, left time.Duration, parts []string) error {
 	if b.Budget > 0 {
 		if left <= 0 {
@@ -270,7 +272,7 @@ func (b *bench) part(ctx context.Context, name string, do func(context.Context) 
 	return err
 }
 
-// Clock returns the time of budgets. nil: the host's clock.
+// Clock measures budgets. nil: the host's clock.
 type Clock func() time.Time
 
 // Now returns the time.
@@ -343,8 +345,8 @@ func (b *bench) keep() {
 const few = 10
 
 // enough returns a function that reports whether a series has enough runs. N runs are always enough. After the series'
-// share of the part's time, ten runs (few) are enough. The argument things is the number of shares, all equal. The time
-// starts at the call of the function enough.
+// share of the part's time, ten runs (few) are enough. The argument "things" is the number of equal shares. The time
+// starts at the call.
 func (b *bench) enough(things int) func(runs int) bool { return b.after(few, things) }
 
 // after is the function `enough` with `fewest` runs in place of ten.
@@ -355,7 +357,7 @@ func (b *bench) after(fewest, things int) func(runs int) bool {
 	}
 }
 
-// rig is a device with loaded networks and inputs of noise in its slots.
+// rig is a device with loaded networks. Its slots contain noise as inputs.
 type rig struct {
 	*bench
 	d    *cuda.Device
@@ -416,7 +418,8 @@ func (b *bench) attached(ctx context.Context, cfg cuda.Config, samples int, do f
 	return do(r)
 }
 
-// with does the same as attached, but also loads the networks, and reads the clock before and after the call of do.
+// with does the same as attached, but also loads the networks, and reads the clock before and after it calls the
+// function "do".
 func (b *bench) with(ctx context.Context, cfg cuda.Config, samples int, do func(*rig) error) error {
 	return b.attached(ctx, cfg, samples, func(r *rig) error {
 		next := device.RequestID(0)
@@ -472,7 +475,7 @@ func (r *rig) post(ev device.Event) {
 	}
 }
 
-// do runs some work and returns its time. It calls begun when the device has accepted the work.
+// do runs some work and returns its time. It calls "begun" when the device has accepted the work.
 func (r *rig) do(ctx context.Context, w *device.Work, begun func()) (took time.Duration, err error) {
 	began := time.Now()
 	_, err = r.run(ctx, w, begun)
@@ -704,7 +707,7 @@ func (b *bench) costs(ctx context.Context) error {
 }
 
 // copies measures copies of several sizes, alone and beside kernels on all SMs. Large copies also run on two streams at
-// the same time, beside such kernels.
+// the same time, beside these kernels.
 func (b *bench) copies(ctx context.Context) error {
 	return b.with(ctx, cuda.Config{}, 1, func(r *rig) error {
 		sizes := []int{1 << 12, 1 << 16, 1 << 20, 1 << 24}

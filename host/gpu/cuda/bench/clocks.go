@@ -211,7 +211,7 @@ func (l *Looks) Series(part string) []Series {
 	return b.raw.Series
 }
 
-// addPaces stores a part's readings at its end.
+// addPaces stores a part's readings when the part ends.
 func (b *bench) addPaces(part string) {
 	p := b.paces
 	b.paces = paces{}
@@ -232,7 +232,7 @@ func (b *bench) addReadings(part string, p *paces) {
 	b.addLooks(part, p)
 }
 
-// addLooks stores the times of the same kernels and the SM clock.
+// addLooks stores the kernels' times before and after a measurement, and the SM clock.
 func (b *bench) addLooks(part string, p *paces) {
 	b.add(Clocks, part+" before", "ns", p.before...)
 	b.add(Clocks, part+" after", "ns", p.after...)

@@ -1,5 +1,5 @@
-// Counts of stops inside each kernel of the in-place network. Only stops inside in-place kernels count, because all
-// other kernels can always be repeated.
+// This file counts stops inside each kernel of the in-place network. Only stops inside in-place kernels count, because
+// all other kernels can always be repeated.
 
 package bench
 
@@ -25,7 +25,7 @@ func (s *restorer) hits(at []int64) (n int) {
 	return n
 }
 
-// stoppedIn is the end of the keys of series that list stopped kernels.
+// stoppedIn ends the keys of series that list stopped kernels.
 const stoppedIn = "stopped in"
 
 // kinds counts the stops of a series by the kind of kernel.

@@ -1,4 +1,5 @@
-// Launches that are stopped and resumed. Their outputs are compared bit for bit with those of undisturbed launches.
+// The part "kills" stops and resumes launches. Their outputs are compared bit for bit with those of undisturbed
+// launches.
 
 package bench
 
@@ -18,7 +19,7 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda"
 )
 
-// Ways to stop launches. Each deliberate fault must give wrong results.
+// These are ways to stop launches. Each deliberate fault must give wrong results.
 const (
 	killed  = "killed"          // inside a kernel
 	drained = "drained"         // between two kernels: a control without kills, so any error has another cause
@@ -38,8 +39,8 @@ const redrawn = 20
 // controlled is the number of launches within which a deliberate fault must give a wrong result.
 const controlled = 1000
 
-// Sides of the in-place network's image, in pixels. With the constant side, kernels have blocks for several times 132
-// SMs, so that a kill finds finished, running and waiting blocks. sideFake is small enough for the fake driver.
+// The in-place network's image has these sides, in pixels. With "side", kernels have blocks for several times 132 SMs,
+// so that a kill finds finished, running and waiting blocks. sideFake is small enough for the fake driver.
 const (
 	side     = 256
 	sideFake = 8
@@ -124,8 +125,8 @@ type restorer struct {
 	known int // number of kills at the last call of hit
 	// counts reports whether hits in a kernel count; nil: all hits count
 	counts func(kernel int64) bool
-	// over reports whether to end. Its arguments are the numbers of launches, of hits, and of wrong launches with a
-	// hit. If it is nil, the method "all" ends at the required number of hits.
+	// over reports whether the method "all" must end. Its arguments are the numbers of launches, of hits, and of wrong
+	// launches with a hit. If it is nil, "all" ends at the required number of hits.
 	over func(launches, hits, wrong int) bool
 }
 
@@ -311,7 +312,7 @@ func (s *restorer) apart(shown [2]map[int][]int16) (n int64) {
 	return n
 }
 
-// Series of stopped launches, with one value per launch. Positions count from 1; 0 means none.
+// These series of stopped launches have one value per launch. Positions count from 1; 0 means none.
 const (
 	triedKills  = "tried"
 	hitKills    = "hit"
@@ -343,8 +344,8 @@ type Restores struct {
 	Network  string `json:"network"`
 	Launches int    `json:"launches"`
 	Tried    int    `json:"tried"` // requested kills
-	// Hit counts kills after which kernels.Control contains the index of a kernel: at least one block left this kernel
-	// early, at the next poll or later. For the in-place network, only in-place kernels count, because a launch that is
+	// Hit counts kills after which kernels.Control contains a kernel's index, because at least one block left this
+	// kernel early, at the next poll or later. For the in-place network, only in-place kernels count, because a launch
 	// stopped in another kernel computes everything again. If How is "drained", Hit counts launches that stopped
 	// between two kernels.
 	Hit      int    `json:"hit"`
@@ -354,7 +355,7 @@ type Restores struct {
 	First    *Wrong `json:"first_wrong,omitempty"` // the first of the wrong launches
 }
 
-// Wrong is a launch whose outputs differ from those of an undisturbed one.
+// Wrong is a launch whose outputs differ from those of an undisturbed launch.
 type Wrong struct {
 	Launch int `json:"launch"` // positions count from 0
 	Exit   int `json:"exit"`

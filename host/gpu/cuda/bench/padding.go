@@ -1,4 +1,4 @@
-// The cost of padding for the priority network, and its gain for best-effort work.
+// This file measures what padding costs the priority network, and what best-effort work gains.
 
 package bench
 
@@ -22,8 +22,8 @@ const leastPadded = 0.1
 // rounds is the number of measurements of each way to run (type way). The ways alternate.
 const rounds = 4
 
-// inTurn returns the indices of n things for each round, alternately in forward and backward order. So a slow change of
-// the GPU's clock affects all of them equally.
+// inTurn returns the indices 0 to n-1 for each round, alternately in forward and backward order. So a slow change of
+// the GPU's clock affects all indices equally.
 func inTurn(rounds, n int) (order []int) {
 	for round := range rounds {
 		for i := range n {
@@ -114,10 +114,10 @@ func (b *bench) addWay(w *way) {
 	}
 }
 
-// looked is the end of the keys of readings of the clock before and after a way.
+// looked ends the keys of clock readings before and after a way.
 const looked = " looks"
 
-// within counts the end times between from and to.
+// within counts the end times after "from" and up to "to".
 func within(ended []time.Time, from, to time.Time) (n int64) {
 	for _, at := range ended {
 		if at.After(from) && !at.After(to) {
@@ -127,7 +127,7 @@ func within(ended []time.Time, from, to time.Time) (n int64) {
 	return n
 }
 
-// beside runs the priority network in one way for its share of runs. It records the run times, and the number of
+// beside runs the priority network in one way, for one share of the runs. It records the run times, and the number of
 // best-effort launches that ended during the runs.
 func (r *rig) beside(ctx context.Context, w *way, be, rt *bundle.Bundle, batch int, share Config) error {
 	var began, over time.Time
@@ -210,7 +210,7 @@ func (r *Raw) padding() (out []Row) {
 	return out
 }
 
-// partOf limits the change of the clock, as a share of the corrected effect: a larger change causes a note.
+// partOf limits the change of the clock, as a share of the corrected effect. A larger change causes a note.
 const partOf = 1. / 3
 
 // atOnePace corrects a ratio whose two sides may have been measured at different clock rates. It adds a note if the

@@ -1,4 +1,4 @@
-// Priority launches that find other launches on the GPU. The other launches are killed or awaited.
+// The part "preemption" runs priority launches that find other launches on the GPU. These are killed or awaited.
 
 package bench
 
@@ -59,8 +59,8 @@ func (b *bench) preemption(ctx context.Context) error {
 	return nil
 }
 
-// tooLong is the end of the key of a round's largest error: the spans of the round are too long by at most this time.
-// The figure is the maximum of all rounds.
+// tooLong ends the key of a round's largest error. The round's spans are too long by at most this error. The figure is
+// the maximum of all rounds.
 const tooLong = "too long by at most"
 
 // meetings runs priority launches until enough of them found other launches on the GPU. Before each launch, meetings
@@ -110,14 +110,14 @@ type span struct {
 	of   func(*cuda.Preemption) time.Duration
 }
 
-// Spans that start at the arrival. All preemptions have them, so they show the difference between killing and waiting.
+// These spans start at the arrival. All preemptions have them, so they show the difference between killing and waiting.
 var fromArrival = []span{
 	{"away", func(p *cuda.Preemption) time.Duration { return p.Away }},
 	{"first", func(p *cuda.Preemption) time.Duration { return p.First }},
 	{"completion", func(p *cuda.Preemption) time.Duration { return p.Whole }},
 }
 
-// Spans from the write of the flag, and the span from arrival to completion, if a block saw the flag.
+// These are the spans from the write of the flag, and from arrival to completion, if a block saw the flag.
 var fromFlag = []span{
 	{"seen gone", func(p *cuda.Preemption) time.Duration { return p.Gone }},
 	{"seen began", func(p *cuda.Preemption) time.Duration { return p.Began }},
@@ -142,7 +142,7 @@ func possible(d time.Duration) bool { return d != cuda.Impossible }
 
 // addSpans stores the spans and the number of preemptions. It also stores how many preemptions were left out, by
 // reason: a span was impossible, a span was unknown, or the kernels ended before a block saw the flag. The last reason
-// applies only to spans from the flag. The numbers are per round.
+// applies only to spans from the flag. Each round stores its own numbers.
 func (b *bench) addSpans(key string, kill bool, all []cuda.Preemption) {
 	count := func(what string, of []cuda.Preemption) { b.add(Preemption, key+what, "preemptions", int64(len(of))) }
 	keep := func(of []cuda.Preemption, spans []span) {

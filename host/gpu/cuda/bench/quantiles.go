@@ -1,4 +1,4 @@
-// Quantiles and their confidence.
+// This file computes quantiles with confidence intervals.
 
 package bench
 
@@ -20,10 +20,11 @@ type Interval [2]float64
 // median returns the middle of sorted runs, or the mean of the two middle runs.
 func median(v []float64) float64 { return (v[(len(v)-1)/2] + v[len(v)/2]) / 2 }
 
-// quantile returns the quantile p of sorted runs: the smallest run such that more than a share p of runs is not larger.
+// quantile returns the quantile p of sorted runs: the smallest run x such that more than a share p of runs is at most
+// x.
 func quantile(v []float64, p float64) float64 { return v[min(len(v)-1, int(p*float64(len(v))))] }
 
-// percentile returns a quantile near the end, such as p99. It is nil if too few runs are beyond the quantile.
+// percentile returns a high quantile, such as p99. It is nil if too few runs are beyond the quantile.
 func percentile(v []float64, p float64) *float64 {
 	if (1-p)*float64(len(v)) < beyond-1e-9 {
 		return nil

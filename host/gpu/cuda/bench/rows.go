@@ -227,10 +227,10 @@ func floats(v []int64) (out []float64) {
 	return out
 }
 
-// Params returns a GPU's parameter file. If there are ten runs of a value, the measured value replaces the assumed
-// value. The source of a value has a note if the GPU's clock changed during its part. If base is the file of another
-// GPU, its values are marked as assumed. The simulator's unit remains a TPC, as in base, because the driver's smallest
-// partition consists of several TPCs and the last unit is larger. Runs on the fake driver are not used.
+// Params returns a GPU's parameter file. A measured value with ten runs replaces the assumed value. The source of a
+// value has a note if the GPU's clock changed during the value's part. If base is the file of another GPU, base's
+// values are marked as assumed. The simulator's unit remains a TPC, as in base, because the driver's smallest partition
+// has several TPCs and the last unit is larger. Runs on the fake driver are not used.
 func (r *Raw) Params(base *params.File) (*params.File, error) {
 	if r.Facts.Fake {
 		return nil, fmt.Errorf("%w: these runs are of the driver without a GPU", params.ErrFile)

@@ -1,5 +1,5 @@
-// The file of runs: a line of facts in JSON, then one line per series, gzip-compressed. During a measurement, runs are
-// written to a journal of the same form. In a journal, later facts replace earlier facts, and a series may have several
+// The file of runs has a line of facts in JSON, then one line per series, gzip-compressed. During a measurement, runs
+// are written to a journal of the same form. There, later facts replace earlier facts, and a series may have several
 // lines.
 
 package bench
@@ -111,7 +111,7 @@ func (j *Journal) Add(r *Raw) error {
 	return nil
 }
 
-// Read reads the runs. In errors, from is the file's name. If the file is truncated, Read returns the runs of its
+// Read reads the runs. Errors contain the file's name "from". If the file is truncated, Read returns the runs of its
 // complete lines and treats every part as unfinished.
 func Read(from string, in io.Reader) (*Raw, error) {
 	z, err := gzip.NewReader(in)
@@ -221,8 +221,8 @@ func (t *torn) Read(p []byte) (int, error) {
 }
 
 // Holds reports whether r contains all runs of o, and r and o are from the same call of Run. Both must have the same
-// program and the same start, and each series of o must be a prefix of the one in r. If both have the same number of
-// runs, there is one more condition: r must be complete if o is, and have as many finished parts.
+// program and start, and each series of o must be a prefix of that series in r. If both have equally many runs, r must
+// also be complete if o is, and have at least as many finished parts.
 func (r *Raw) Holds(o *Raw) bool {
 	if r.Seed != o.Seed || !reflect.DeepEqual(r.Facts, o.Facts) || r.Made.Program != o.Made.Program || r.Made.Revision != o.Made.Revision || !r.Made.Began.Equal(o.Made.Began) {
 		return false

@@ -18,7 +18,7 @@ type API struct {
 	attributes map[int]int   // by CUDA's number of an attribute: this API's number, if different
 	named      bool          // the call for an error's name returns this name, not an error code
 	version    func(int) string
-	// environment is set before the library is opened, unless the user has set these variables.
+	// environment contains variables that are set before the library is opened, unless the user has set them.
 	environment map[string]string
 	queues      string // environment variable with the number of hardware queues; "": none
 }
@@ -41,7 +41,7 @@ func (a *API) Calls() []string {
 // optional reports whether a call is needed only for partitions. Without such a call, the GPU cannot be divided.
 func optional(c call) bool { return c >= cuDeviceGetDevResource || c == streamWithCUMask }
 
-// CUDA is NVIDIA's API, with the versions of calls declared by cuda.h 12.
+// CUDA is NVIDIA's API, with the call versions that cuda.h 12 declares.
 var CUDA = &API{
 	Name: "cuda", libraries: []string{Library}, what: "CUDA driver", hides: "CUDA_VISIBLE_DEVICES", source: "NVIDIA's driver package", expected: "a driver for CUDA 12",
 	// NVIDIA's default is 8 hardware queues. With more streams than queues, some streams would share a queue. Then an

@@ -36,7 +36,7 @@ func (h *holds) add(l *Lib, d Device, n int) {
 	}
 }
 
-// others returns the number of other libraries with holds.
+// others returns the number of other libraries that hold the GPU.
 func (h *holds) others(l *Lib, d Device) int {
 	n := 0
 	for other := range h.by[hold{l.handle, d}] {

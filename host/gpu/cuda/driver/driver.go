@@ -32,7 +32,7 @@ func (m missing) Error() string { return string(m) }
 // Is matches ErrMissing.
 func (m missing) Is(target error) bool { return target == ErrMissing }
 
-// Handles of the driver.
+// These are the driver's handles.
 type (
 	Device   int32
 	Context  uintptr
@@ -51,7 +51,7 @@ type Error struct {
 	Name string
 }
 
-// Error names the call and its code as the driver does.
+// Error returns the call, and the error code's name and number.
 func (e *Error) Error() string { return fmt.Sprintf("%s: %s (%d)", e.Call, e.Name, e.Code) }
 
 // Undivided reports whether an error means that the GPU cannot be divided: it is too old, or it is itself a partition.
@@ -63,7 +63,7 @@ func Undivided(err error) bool {
 	return false
 }
 
-// Error codes that the package handles.
+// The package handles these error codes.
 const (
 	OutOfMemory    = 2
 	noDevice       = 100
@@ -345,7 +345,7 @@ func (l *Lib) Memory(d Device) (uint64, error) {
 	return n, err
 }
 
-// Attributes of a GPU, with CUDA's numbers.
+// These attributes of a GPU have CUDA's numbers.
 const (
 	ClockKHz        = 13
 	Multiprocessors = 16

@@ -1,4 +1,4 @@
-// Green contexts: the kernels of their streams run only on some SMs.
+// The kernels in a green context's streams run only on some SMs.
 
 package driver
 

@@ -1,4 +1,4 @@
-// AMD's HIP calls as declared in hip_runtime_api.h of ROCm 5.2. Version 6 uses the same numbers.
+// AMD's HIP calls are declared as in hip_runtime_api.h of ROCm 5.2. Version 6 uses the same numbers.
 
 package driver
 

@@ -1,4 +1,4 @@
-// Masks of streams, which are written into the driver's internal data at an undocumented offset, as libsmctrl does.
+// This file writes the masks of streams into the driver's internal data at an undocumented offset, as libsmctrl does.
 
 package driver
 
@@ -31,7 +31,7 @@ func KnownOffsets() Offsets {
 // maxOffset is a limit for offsets: the largest size of a stream's internal data, in bytes.
 const maxOffset = 1 << 14
 
-// ReadOffsets reads lines such as "550.54.15: 0x4ac". # starts a comment. In errors, from is the text's name.
+// ReadOffsets reads lines such as "550.54.15: 0x4ac". # starts a comment. Errors contain the text's name "from".
 func ReadOffsets(from, text string) (Offsets, error) {
 	clean, err := plaintext.Clean([]byte(text))
 	if err != nil {

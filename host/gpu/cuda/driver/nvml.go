@@ -1,4 +1,4 @@
-// NVML, NVIDIA's monitoring library, if present.
+// NVML is NVIDIA's monitoring library, which is optional.
 
 package driver
 

@@ -57,7 +57,7 @@ type Test interface {
 	Cleanup(f func())
 }
 
-// Rig loads the library that the function build builds, and returns the library's handles. It clears the list of
+// Rig loads the library that the function "build" builds, and returns the library's handles. It clears the list of
 // faults. At the end of the test, it removes injected errors and delays.
 func Rig(t Test, build func(dir string) (string, error)) (path string, h *Handles) {
 	t.Helper()
@@ -94,7 +94,7 @@ type Handles struct {
 	// Inject lets `after` calls of a name succeed, and makes the next call fail with the error `code`. If late is not 0,
 	// this call succeeds too, but all later calls fail until the context is reset, as after a crashed kernel.
 	Inject func(call string, after int, code int, late int)
-	// InjectEvery makes every n-th call of a name fail with the error `code`. The parameter every is n.
+	// InjectEvery makes every n-th call of a name fail with the error `code`. The argument `every` is n.
 	InjectEvery func(call string, every int, code int)
 	// Waiting returns the number of injected errors that have not happened yet.
 	Waiting func() int
@@ -105,9 +105,9 @@ type Handles struct {
 	// Version sets the CUDA version (default 12040). Env reads a variable of the library's environment.
 	Version func(v int)
 	Env     func(name string) string
-	// Splits sets how the driver divides the GPU. If merges = 1 (the default), it merges sets of a split. If coarse = 1,
-	// it rounds sizes up to twice the smallest size. If coarse = 2, it splits off larger sets from the other end of the
-	// GPU. If undivided = 1, it cannot divide the GPU.
+	// Splits sets how the driver divides the GPU. If merges = 1 (the default), it merges several sets of one split. If
+	// coarse = 1, it rounds sizes up to twice the smallest size. If coarse = 2, it splits off larger sets from the
+	// other end of the GPU. If undivided = 1, it cannot divide the GPU.
 	Splits func(merges, coarse, undivided int)
 	// Forget removes injected errors.
 	Forget func()
@@ -130,17 +130,17 @@ type Handles struct {
 	Loses func(on int)
 	// Slow makes blocks wait for the given time in ns whenever they read their epoch.
 	Slow func(ns int)
-	// Spoil corrupts the input of a stream's next kernel after every n-th kill. The parameter every is n; 0: never.
+	// Spoil corrupts the input of a stream's next kernel after every n-th kill. The argument `every` is n; 0: never.
 	Spoil func(every int)
 	// Late delays writes of words by at most the given time in ns, if the memory belongs to another stream.
 	Late func(ns int)
 	// Clock sets the clock of blocks: its step in ns (default 1), and its lead over the host's clock in ns (default 0).
 	Clock func(tick, ahead int)
-	// Pace replaces the host's clock, which normally determines the times of events, with a clock that counts work. A
-	// kernel takes the given time in ns on it, and a copy takes CopyNs(bytes). Pace(0) restores the host's clock.
+	// Pace measures the times of events with a clock that counts work, not with the host's clock. On this clock, a
+	// kernel takes the given time in ns, and a copy takes CopyNs(bytes). Pace(0) restores the host's clock.
 	Pace   func(ns int)
 	CopyNs func(bytes int) int
-	// LayerBytes and ControlBytes return sizes from the build of the kernels.
+	// LayerBytes and ControlBytes return the compiled sizes of Layer and Control.
 	LayerBytes, ControlBytes func() int
 }
 

@@ -35,7 +35,7 @@ func SourcesAMD() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Object reads an object file for AMD GPUs. It checks that amd.sh built it from these sources, with all kernels.
+// Object reads an object file for AMD GPUs. It checks that amd.sh built the file from these sources, with all kernels.
 func Object(path string) ([]byte, error) {
 	image, err := os.ReadFile(path)
 	if err != nil {
@@ -99,7 +99,7 @@ func CUDA() string {
 	return fmt.Sprintf("%d.%d", major+4, minor)
 }
 
-// Names of the kernels' entry points.
+// The kernels have these entry points.
 const (
 	EntryLayer  = "sluice_layer"
 	EntryPadded = "sluice_padded"

@@ -2,8 +2,8 @@ package kernels
 
 import "github.com/sluice-npu/sluice/host/gpu/kernel"
 
-// Kernel returns the layer as a kernel, with the bytes of a slot that it reads and writes. The writes are exact. If the
-// reads are too many, a group of kernels that are repeated together may be longer than necessary.
+// Kernel returns the layer as a kernel, with the bytes of a slot that it reads and writes. The writes are exact. The
+// reads may be too many. Then a group of repeated kernels may be longer than necessary.
 func (l *Layer) Kernel(name string) kernel.Kernel {
 	k := kernel.Kernel{Name: name, Blocks: 1, Threads: Threads, Issue: 1, BlockNs: 1}
 	k.Reads = tensor(k.Reads, l.InOffset, l.InH, l.InW, l.InC, l.InPix, l.InRow)
@@ -14,7 +14,7 @@ func (l *Layer) Kernel(name string) kernel.Kernel {
 	return k
 }
 
-// Numbers of instructions per thread, rounded up, as counted by sass.py for sm_90. TileCost is for a tile without its
+// These are instructions per thread, rounded up, as counted by sass.py for sm_90. TileCost is for a tile without its
 // steps. StepCost is for a step of a product, in which elements are loaded eight at a time. NarrowCost is for such a
 // step in a narrow layer, in which elements are loaded one by one. TapCost is for eight neighbours in a pool's window.
 const (

@@ -22,8 +22,11 @@ func ExampleOf() {
 	}
 	g := &graph.Graph{
 		Tensors: []graph.Tensor{
-			{Name: "in", H: 4, W: 4, C: 6}, {Name: "left", H: 4, W: 4, C: 8}, {Name: "right", H: 4, W: 4, C: 10},
-			{Name: "both", H: 4, W: 4, C: 18}, {Name: "out", H: 1, W: 1, C: 18},
+			{Name: "in", H: 4, W: 4, C: 6},
+			{Name: "left", H: 4, W: 4, C: 8},
+			{Name: "right", H: 4, W: 4, C: 10},
+			{Name: "both", H: 4, W: 4, C: 18},
+			{Name: "out", H: 1, W: 1, C: 18},
 		},
 		Nodes: []graph.Node{
 			conv("a", 1), conv("b", 2), node(graph.Concat, 3, graph.Window{}, 1, 2),

@@ -35,7 +35,8 @@ func open() error {
 			return err
 		}
 	}
-	set, err := images.Open(dir, images.Shape{H: 2, W: 2, C: 1}, images.Preprocess{Mean: []float64{0.5}, Std: []float64{0.5}}, images.Options{})
+	p := images.Preprocess{Mean: []float64{0.5}, Std: []float64{0.5}}
+	set, err := images.Open(dir, images.Shape{H: 2, W: 2, C: 1}, p, images.Options{})
 	if err != nil {
 		return err
 	}

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 
 	"github.com/sluice-npu/sluice/boards"
 	"github.com/sluice-npu/sluice/dse/report"
@@ -61,6 +59,6 @@ func ExampleHTML() {
 		return
 	}
 	pictures, err := report.SVGs(d)
-	fmt.Println(bytes.Contains(page.Bytes(), []byte("<title>tiny on zc706")), slices.Contains(slices.Collect(maps.Keys(pictures)), "pareto.svg"), err)
+	fmt.Println(bytes.Contains(page.Bytes(), []byte("<title>tiny on zc706")), pictures["pareto.svg"] != nil, err)
 	// Output: true true <nil>
 }

@@ -32,6 +32,6 @@ func ExampleProgram() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(len(net.Bundle.Layers), "layers,", len(p.Kernels), "kernels; segments end at", p.Exits)
-	// Output: 7 layers, 7 kernels; segments end at [3 6]
+	fmt.Println("one kernel a layer:", len(p.Kernels) == len(net.Bundle.Layers), "with all exits:", len(p.Exits) == len(net.Bundle.Network.Exits))
+	// Output: one kernel a layer: true with all exits: true
 }

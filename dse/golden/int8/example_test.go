@@ -23,7 +23,7 @@ func ExampleProgram_Run() {
 		Exits:   []graph.Exit{{Name: "end", Tensor: 1}},
 		Segment: []int{0},
 	}
-	inputs := [][]float32{{3, 4}, {-4, 1}}
+	inputs := [][]float32{{2, 4}, {-4, 1}}
 	seen, err := quant.See(g, len(inputs), func(i int) ([]float32, error) { return inputs[i], nil }, quant.Options{})
 	if err != nil {
 		fmt.Println(err)
@@ -48,5 +48,5 @@ func ExampleProgram_Run() {
 	}
 	out := maps[g.Exits[0].Tensor]
 	fmt.Printf("%v gives %v, which is %.1f and %.1f\n", in, out, n.Maps[1].Value(out[0]), n.Maps[1].Value(out[1]))
-	// Output: [75 101] gives [97 -39], which is 7.0 and -1.0
+	// Output: [50 101] gives [99 -49], which is 6.0 and -2.0
 }

@@ -13,6 +13,9 @@ if [[ ${1:-} == --only ]]; then only=${2:-}; shift 2 || set -- --; fi
 for unit in "$@"; do
   [[ " $all " == *" $unit "* ]] || { echo "usage: sim/formal/run.sh [--only PROPERTY] [UNIT...]; units: $all" >&2; exit 2; }
 done
+for unit in ${only:+${@:-$all}}; do
+  grep -q "\b$only: assert" sim/formal/"$unit"_props.sv || { echo "sim/formal/run.sh: $unit has no property \"$only\"" >&2; exit 2; }
+done
 for tool in yosys berkeley-abc; do
   command -v $tool >/dev/null || { echo "sim/formal/run.sh: $tool is missing: install the package $tool" >&2; exit 5; }
 done

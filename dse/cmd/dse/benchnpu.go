@@ -32,7 +32,7 @@ type benchNPUCmd struct {
 	Config    []string  `default:"zc706,zcu104" placeholder:"NAME" help:"Reference arrays; their stub build must exist (sim/build.sh NAME --stub)."`
 	Batch     []int     `default:"1,2,4,8" help:"Batch sizes."`
 	Bandwidth []float64 `placeholder:"BYTES" help:"Bytes of the DRAM a cycle of the configuration's clock (default: the configuration's)."`
-	Clock     float64   `placeholder:"MHZ" help:"Clock in place of the configuration's: the DRAM keeps its GB/s and its latency in ns."`
+	Clock     *float64  `placeholder:"MHZ" help:"Clock in place of the configuration's: the DRAM keeps its GB/s and its latency in ns."`
 	Law       bool      `help:"Only the law of cycles (estimated), without simulation or build."`
 	Machine   bool      `help:"Step through the RTL's registers (dse/machine), without simulation or build: some 0.3 s a million cycles."`
 	Full      bool      `help:"The build with its MACs (sim/build.sh NAME), some ten times slower: the same cycles."`
@@ -42,7 +42,7 @@ type benchNPUCmd struct {
 func (benchNPUCmd) Help() string {
 	return `Count the cycles of a network's backbone (exit heads left out) on the Verilated NPU without MACs,
 beside the law, and the roofline: each layer the larger of its MACs at a full array and its tensors once
-over the DRAM, a pool behind a convolution fused. The goal is roofline / 0.9. Beside them stands what the
+over the DRAM, a pool behind a convolution fused. Tensors kept on chip can pass it. The goal is roofline / 0.9. Beside them stands what the
 paper's ways to batch would take (estimated): batches along R, and Fluid Batching with Stackable PEs, by
 our law of cycles with the largest tiles; the latter also by the paper's law on the design it prints.
 
@@ -106,10 +106,21 @@ func (c *benchNPUCmd) Run(e *cli.Env) error {
 	if err := c.check(); err != nil {
 		return err
 	}
+	var designs []configs.Design
 	for _, name := range c.Config {
-		if err := c.config(ctx, e, name, &doc); err != nil {
+		d, err := c.designs(name)
+		if err != nil {
 			return err
 		}
+		designs = append(designs, d...)
+	}
+	for _, d := range designs {
+		rows, err := c.design(ctx, e, d)
+		if err != nil {
+			return fmt.Errorf("%s on %s: %w", c.Network, d.Name, err)
+		}
+		doc.Latency = d.DRAM.LatencyCycles
+		doc.Rows = append(doc.Rows, rows...)
 	}
 	out := ""
 	if c.Out != "" {
@@ -129,8 +140,13 @@ func (c *benchNPUCmd) check() error {
 	if c.Law && c.Full || c.Law && c.Machine || c.Machine && c.Full {
 		return usage("--law and --machine simulate nothing, --full another build: one of them")
 	}
-	if !(c.Clock >= 0) || math.IsInf(c.Clock, 0) {
-		return usage("--clock is %g MHz", c.Clock)
+	if c.Clock != nil && (!(*c.Clock > 0) || math.IsInf(*c.Clock, 0)) {
+		return usage("--clock is %g MHz, must be more than 0", *c.Clock)
+	}
+	for _, b := range c.Bandwidth {
+		if !(b > 0) || math.IsInf(b, 0) {
+			return usage("--bandwidth has %g, must be more than 0", b)
+		}
 	}
 	for _, b := range c.Batch {
 		if b < 1 || b > abi.BMax {
@@ -140,35 +156,31 @@ func (c *benchNPUCmd) check() error {
 	return nil
 }
 
-// config adds the rows of one configuration at every bandwidth.
-func (c *benchNPUCmd) config(ctx context.Context, e *cli.Env, name string, doc *benchNPUDoc) error {
+// designs returns a configuration at every bandwidth.
+func (c *benchNPUCmd) designs(name string) ([]configs.Design, error) {
 	d, err := configs.Load(name)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	bands := c.Bandwidth
 	if len(bands) == 0 {
 		bands = []float64{d.DRAM.BytesPerCycle}
 	}
 	faster := 1.0
-	if c.Clock > 0 {
-		faster = c.Clock / d.ClockMHz
-		d.ClockMHz = c.Clock
+	if c.Clock != nil {
+		faster = *c.Clock / d.ClockMHz
+		d.ClockMHz = *c.Clock
 	}
 	d.DRAM.LatencyCycles = int(math.Round(float64(d.DRAM.LatencyCycles) * faster))
-	doc.Latency = d.DRAM.LatencyCycles
+	var all []configs.Design
 	for _, bw := range bands {
 		d.DRAM.BytesPerCycle = bw / faster
 		if err := d.Validate(); err != nil {
-			return err
+			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		rows, err := c.design(ctx, e, d)
-		if err != nil {
-			return err
-		}
-		doc.Rows = append(doc.Rows, rows...)
+		all = append(all, d)
 	}
-	return nil
+	return all, nil
 }
 
 // print writes a row of cycles, frames/s and stalls for each batch size. A simulated row ends with the paper's schemes.

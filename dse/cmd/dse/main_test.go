@@ -73,6 +73,8 @@ func TestExitCodes(t *testing.T) {
 		{[]string{"bench-npu", "--machine", "--full"}, cli.Usage},
 		{[]string{"bench-npu", "--law", "--clock", "-1"}, cli.Usage},
 		{[]string{"bench-npu", "--law", "--clock", "NaN"}, cli.Usage},
+		{[]string{"bench-npu", "--law", "--clock", "0"}, cli.Usage},
+		{[]string{"bench-npu", "--law", "--network", "tiny", "--bandwidth", "8,NaN"}, cli.Usage},
 		{[]string{"bench-npu", "--network", "tiny", "--config", "run", "--batch", "1"}, cli.Tool}, // as below
 		{[]string{"validate", "--config", "run", "--share", "NaN"}, cli.Usage},
 		{[]string{"sweep", "--network", "tiny", "--board", "zc706", "--finalists", "1", "--count", "--mapping", "basic"}, cli.Usage},

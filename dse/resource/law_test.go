@@ -94,6 +94,10 @@ func TestBands(t *testing.T) {
 		if math.Abs(lut-l.LUTBand) > 1e-3 || math.Abs(ff-l.FFBand) > 1e-3 {
 			t.Errorf("%s: printed bands of %.3f and %.3f, the runs say %.3f and %.3f", family, l.LUTBand, l.FFBand, lut, ff)
 		}
+		row := fmt.Sprintf("| %s | %d | %.1f %% | %.1f %% |", map[string]string{boards.Series7: "series 7", boards.UltraScalePlus: "UltraScale+"}[family], l.Held, 100*l.LUTBand, 100*l.FFBand)
+		if text, err := os.ReadFile("../README.md"); err != nil || !strings.Contains(string(text), row) {
+			t.Errorf("dse/README.md: expected the row %s, %v", row, err)
+		}
 		t.Logf("%s: fitted on %d runs, held to %d others; LUT within %.1f %%, FF within %.1f %%", family, l.Fitted, l.Held, 100*l.LUTBand, 100*l.FFBand)
 	}
 	if held[topWhole] < leastWhole || held[topWhole]+held[topArray] < leastHeld || held[boards.UltraScalePlus] < leastUltraScale {

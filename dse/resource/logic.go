@@ -71,6 +71,12 @@ func residualWords(d configs.Design) int { return d.WideBytes() + d.Drain }
 func feedWords(d configs.Design) int     { return d.WideBytes() + max(8, d.WLoad*d.TP) }
 func outWords(d configs.Design) int      { return 2*max(d.Drain, d.WideBytes()/2) + d.WideBytes()/2 }
 
+// ringRegs is the number of registers in the ring of a gearbox. Its number of words is the next power of two.
+func ringRegs(words, bits int) float64 { return float64(bits << log2(words)) }
+
+// elements is the number of elements that all ports transfer in a cycle.
+func elements(d configs.Design) int { return d.WideBytes() / d.ElemBytes() }
+
 func ports(d configs.Design) int                 { return d.NAXI }
 func portBytes(d configs.Design) int             { return d.NAXI * d.WideBytes() }
 func striped(_ string, d configs.Design) float64 { return flag(d.NAXI > 1) }
@@ -163,17 +169,24 @@ var parts = []part{
 			func(_ string, d configs.Design) float64 { return gear(residualWords(d)*16, d.WideBytes()/2) },
 			func(_ string, d configs.Design) float64 { return gear(residualWords(d)*16, d.Drain) },
 		},
-		ff: []calc{one, of(residualWords)},
+		ff: []calc{one},
+		regs: func(_ string, d configs.Design) float64 {
+			return ringRegs(2*elements(d)+d.Drain, 8*d.ElemBytes())
+		},
 	},
 	{
 		name: "weights", units: []string{"wfeed"},
-		lut: []calc{one, func(_ string, d configs.Design) float64 { return gear(feedWords(d)*16, feedWords(d)+1) }},
-		ff:  []calc{one, of(feedWords)},
+		lut:  []calc{one, func(_ string, d configs.Design) float64 { return gear(feedWords(d)*16, feedWords(d)+1) }},
+		ff:   []calc{one},
+		regs: func(_ string, d configs.Design) float64 { return ringRegs(feedWords(d), 16) },
 	},
 	{
 		name: "output", units: []string{"out"},
 		lut: []calc{one, func(_ string, d configs.Design) float64 { return gear(outWords(d)*17, d.Drain) }},
-		ff:  []calc{one, of(outWords)},
+		ff:  []calc{one, of(func(d configs.Design) int { return d.Drain })},
+		regs: func(_ string, d configs.Design) float64 { // words with a flag
+			return ringRegs(2*max(d.Drain, elements(d))+elements(d), 8*d.ElemBytes()+1)
+		},
 	},
 	{
 		name: "activations", units: []string{"abuf"}, less: 0.5,

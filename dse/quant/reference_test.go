@@ -183,8 +183,12 @@ func (r reference) ideal(n int, t [][]int16) (y, slack []float64) {
 				}
 			}
 		}
-		if node.Function != nil {
-			v, off = node.Function.At(v), 1.2*off+l.CurveError
+		if node.Function != nil { // its slope may exceed 1: HardSwish's reaches 1.5
+			at, most := node.Function.At(v), 0.0
+			for _, d := range []float64{-1, -0.5, 0.5, 1} {
+				most = max(most, math.Abs(node.Function.At(v+d*off)-at))
+			}
+			v, off = at, most+l.CurveError
 		}
 		y[i] = min(max(v, float64(node.ClampLo)), float64(node.ClampHi))
 		slack[i] = off * (1 + 1e-9)

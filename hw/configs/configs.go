@@ -15,7 +15,6 @@ import (
 	"math/bits"
 	"os"
 	"path"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -160,9 +159,6 @@ func Load(nameOrPath string) (Design, error) {
 		return d, err
 	}
 	if strings.ContainsRune(nameOrPath, '/') || strings.HasSuffix(nameOrPath, ".yaml") {
-		if !strings.HasSuffix(nameOrPath, ".yaml") {
-			return Design{}, fmt.Errorf("load configuration %s: expected a file that ends in .yaml", nameOrPath)
-		}
 		f, err := os.Open(nameOrPath)
 		if err != nil {
 			return Design{}, fmt.Errorf("load configuration: %w", err)
@@ -175,20 +171,7 @@ func Load(nameOrPath string) (Design, error) {
 		if len(text) > maxFile {
 			return Design{}, fmt.Errorf("load configuration %s: longer than %d bytes", nameOrPath, maxFile)
 		}
-		d, err := Parse(nameOrPath, text)
-		if err != nil {
-			return Design{}, err
-		}
-		// the file's name identifies builds, the design's name vectors and bundles, so the names must be equal
-		if file := strings.TrimSuffix(filepath.Base(nameOrPath), ".yaml"); file != d.Name {
-			err = &FieldError{"name", d.Name, fmt.Sprintf("%q, as the file is called", file)}
-		} else if d.Elaborates() == nil { // callers check this, and say more
-			err = d.OwnName()
-		}
-		if err != nil {
-			return Design{}, fmt.Errorf("%s: %w", nameOrPath, err)
-		}
-		return d, nil
+		return Parse(nameOrPath, text)
 	}
 	text, err := files.ReadFile(nameOrPath + ".yaml")
 	if err != nil {

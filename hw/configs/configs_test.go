@@ -29,7 +29,7 @@ func TestEmbedded(t *testing.T) {
 			t.Errorf("%s and %s are the same hardware", name, other)
 		}
 		hashes[d.Hash()] = name
-		path := filepath.Join(t.TempDir(), name+".yaml")
+		path := filepath.Join(t.TempDir(), "copy.yaml")
 		text, err := files.ReadFile(name + ".yaml")
 		if err != nil {
 			t.Fatal(err)

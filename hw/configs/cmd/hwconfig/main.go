@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -89,11 +90,21 @@ func (o *options) print(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	if strings.ContainsRune(path, '/') && !strings.HasSuffix(path, ".yaml") {
+		return nil, fmt.Errorf("%s: expected a file that ends in .yaml", path)
+	}
+	// Builds use the name of the file, but vectors and bundles use the name of the design. Both names must be equal.
+	if file := strings.TrimSuffix(filepath.Base(path), ".yaml"); file != d.Name {
+		return nil, fmt.Errorf("%s: name: expected %q, as the file is called, found %q", path, file, d.Name)
+	}
 	switch {
 	case o.whole:
 		err = errors.Join(d.Elaborates(), folded(d))
 	case o.cpp:
 		err = d.ForHLS()
+	}
+	if err == nil && (o.whole || o.cpp) {
+		err = d.OwnName()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)

@@ -45,7 +45,7 @@ func TestRun(t *testing.T) {
 	}
 	for _, c := range []struct{ file, old, new, flag, want string }{ // old, new: pieces separated by #
 		{"tiny", "", "", "-cpp", ""},
-		{"other", "", "", "-cpp", `other.yaml: name: expected "other", as the file is called, found tiny`},
+		{"other", "", "", "-cpp", `other.yaml: name: expected "other", as the file is called, found "tiny"`},
 		{"tiny", "drain: 2 ", "drain: 3 ", "-cpp", "tiny.yaml: drain: expected an even number"},
 		{"tiny", "w_load: 2", "w_load: 3", "-verilator -whole", "tiny.yaml: w_load: expected an even number"},
 		{"tiny", "n_axi: 1", "n_axi: 2", "-verilator -whole", "tiny.yaml: name: expected one of its own"},

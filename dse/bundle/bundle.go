@@ -31,7 +31,7 @@ type Bundle struct {
 // NetworkName returns the name of the network. With NetworkName and Kind, a bundle is a device.Artefact.
 func (b *Bundle) NetworkName() string { return b.Network.Name }
 
-// Kind returns the kind of every bundle.
+// Kind returns "bundle".
 func (*Bundle) Kind() string { return "bundle" }
 
 // Network describes the compiled network.

@@ -36,6 +36,7 @@ func (c Clock) String() string {
 	return "table"
 }
 
+// Errors of a run. They wrap what went wrong.
 var (
 	ErrConfig = errors.New("engine configuration")
 	ErrSLO    = errors.New("the SLO is shorter than one request alone")

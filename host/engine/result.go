@@ -14,6 +14,7 @@ import (
 // Ending is the way in which a request ends.
 type Ending = sched.Ending
 
+// The endings, as in package sched. Pending is the state before the end.
 const (
 	Pending   = sched.Pending
 	OnTime    = sched.OnTime

@@ -6,7 +6,8 @@
 
 package sched
 
-// AdaptB has the parameters <B_max, T_timeout>.
+// AdaptB waits for a full batch or a timeout (AdaptB-S, -M, -L of the Fluid Batching paper). Its parameters are <B_max,
+// T_timeout>.
 type AdaptB struct {
 	BMax    int    // largest batch; 0: the limit of the device and its table
 	SLO     Time   // 0: the time of each request from arrival to deadline

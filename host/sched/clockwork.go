@@ -11,7 +11,7 @@
 
 package sched
 
-// Clockwork has the parameter B_max. It reuses a buffer in all calls, so each run needs its own Clockwork.
+// Clockwork is the policy of Gujarati et al., "Serving DNNs like Clockwork". Its parameter is B_max. It reuses a buffer in all calls, so each run needs its own Clockwork.
 type Clockwork struct {
 	BMax int // largest batch; 0: the limit of the device and its table
 

@@ -20,7 +20,7 @@ import (
 	"github.com/sluice-npu/sluice/host/device"
 )
 
-// Collect is one of the policies above, selected by its fields.
+// Collect is one of the policies Triton, DeepRT, BranchyNet, GSLICE and Batch, selected by its fields.
 type Collect struct {
 	Label  string
 	Window Time    // requests are served when a window ends; 0: served at once

@@ -5,7 +5,7 @@
 
 package sched
 
-// EDF has the parameter B_max. It reuses a buffer in all calls, so each run needs its own EDF.
+// EDF serves the requests with the earliest deadlines first. Its parameter is B_max. It reuses a buffer in all calls, so each run needs its own EDF.
 type EDF struct {
 	BMax int // largest batch; 0: the limit of the device and its table
 

@@ -20,7 +20,8 @@
 
 package sched
 
-// Fluid has the parameters <B_max, T_SLO>; T_SLO is contained in each request's deadline.
+// Fluid implements Algorithm 1 of the Fluid Batching paper; the comment at the top of its file maps the lines. Its
+// parameters are <B_max, T_SLO>; T_SLO is contained in each request's deadline.
 type Fluid struct {
 	BMax int // largest batch; 0: the limit of the device and its table
 }

@@ -21,7 +21,7 @@
 
 package sched
 
-// Lazy has the parameter B_max; the SLO is contained in each request's deadline.
+// Lazy is LazyBatching (Choi et al.). Its parameter is B_max; the SLO is contained in each request's deadline.
 type Lazy struct {
 	BMax int  // largest batch; 0: the limit of the device and its table
 	Idle bool // an idle device serves the whole queue up to B_max

@@ -41,7 +41,8 @@ const (
 	lateFrom     = 1.2   // a deadline after this multiple of the expected time counts as met
 )
 
-// Plus has the parameters <B_max, T_SLO>; T_SLO is contained in each request's deadline. It stores plans, buffers and
+// Plus is fluid+: it fills the batch up where the expected latency and violations decrease. Its parameters are <B_max,
+// T_SLO>; T_SLO is contained in each request's deadline. It stores plans, buffers and
 // the list of requests that were let go, so each run needs its own Plus.
 type Plus struct {
 	BMax  int       // largest batch; 0: the limit of the device and its table

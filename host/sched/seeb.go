@@ -18,7 +18,7 @@ import (
 	"github.com/sluice-npu/sluice/host/device"
 )
 
-// LatencyModel is the model of algorithm 2, line 13. It gives the time of one batch in ns, and is fitted to profiles.
+// LatencyModel is the model of SEEB-GPU's algorithm 2, line 13. It gives the time of one batch in ns, and is fitted to profiles.
 type LatencyModel struct {
 	Alpha, Beta1, Beta2, Beta3 float64
 
@@ -30,7 +30,7 @@ func (m LatencyModel) At(batch int, theta float64, units int) float64 {
 	return max(m.Least, m.Alpha+mul(m.Beta1, float64(batch))+mul(m.Beta2, theta)+m.Beta3/float64(max(1, units)))
 }
 
-// Split is algorithm 1, lines 1 to 11. It appends the number of units for each group of images to buf. Each group gets
+// Split is SEEB-GPU's algorithm 1, lines 1 to 11. It appends the number of units for each group of images to buf. Each group gets
 // at least one unit while units are left.
 func Split(images []int, units int, buf []int) []int {
 	total, used := 0, 0
@@ -107,7 +107,7 @@ func (s *SEEB) period() Time {
 	return 100_000_000
 }
 
-// Choose is algorithm 2 for one group. It returns the batch size and threshold with the least cost among those that
+// Choose is SEEB-GPU's algorithm 2 for one group. It returns the batch size and threshold with the least cost among those that
 // meet the deadline. ok reports whether any meet it.
 func (s *SEEB) Choose(network string, images, units int, left Time) (batch int, theta float32, ok bool) {
 	m := s.Models[network]

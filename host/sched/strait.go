@@ -49,7 +49,7 @@ type Finished struct {
 	Expected, Explained, Latency Time
 }
 
-// Strait is the policy. It learns, so each run needs its own Strait.
+// Strait is the policy of the paper "Strait". It learns, so each run needs its own Strait.
 type Strait struct {
 	BMax   int     // largest batch; 0: the limit of the device and its table
 	Places int     // number of batches on a device at once; 0: the number of places of the device
@@ -89,7 +89,7 @@ func (p *Strait) init(devices int) {
 	}
 }
 
-// Decide implements algorithm 1.
+// Decide implements algorithm 1 of the paper "Strait".
 func (p *Strait) Decide(now Time, s *State, ev *Event, buf []Action) []Action {
 	p.init(len(s.Devices))
 	p.learn(now, s, ev)

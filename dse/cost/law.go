@@ -85,8 +85,8 @@ func Load(d configs.Design, k K, s, nch int) int64 {
 }
 
 // Layer is the law: it returns the cycles of one layer at batch size bact under a legal entry e (mapping.Check). If the
-// layer is not the first of a start, it assumes that the weights that fit the ring are on chip. Walk adds the wait for
-// them.
+// layer is not the first layer of a start, Layer assumes that the weights that fit the ring are already on chip. Walk
+// adds the wait for them.
 func Layer(d configs.Design, g Geom, bact int, e abi.FBCB) Breakdown {
 	p := Prepare(d, g, K(e.K), Groups(e, bact))
 	return p.Layer(bact, e)

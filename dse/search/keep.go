@@ -189,7 +189,7 @@ func (s *solver) sum(d configs.Design, gr *lowered, cs []Cycles, batch int, plai
 	}
 }
 
-// alike reports whether all layers have the same cycles in room r as in room r-1.
+// alike reports whether each layer takes the same number of cycles in room r as in room r-1.
 func alike(ch chain, plain [][]int64, kept []stays, r int) bool {
 	for _, l := range ch {
 		if t := plain[l.class]; t[r] != t[r-1] {

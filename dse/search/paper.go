@@ -74,8 +74,8 @@ type PaperSpace struct {
 	layers  []lower.Layer
 }
 
-// NewPaperSpace prepares a network for a board. It maps the layers of the network itself, as the paper does. Grouped
-// convolutions are computed as dense convolutions in windows of the template's T_C.
+// NewPaperSpace prepares a network for a board. It maps the network's original layers, not the lowered layers, as the
+// paper does. Grouped convolutions are computed as dense convolutions in windows of the template's T_C.
 func NewPaperSpace(w *Workload, b boards.Board, template configs.Design, o PaperOptions) (*PaperSpace, error) {
 	if o.Weights == (Weights{}) {
 		o.Weights = Uniform()

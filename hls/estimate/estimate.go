@@ -215,8 +215,8 @@ func (l *layer) weightBeats(vectors int) int64 {
 // Layer estimates one layer for a batch size and a legal FBCB entry.
 //
 // The cycles of a stage are the sum over its loops. schedule describes how items overlap. Within one step, stages that
-// are connected by streams run concurrently, so the slowest stage determines the step's cycles. A layer needs at least
-// the time that DRAM and its ports need for its beats.
+// are connected by streams run concurrently, so the slowest stage determines the step's cycles. A layer takes at least
+// as long as the DRAM and the DRAM ports need to transfer the layer's beats.
 func (m *Model) Layer(desc *abi.Desc, e abi.FBCB, batch int) Layer {
 	l := m.decode(desc, e, batch)
 	w := &work{Model: m, layer: l, visits: 1, now: map[string]int64{}, out: Layer{Stages: map[string]int64{}, Streams: map[string]int64{}}}

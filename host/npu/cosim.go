@@ -344,8 +344,8 @@ func (c *Cosim) Info() CosimInfo { return c.info }
 // Cycles returns the number of cycles from the last hard reset to the last call.
 func (c *Cosim) Cycles() uint64 { return c.cycles.Load() }
 
-// Until sets the context of register accesses and other calls without a context, so that they end with ctx. A call of
-// done undoes this. Until must not run concurrently with such calls.
+// Until sets the context for register accesses and other calls that have no context parameter, so that they end when
+// ctx ends. A call of done undoes this. Until must not run concurrently with such calls.
 func (c *Cosim) Until(ctx context.Context) (done func()) {
 	before := c.until
 	c.until = ctx

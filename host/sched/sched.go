@@ -137,7 +137,7 @@ type Plan interface {
 	Cost() Time
 }
 
-// Advice is a recommendation of an engine to a client about its next inputs.
+// Advice is what an engine recommends to a client about the client's next inputs.
 type Advice struct {
 	Client  int
 	Network string  // the member of the family that will serve the inputs

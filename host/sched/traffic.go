@@ -29,7 +29,7 @@ type Traffic struct {
 
 // A waiting time above Tail raises Tail by about tailStep, and to at least an eighth of this time. Other waiting times
 // lower Tail by a 99th of that step. So on average 1 % of the waiting times are above Tail. When waiting times become
-// much longer, Tail follows within some dozen requests. After this, it falls by half in 7,000 requests.
+// much longer, Tail follows within a few dozen requests. After this, it falls by half in 7,000 requests.
 const (
 	tailStep  = 0.01
 	tailShare = 0.01

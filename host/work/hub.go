@@ -23,7 +23,7 @@ import (
 	"github.com/sluice-npu/sluice/host/shard"
 )
 
-// Hub distributes the shards of a folder's question to workers, and collects the results in the folder.
+// Hub distributes the shards of the question that a folder stores to workers, and collects the results in that folder.
 type Hub struct {
 	Dir      string
 	Needs    Needs

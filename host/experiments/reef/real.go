@@ -26,7 +26,7 @@ type Opened struct {
 	Close  func() error
 }
 
-// Report contains the counts of a GPU.
+// Report contains what was counted and measured on one GPU.
 type Report struct {
 	Gone               []float64 // by preemption: time in us until no other work was on the GPU
 	Ran, Padded, Again int       // numbers of kernels: all, padded, and run again

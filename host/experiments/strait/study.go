@@ -412,8 +412,8 @@ func unread() []string {
 	return []string{"reset_host_ns", "reclaim_ns", "evict_ns", "evict_each_ns", "kill_ns", "restart_ns", "pad_share"}
 }
 
-// knobs returns the parameters of the GPU and of a run: wait until a batch is full (form), spread, load, expected
-// overlap (beside). Vary halves and doubles the assumed parameters, and scales the load.
+// knobs returns the parameters of the GPU, and those of a run: the waiting time for a full batch (form), the spread,
+// the load, and the expected overlap (beside). Vary halves and doubles the assumed parameters, and scales the load.
 func knobs(string) (*frame.Knobs, error) {
 	f, err := params.Of("l4")
 	if err != nil {

@@ -344,10 +344,10 @@ type Restores struct {
 	Network  string `json:"network"`
 	Launches int    `json:"launches"`
 	Tried    int    `json:"tried"` // requested kills
-	// Hit counts kills after which kernels.Control contains a kernel's index, because at least one block left this
-	// kernel early, at the next poll or later. For the in-place network, only in-place kernels count, because a launch
-	// stopped in another kernel computes everything again. If How is "drained", Hit counts launches that stopped
-	// between two kernels.
+	// Hit counts the kills that stopped a kernel before its end: at least one block left the kernel at a poll after the
+	// kill, so kernels.Control contains the kernel's index. For the in-place network, only in-place kernels count,
+	// because a launch stopped in another kernel computes everything again. If How is "drained", Hit counts launches
+	// that stopped between two kernels.
 	Hit      int    `json:"hit"`
 	Restored int    `json:"restored"`              // hits in launches in which every exit is correct
 	InWrong  int    `json:"in_wrong"`              // hits in wrong launches; it is unknown which hit caused the error

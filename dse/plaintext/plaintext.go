@@ -28,21 +28,32 @@ var (
 // mark is the byte order mark of UTF-8.
 const mark = "\ufeff"
 
+// ctrlZ fills the end of a text that a DOS program wrote.
+const ctrlZ = 0x1a
+
 // reader removes byte order marks, and converts line ends to LF.
 type reader struct {
 	from   *bufio.Reader
 	line   int
 	within bool  // the current line contains a character
+	inner  int   // number of the next Ctrl-Z that are followed by other text
 	err    error // error that Read returns after the text before it
 }
 
-// ends reports whether the text ends here.
+// ends reports whether the text ends here, after any number of further Ctrl-Z. If not, it counts them.
 func (t *reader) ends() bool {
-	_, err := t.from.Peek(1)
-	return err != nil
+	for t.inner = 0; ; t.inner++ {
+		next, err := t.from.Peek(t.inner + 1)
+		if err != nil {
+			return !errors.Is(err, bufio.ErrBufferFull)
+		}
+		if next[t.inner] != ctrlZ {
+			return false
+		}
+	}
 }
 
-// NewReader returns a reader of the text r in UTF-8. It removes byte order marks at the start of lines, and a Ctrl-Z at
+// NewReader returns a reader of the text r in UTF-8. It removes byte order marks at the start of lines, and Ctrl-Z at
 // the end. It converts CR LF and a single CR to LF. Other encodings are errors.
 func NewReader(r io.Reader) io.Reader {
 	b := bufio.NewReader(r)
@@ -75,7 +86,7 @@ func (t *reader) Read(p []byte) (int, error) {
 		}
 		have, _ := t.from.Peek(min(t.from.Buffered(), len(p)-n))
 		plain := 0
-		for plain < len(have) && have[plain] < utf8.RuneSelf && have[plain] != '\r' && have[plain] != 0 && have[plain] != 0x1a {
+		for plain < len(have) && have[plain] < utf8.RuneSelf && have[plain] != '\r' && have[plain] != 0 && have[plain] != ctrlZ {
 			plain++
 		}
 		if plain > 0 {
@@ -100,7 +111,13 @@ func (t *reader) Read(p []byte) (int, error) {
 			p[n], t.line, t.within = '\n', t.line+1, false
 			n++
 			continue
-		case c == 0x1a && t.ends(): // DOS programs write Ctrl-Z at the end of a text
+		case c == ctrlZ && t.inner > 0:
+			t.inner, t.within = t.inner-1, true
+			p[n] = ctrlZ
+			n++
+		case c == ctrlZ && t.ends():
+			_, _ = t.from.Discard(t.inner)
+			t.inner = 0
 			continue
 		case string(c) == mark && !t.within: // the mark of a file that was appended to another file
 			continue

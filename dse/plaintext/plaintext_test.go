@@ -24,6 +24,7 @@ func TestReader(t *testing.T) {
 		{"a mark where two files were joined", "a\n\ufeffb\r\n\ufeffc\r\ufeffd", "a\nb\nc\nd", nil, ""},
 		{"Ctrl-Z at the end", "cat\r\ndog\r\n\x1a", "cat\ndog\n", nil, ""},
 		{"Ctrl-Z within", "a\x1ab\x1a", "a\x1ab", nil, ""},
+		{"several Ctrl-Z", "\x1a\x1aa\x1a\x1a\x1ab\x1a\x1a", "\x1a\x1aa\x1a\x1a\x1ab", nil, ""},
 		{"RTF", "{\\rtf1\\ansi cat\\par\n}", "", ErrEncoding, "formatted text"},
 		{"xz", "\xfd7zXZ\x00", "", ErrEncoding, "compressed"},
 		{"bzip2", "BZh91AY&SY", "", ErrEncoding, "compressed"},
@@ -86,7 +87,7 @@ func TestColumns(t *testing.T) {
 
 // The text read has no CR and no mark at its start, and reading it again does not change it.
 func FuzzClean(f *testing.F) {
-	for _, s := range []string{"a\r\nb", "\ufeffa", "\xff\xfea\x00", "a\xfc", "{\"a\":1,\"a\":2}", "a: 010"} {
+	for _, s := range []string{"a\r\nb", "\ufeffa", "\xff\xfea\x00", "a\xfc", "{\"a\":1,\"a\":2}", "a: 010", "\x1a\x1a", "a\x1a\x1ab\x1a\x1a\x1a"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/sluice-npu/sluice/host/sched"
 
@@ -62,6 +63,14 @@ func (a Axis) At(s Setting) float64 {
 		return float64(s.SLO) / 1e6
 	}
 	return 0
+}
+
+// fixed returns the text of the quantity that is the same for all settings of a picture.
+func (a Axis) fixed(s Setting) string {
+	if a == AxisRate {
+		return fmt.Sprintf("SLO %v", time.Duration(s.SLO))
+	}
+	return fmt.Sprintf("%g/s", s.Rate)
 }
 
 // Baseline is the better of our two interpretations of LazyBatching. Claims are judged against this policy.

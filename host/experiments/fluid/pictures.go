@@ -40,10 +40,11 @@ var inPictures = []struct {
 }{
 	{"fluid+", 6, true},
 	{"fluid", 5, true},
+	{"fluid+refuse", 2, false},
 	{Baseline, 3, false},
 	{"clockwork", 4, false},
-	{"fc-adaptb-m", 1, false},
-	{"r-adaptb-m", 2, false},
+	{"r-adaptb-m", 1, false},
+	{"fc-adaptb-m", 2, false},
 	{"serial", 0, false},
 	{"edf", 1, false},
 	{"lazy", 2, false},
@@ -105,7 +106,7 @@ func (s *Suite) Pictures(b *Bench) []NamedPicture {
 			p := NamedPicture{
 				Name: fmt.Sprintf("%s-%s-%s-%s", b.Name, g.key.Network, g.key.Board, strings.TrimSuffix(metric, "_ns")),
 				Picture: report.Picture{
-					Title: fmt.Sprintf("%s on %s", g.key.Network, strings.ToUpper(g.key.Board)), X: string(b.Axis), Y: u.label, Log: u.log,
+					Title: fmt.Sprintf("%s on %s, %s, estimated", g.key.Network, strings.ToUpper(g.key.Board), b.Axis.fixed(g.key)), X: string(b.Axis), Y: u.label, Log: u.log,
 				},
 			}
 			for _, v := range b.Variants {

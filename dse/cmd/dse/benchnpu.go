@@ -350,7 +350,7 @@ func (r *npuRow) count(ctx context.Context, d configs.Design, b *bundle.Bundle, 
 		cycles = r.Cycles
 		r.Util = float64(macs) / float64(cycles) / float64(d.MACs())
 	}
-	r.Frames = 1e6 * d.ClockMHz * float64(r.Batch) / float64(cycles)
+	r.Frames = framesPerSecond(d, r.Batch, cycles)
 	return nil
 }
 
@@ -404,4 +404,9 @@ func roofline(d configs.Design, b *bundle.Bundle, batch int) (sum int64) {
 		sum += max(int64(batch)*g.MACs()/int64(macs), int64(float64(moved)/d.DRAM.BytesPerCycle))
 	}
 	return sum
+}
+
+// framesPerSecond returns the throughput of batches that follow each other, each of which takes a number of cycles.
+func framesPerSecond(d configs.Design, batch int, cycles int64) float64 {
+	return 1e6 * d.ClockMHz * float64(batch) / float64(cycles)
 }

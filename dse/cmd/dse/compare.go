@@ -263,7 +263,7 @@ func (c *compareCmd) print(e *cli.Env, doc *compareDoc) error {
 			fmt.Fprintf(e.Stdout, "does not run: %s\n", s.d.Refused)
 		} else {
 			fmt.Fprintf(e.Stdout, "%d cycles, %.3f ms, %.1f frames/s, %.1f GOP/s, %.3f of peak (estimated)\n   cycles: %v\n",
-				s.d.Cycles, float64(s.d.NS)/1e6, framesPerSecond(doc.Batch, s.d.NS), s.d.GOPS, s.d.Util, s.d.Band)
+				s.d.Cycles, float64(s.d.NS)/1e6, framesPerSecond(d, doc.Batch, s.d.Cycles), s.d.GOPS, s.d.Util, s.d.Band)
 		}
 		if r := s.d.Resources; r != nil {
 			fmt.Fprintf(e.Stdout, "   %d DSP, %.1f BRAM36, %d URAM, LUT %v, FF %v (estimated)\n", r.DSP, r.BRAM36, r.URAM, r.LUT, r.FF)
@@ -271,6 +271,3 @@ func (c *compareCmd) print(e *cli.Env, doc *compareDoc) error {
 	}
 	return nil
 }
-
-// framesPerSecond returns the throughput of batches that follow each other, each of which takes ns nanoseconds.
-func framesPerSecond(batch int, ns int64) float64 { return float64(batch) * 1e9 / float64(ns) }

@@ -65,8 +65,9 @@ type explainDoc struct {
 	Design     string         `json:"design"`
 	Batch      int            `json:"batch"`
 	Calibrated bool           `json:"calibrated"`
-	Cycles     int64          `json:"cycles"`                  // cycles of all segments, with one start per segment
-	NS         int64          `json:"ns"`                      // time of a batch, by Cycles
+	Cycles     int64          `json:"cycles"` // cycles of all segments, with one start per segment
+	NS         int64          `json:"ns"`     // time of a batch, by Cycles
+	Frames     float64        `json:"frames_per_s"`
 	Machine    int64          `json:"machine_cycles,omitzero"` // the same cycles by the machine
 	Band       counted.Stated `json:"cycles_band"`
 	Util       float64        `json:"util"`       // used share of the array, including zeros of depthwise layers
@@ -338,7 +339,7 @@ func (doc *explainDoc) layers(b *bundle.Bundle, board *boards.Board) error {
 		doc.Layers = append(doc.Layers, l)
 		doc.Cycles += t.Total
 	}
-	doc.NS = cost.Nanoseconds(b.Design, doc.Cycles)
+	doc.NS, doc.Frames = cost.Nanoseconds(b.Design, doc.Cycles), framesPerSecond(b.Design, doc.Batch, doc.Cycles)
 	doc.Util = float64(macs) / (float64(doc.Cycles) * float64(b.Design.MACs()))
 	doc.Peak = float64(own) / (float64(doc.Cycles) * float64(b.Design.MACs()))
 	return nil
@@ -411,7 +412,7 @@ func (doc *explainDoc) print(to io.Writer, warning string, uncalibrated bool) er
 		fmt.Fprintln(to, line)
 	}
 	fmt.Fprintf(to, "%s on %s, batch %d: %d cycles, %.3f ms, %.1f frames/s, %.3f of peak, array busy %.3f (estimated by the law: %s)\n",
-		doc.Network, doc.Design, doc.Batch, doc.Cycles, float64(doc.NS)/1e6, framesPerSecond(doc.Batch, doc.NS), doc.Peak, doc.Util, doc.Band)
+		doc.Network, doc.Design, doc.Batch, doc.Cycles, float64(doc.NS)/1e6, doc.Frames, doc.Peak, doc.Util, doc.Band)
 	if doc.Machine > 0 {
 		if err := doc.printSteps(to); err != nil {
 			return err
